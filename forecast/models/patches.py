@@ -32,6 +32,7 @@ class PatchEmbedding(nn.Module):
     """Embed every `patch_len` steps, values and time embeddings, as one token.
 
     token = A [values of the patch] + b + C [time embeddings of the patch]; cost length · d_model for each variable.
+    Where several steps share a time embedding, it counts for each of them.
     """
 
     def __init__(self, n_features: int, d_time: int, d_model: int, *, patch_len: int) -> None:
@@ -43,13 +44,22 @@ class PatchEmbedding(nn.Module):
     def forward(
         self,
         values: Float[Tensor, "batch channels length n_features"],
-        time: Float[Tensor, "batch 1 length d_time"],
+        time: Float[Tensor, "batch 1 length/stride d_time"],
     ) -> Float[Tensor, "batch channels tokens d_model"]:
-        """Embed a `length` that is a multiple of `patch_len`."""
-        return self.values(self._patches(values)) + self.time(self._patches(time))
+        """Embed a `length` that is a multiple of `patch_len`, which is a multiple of the stride."""
+        tokens = values.shape[2] // self.patch_len
+        by_step = self.time.weight.unflatten(1, (self.patch_len, -1))
+        weight = by_step.unflatten(1, (time.shape[2] // tokens, -1)).sum(
+            2
+        )  # (d_model, patch_len/stride, d_time)
+        return self.values(_join(values, tokens)) + F.linear(_join(time, tokens), weight.flatten(1))
 
-    def _patches(self, steps: Tensor) -> Tensor:
-        return steps.unflatten(2, (-1, self.patch_len)).flatten(3)
+
+def _join(
+    steps: Float[Tensor, "batch channels length width"], tokens: int
+) -> Float[Tensor, "batch channels tokens joined"]:
+    """Concatenate the values of the steps of each token."""
+    return steps.unflatten(2, (tokens, -1)).flatten(3)
 
 
 class StepHead(nn.Module):

@@ -1,5 +1,6 @@
 """An Informer on patches that corrects the forecast of a linear model."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class ResidualInformer(ResidualModel):
         tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps; the decoder does not repeat the first `label_len % patch_len` of the label steps.
+        time_stride: steps of the past that share a time embedding, at most; their number is the greatest common
+            divisor of `time_stride` and `patch_len`. Each step of the horizon has its own.
         normalize, linear: see `ResidualModel`.
         future_calendar: let the decoder read the time features of the horizon.
         d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
@@ -57,6 +60,7 @@ class ResidualInformer(ResidualModel):
         attention: AttentionSlots,
         tokens: str = "mixed",
         patch_len: int = 24,
+        time_stride: int = 1,
         normalize: bool = True,
         linear: bool = True,
         future_calendar: bool = True,
@@ -71,7 +75,7 @@ class ResidualInformer(ResidualModel):
     ) -> None:
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        check_sizes(d_calendar=d_calendar, patch_len=patch_len)
+        check_sizes(d_calendar=d_calendar, patch_len=patch_len, time_stride=time_stride)
         check_label_len(seq_len, label_len)
         check_choice("tokens", tokens, ("mixed", "independent", "joint"))
         super().__init__(
@@ -80,6 +84,7 @@ class ResidualInformer(ResidualModel):
         )  # fmt: skip
         self.label_len, self.future_calendar = label_len, future_calendar
         self.patch_len: int = min(patch_len, seq_len)
+        self.time_stride = math.gcd(self.patch_len, time_stride)
         self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
         self.future_tokens = -(-pred_len // self.patch_len)
         self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
@@ -123,8 +128,9 @@ class ResidualInformer(ResidualModel):
         future_time: Float[Tensor, "batch pred_len n_time_features"],
     ) -> Float[Tensor, "batch pred_len outputs"]:
         read = self.past_tokens * self.patch_len
-        time = self.time_embedding(torch.cat([past_time[:, -read:], future_time], dim=1))[:, None]
-        time_past, time_future = time.split([read, self.pred_len], dim=2)
+        pooled = self.time_embedding.pool(past_time[:, -read:], self.time_stride)
+        time = self.time_embedding(torch.cat([pooled, future_time], dim=1))[:, None]
+        time_past, time_future = time.split([pooled.shape[1], self.pred_len], dim=2)
         time_future = pad_to_patches(time_future, self.patch_len)
         if not self.future_calendar:
             time_future = torch.zeros_like(time_future)

@@ -55,6 +55,13 @@ class TimeEmbedding(nn.Module):
             f = f + shift
         return apply_after_dropped_gelu(self.out, self._embed_waves(f), self.dropout)
 
+    def pool(
+        self, time_features: Float[Tensor, "batch length n_time_features"], stride: int
+    ) -> Float[Tensor, "batch groups n_time_features"]:
+        """Pool every `stride` steps: calendar features of their middle step, means of covariates."""
+        groups = time_features.unflatten(1, (-1, stride))
+        return torch.where(self.is_calendar > 0, groups[:, :, stride // 2], groups.mean(2))
+
     def _embed_waves(
         self, f: Float[Tensor, "batch length n_time_features"]
     ) -> Float[Tensor, "batch length hidden"]:

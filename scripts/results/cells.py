@@ -21,7 +21,9 @@ from results.settings import (
     SEEDS,
     SETTINGS,
     SIZES,
+    STRIDE_TASKS,
     SUGGESTED_LENGTH,
+    TIME_STRIDES,
     TRANSFORM,
     VARIANTS,
     WINDOW_LENGTHS,
@@ -201,6 +203,14 @@ def covariates() -> Iterator[Cell]:
             yield cell("covariates", name, 24, "full", SEEDS[0], variant)
 
 
+def strides() -> Iterator[Cell]:
+    """Yield the default model with a time embedding for every step of the past, or for several steps."""
+    for seed in SEEDS:
+        for name, horizon in STRIDE_TASKS:
+            for variant in TIME_STRIDES:
+                yield cell("strides", name, horizon, "full", seed, variant)
+
+
 def flat_head() -> Iterator[Cell]:
     """Yield the default model, a perceptron and an encoder with a flat head on data with steps below one hour."""
     for name in ("ettm1", "weather"):
@@ -217,6 +227,7 @@ TABLES: dict[str, tuple[Cell, ...]] = {
     "ablation": tuple(ablation()),
     "covariates": tuple(covariates()),
     "flat": tuple(flat_head()),
+    "strides": tuple(strides()),
     "sizes": tuple(sizes()),
     "losses": tuple(losses()),
     "axes": tuple(axes()),

@@ -104,6 +104,11 @@ test rows). Published scores of weather are on another scale: −9999, which sta
 rows of three of its 21 columns, is a number there, and the scaled errors of these columns nearly vanish. The file is
 not downloaded: put `weather.csv` into the folder of `--root`.
 """
+STRIDE_NOTE = """\
+Validation errors of the default model with full attention, with a time embedding for every step of the past, for every
+6 steps, or for every patch of 24 steps (`model.time_stride`). Calendar features are those of the middle step, and
+covariates are averaged. The horizon has a time embedding for each step.
+"""
 SIZE_NOTE = """\
 Validation errors of `model=patch_encoder model.tokens=independent` and one changed setting, 96 steps ahead, two seeds
 or one. `size=base` has twice the width. Because of these errors, `forecast.check` suggests five days as input, at most
@@ -145,6 +150,7 @@ TITLES = {
     "ablation": "Contribution of each component",
     "covariates": "Future covariates",
     "flat": "A flat head",
+    "strides": "Time features of the past",
     "sizes": "Sizes and input lengths",
     "losses": "The loss of training",
     "axes": "Attention over time and over variables",
@@ -163,6 +169,7 @@ NOTES = {
     "ablation": ABLATION,
     "covariates": COVARIATES,
     "flat": FLAT,
+    "strides": STRIDE_NOTE,
     "sizes": SIZE_NOTE,
     "losses": LOSS_NOTE,
     "axes": AXES_NOTE,

@@ -8,7 +8,16 @@ import numpy as np
 from forecast.data.sets.recall import WEEK, WEEKS, lowest_possible_mse
 from results.published import INFORMER, PUBLISHED
 from results.result import Result, emboldened, mean_over, per_cent, score
-from results.setting_sections import LINEAR, by_axis, by_loss, by_model, by_setting, whole, with_and_without
+from results.setting_sections import (
+    LINEAR,
+    by_axis,
+    by_loss,
+    by_model,
+    by_setting,
+    by_stride,
+    whole,
+    with_and_without,
+)
 from tables import markdown_table
 
 
@@ -187,6 +196,7 @@ LAYOUTS: dict[str, Callable[[Result], list[str]]] = {
     "ablation": lambda result: [*by_variant(result), *untrained(result)],
     "covariates": with_and_without,
     "flat": by_model,
+    "strides": by_stride,
     "sizes": by_setting,
     "losses": by_loss,
     "axes": by_axis,

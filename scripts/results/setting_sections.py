@@ -1,9 +1,10 @@
 """The tables of docs/results.md that compare settings and models of a data set, in Markdown."""
 
+import math
 import textwrap
 
-from results.result import MISSING, Result, per_cent, score
-from results.settings import FEWER, PERCEPTRON, TRANSFORM, WITHOUT
+from results.result import MISSING, Result, mean_over, per_cent, score
+from results.settings import FEWER, PERCEPTRON, TIME_STRIDES, TRANSFORM, WITHOUT
 from tables import markdown_table
 
 LINEAR = "linear baseline"
@@ -106,6 +107,26 @@ def by_setting(result: Result) -> list[str]:
             row += [group.text("validation_mse") if group.pairs else "", change]
     header = [text for name in names for text in (f"{name}, validation MSE", "change")]
     return [*markdown_table(["settings", *header], rows), ""]
+
+
+def by_stride(result: Result) -> list[str]:
+    """One table: the validation errors of each stride by data set and horizon, with the difference from the first."""
+    rows, changes = [], []
+    for data in result.has("data"):
+        for horizon in result.pick(data=data).has("horizon"):
+            group = result.pick(data=data, horizon=horizon)
+            each = [group.pick(variant=variant) for variant in TIME_STRIDES]
+            first, *others = (cell.mean("validation_mse") for cell in each)
+            row = [f"{data}, {horizon} steps", each[0].text("validation_mse")]
+            for cell, error in zip(each[1:], others, strict=True):
+                row += [cell.text("validation_mse"), per_cent(error, first)]
+            rows.append(row)
+            changes.append([math.log(error / first) for error in others])
+    means = [math.exp(mean_over(values)) for values in zip(*changes, strict=True)]
+    rows.append(["geometric mean", "", *(text for mean in means for text in ("", per_cent(mean, 1)))])
+    first, *others = TIME_STRIDES.values()
+    header = ["validation MSE", f"{first} step", *(t for n in others for t in (f"{n} steps", "change"))]
+    return [*markdown_table(header, rows), ""]
 
 
 def by_loss(result: Result) -> list[str]:

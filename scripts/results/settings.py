@@ -110,6 +110,13 @@ SUGGESTED_LENGTH = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
 
+TIME_STRIDES = {f"model.time_stride={steps}": steps for steps in (1, 6, 24)}
+STRIDE_TASKS = (
+    *(("sample", 24), ("sample", 168), ("load", 24), ("load", 168), ("etth1", 96)),
+    *((name, 24) for name in WITH_COVARIATES),
+)
+"""Strides of the time embedding of the past that are compared, and the data sets with their horizons."""
+
 LOSSES = ("", "loss=mae", "loss=huber")
 """The losses of training that are compared; the default is MSE."""
 AXIS_TYPES = ("full", "linear", "none")
