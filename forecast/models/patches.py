@@ -44,14 +44,14 @@ class PatchEmbedding(nn.Module):
     def forward(
         self,
         values: Float[Tensor, "batch channels length n_features"],
-        time: Float[Tensor, "batch 1 length/stride d_time"],
+        time: Float[Tensor, "batch 1 groups d_time"],
     ) -> Float[Tensor, "batch channels tokens d_model"]:
-        """Embed a `length` that is a multiple of `patch_len`, which is a multiple of the stride."""
+        """Embed a `length` that is a multiple of `patch_len`; each token has the same number of `groups` of steps."""
         tokens = values.shape[2] // self.patch_len
         by_step = self.time.weight.unflatten(1, (self.patch_len, -1))
         weight = by_step.unflatten(1, (time.shape[2] // tokens, -1)).sum(
             2
-        )  # (d_model, patch_len/stride, d_time)
+        )  # (d_model, groups of a token, d_time)
         return self.values(_join(values, tokens)) + F.linear(_join(time, tokens), weight.flatten(1))
 
 
