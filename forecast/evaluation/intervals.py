@@ -13,6 +13,7 @@ forecast the approximation is 5% too large.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import DECILES, Level, bounds
 from forecast.evaluation.quantiles import crps, pinball
 from forecast.evaluation.running_sums import RunningSums
+
+Axis = Literal["step", "variable"]
 
 
 class IntervalSums(RunningSums):
@@ -97,21 +100,29 @@ class IntervalSums(RunningSums):
         pinball_of_deciles = losses[[self.at.index(p) for p in DECILES]].mean()
         return scores | {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}
 
-    def coverage_by_step(self) -> dict[str, Float64[Tensor, " pred_len"]]:
-        """Coverage of each step, averaged over the variables, by level. Every process must call this."""
+    def coverage(self, by: Axis) -> dict[str, Float64[Tensor, " steps_or_variables"]]:
+        """Coverage of each step, averaged over the variables, or of each variable; by level.
+
+        Every process must call this.
+        """
         sums = self.totals()
-        by_level = (sums["inside"] / sums["count"]).nanmean(-1)
+        if by == "step":
+            by_level = (sums["inside"] / sums["count"]).nanmean(-1)
+        else:
+            by_level = sums["inside"].sum(1) / sums["count"].sum(0)
         return {f"{level:g}": coverage for level, coverage in zip(self.levels, by_level, strict=True)}
 
 
-def coverage_columns(sums: Mapping[str, IntervalSums]) -> dict[str, Float64[np.ndarray, " pred_len"]]:
-    """The coverage of each step as columns of `errors_by_step.csv`, such as `conformal_coverage_80`.
+def coverage_columns(
+    sums: Mapping[str, IntervalSums], by: Axis
+) -> dict[str, Float64[np.ndarray, " steps_or_variables"]]:
+    """The coverage as columns of `errors_by_step.csv` or `errors_by_variable.csv`, such as `conformal_coverage_80`.
 
     Args:
         sums: by method. Every process must call this.
     """
     return {
-        f"{method}_coverage_{level}": by_step.numpy()
+        f"{method}_coverage_{level}": coverage.numpy()
         for method, each in sums.items()
-        for level, by_step in each.coverage_by_step().items()
+        for level, coverage in each.coverage(by).items()
     }

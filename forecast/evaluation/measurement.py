@@ -72,8 +72,9 @@ class SplitScorer:
             name: sum_over_processes(each.to(self.device)).cpu() / observed
             for name, each in self._windows.items()
         }
-        intervals, coverage = self._intervals.compute(), coverage_columns(self._intervals.sums)
-        return Results(errors, windows, intervals, coverage, self.baselines)
+        intervals, sums = self._intervals.compute(), self._intervals.sums
+        by_step, by_variable = coverage_columns(sums, "step"), coverage_columns(sums, "variable")
+        return Results(errors, windows, intervals, by_step, by_variable, self.baselines)
 
 
 class ValidationErrors:

@@ -24,14 +24,16 @@ class Results:
             baseline, by name; sums of errors divided by the mean number of measured values of a window, see
             `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
-        coverage: fraction of true values within an interval at each step, from `intervals.coverage_columns`.
+        coverage_by_step, coverage_by_variable: fraction of true values within an interval, from
+            `intervals.coverage_columns`.
         baselines: the baselines that were measured.
     """
 
     errors: dict[str, Errors]
     windows: dict[str, Tensor]
     intervals: dict[str, dict[str, Any]]
-    coverage: dict[str, Float64[np.ndarray, " pred_len"]]
+    coverage_by_step: dict[str, Float64[np.ndarray, " pred_len"]]
+    coverage_by_variable: dict[str, Float64[np.ndarray, " n_targets"]]
     baselines: dict[str, Baseline]
 
     @cached_property

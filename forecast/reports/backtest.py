@@ -1,4 +1,4 @@
-"""Files and terminal output of a backtest: scores, errors by origin and by step, all forecasts, a figure."""
+"""Files and terminal output of a backtest: scores, errors by origin, step and variable, all forecasts, figures."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,16 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
     for name, errors in backtest.errors.items():
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
-    return pd.DataFrame(columns | coverage_columns(backtest.intervals))
+    return pd.DataFrame(columns | coverage_columns(backtest.intervals, "step"))
+
+
+def tabulate_variables(backtest: Backtest) -> pd.DataFrame:
+    """One row for each variable: the scores of all forecasts, coverage of the intervals."""
+    columns: dict[str, Any] = {"variable": backtest.columns}
+    for name, errors in backtest.errors.items():
+        by_variable = errors.by_variable()
+        columns |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
+    return pd.DataFrame(columns | coverage_columns(backtest.intervals, "variable"))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
@@ -119,7 +128,9 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
 def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figures, and backtest.json last."""
     origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
-    for name, table in {"errors_by_origin": origins, "errors_by_step": steps}.items():
+    variables = tabulate_variables(backtest)
+    tables = {"errors_by_origin": origins, "errors_by_step": steps, "errors_by_variable": variables}
+    for name, table in tables.items():
         with atomic_file(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:

@@ -113,7 +113,8 @@ def save_tables(run: RunReport) -> Path:
         by_step, by_variable = errors.by_step(), errors.by_variable()
         steps |= {f"{name}_{score}": by_step[score].numpy() for score in SCALED_SCORES}
         variables |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
-    steps |= results.coverage
+    steps |= results.coverage_by_step
+    variables |= results.coverage_by_variable
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
@@ -187,7 +188,7 @@ def print_results(run: RunReport) -> None:
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
-    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.coverage:  # empty without intervals
+    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.intervals:  # empty without intervals
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",

@@ -22,8 +22,8 @@ command. A cell is one run of `python -m forecast.train`. The files in `docs/res
 scores and costs, and for newer cells the commit. In these cells the seasonal naive repeats one day; newer versions
 repeat the better of a day and a week, by validation.
 
-In the tables of hourly ETT, of longer windows, of recall and of the components, the default model embeds the time
-features of every step of the past, as it did when they ran: `model.time_stride=1`. The default is 6 now, which
+The default model embeds the time features of every step of the past in the tables from hourly ETT to the contribution
+of each component, as it did when they ran: `model.time_stride=1`. The default is 6 now, which
 [does not change validation errors](#time-features-of-the-past). Those runs also drew other random numbers for dropout.
 
 Three other pages rank models of this program among published ones: tasks of fev-bench

@@ -205,6 +205,11 @@ def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -
         forecasts.groupby(["unique_id", "forecast_start"], observed=True).cumcount()
     ).mean()
     np.testing.assert_allclose(steps["conformal_coverage_80"], by_step)
+    variables = pd.read_csv(folder / "errors_by_variable.csv")
+    assert variables["variable"].tolist() == forecasts["variable"].unique().tolist()
+    np.testing.assert_allclose(variables["conformal_coverage_80"], inside.mean())
+    for score in ("mse", "rmse_raw", "mase"):
+        np.testing.assert_allclose(variables[f"model_{score}"], content["model"][score])
     saved = load(long_run)
     assert saved.baselines is not None
     names = list(saved.data_state["ids"])

@@ -155,7 +155,8 @@ def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
             for score in ("mse", "mae"):
                 assert np.mean(table[f"{name}_{score}"]) == pytest.approx(scores[score], rel=1e-5)
     coverage = metrics["intervals"]["conformal"]["80"]["coverage"]
-    assert np.mean(steps["conformal_coverage_80"]) == pytest.approx(coverage, rel=1e-5)
+    for table in (steps, variables):
+        assert np.mean(table["conformal_coverage_80"]) == pytest.approx(coverage, rel=1e-5)
     epochs = pd.read_csv(folder / "metrics.csv")
     assert epochs["epoch"].tolist() == list(range(EPOCHS))
     assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)

@@ -27,7 +27,8 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         found, inside = scores[str(level)], (lower <= y) & (y <= upper)
         assert isinstance(found, dict)
         assert found["coverage"] == pytest.approx(inside.mean())
-        np.testing.assert_allclose(sums.coverage_by_step()[str(level)], inside.mean((0, 2)))
+        np.testing.assert_allclose(sums.coverage("step")[str(level)], inside.mean((0, 2)))
+        np.testing.assert_allclose(sums.coverage("variable")[str(level)], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
