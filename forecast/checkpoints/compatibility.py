@@ -20,6 +20,9 @@ DATA_STATE = {
 }
 """Values of the data module's state that must be equal, and their names in messages."""
 
+ADDED_SETTINGS = {"model.time_stride": 1}
+"""Settings that older checkpoints lack, with the values that those were trained with."""
+
 RESUMED_CALLBACKS = ("Checkpointing", "RunTime", "RankConsistency")
 """Callbacks whose state a resumed run needs."""
 
@@ -42,7 +45,9 @@ def check_settings_equal(path: Path, content: dict[str, Any], settings: dict[str
     """
     if "optimizer_states" not in content:
         raise CheckpointError(f"{path}: this checkpoint has no optimizer state; give the run's last.ckpt")
-    difference = first_difference(identity(content["hyper_parameters"], [STATE]), identity(settings, [STATE]))
+    mine = identity(settings, [STATE])
+    added = {key: value for key, value in ADDED_SETTINGS.items() if key in mine}
+    difference = first_difference(added | identity(content["hyper_parameters"], [STATE]), mine)
     if difference is not None:
         key, old, new = difference
         raise CheckpointError(

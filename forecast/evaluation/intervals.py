@@ -13,7 +13,6 @@ forecast the approximation is 5% too large.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,8 +23,6 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import DECILES, Level, bounds
 from forecast.evaluation.quantiles import crps, pinball
 from forecast.evaluation.running_sums import RunningSums
-
-Axis = Literal["step", "variable"]
 
 
 class IntervalSums(RunningSums):
@@ -100,29 +97,45 @@ class IntervalSums(RunningSums):
         pinball_of_deciles = losses[[self.at.index(p) for p in DECILES]].mean()
         return scores | {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}
 
-    def coverage(self, by: Axis) -> dict[str, Float64[Tensor, " steps_or_variables"]]:
-        """Coverage of each step, averaged over the variables, or of each variable; by level.
-
-        Every process must call this.
-        """
+    def coverage_by_step(self) -> dict[str, Float64[Tensor, " pred_len"]]:
+        """Coverage of each step, averaged over the variables, by level. Every process must call this."""
         sums = self.totals()
-        if by == "step":
-            by_level = (sums["inside"] / sums["count"]).nanmean(-1)
-        else:
-            by_level = sums["inside"].sum(1) / sums["count"].sum(0)
-        return {f"{level:g}": coverage for level, coverage in zip(self.levels, by_level, strict=True)}
+        return self._by_level((sums["inside"] / sums["count"]).nanmean(-1))
+
+    def coverage_by_variable(self) -> dict[str, Float64[Tensor, " n_targets"]]:
+        """Coverage of each variable by level; NaN without true values. Every process must call this."""
+        sums = self.totals()
+        return self._by_level(sums["inside"].sum(1) / sums["count"].sum(0))
+
+    def _by_level(self, coverage: Float64[Tensor, "levels each"]) -> dict[str, Float64[Tensor, " each"]]:
+        return {f"{level:g}": each for level, each in zip(self.levels, coverage, strict=True)}
 
 
-def coverage_columns(
-    sums: Mapping[str, IntervalSums], by: Axis
-) -> dict[str, Float64[np.ndarray, " steps_or_variables"]]:
-    """The coverage as columns of `errors_by_step.csv` or `errors_by_variable.csv`, such as `conformal_coverage_80`.
+def tabulate_coverage_by_step(
+    sums: Mapping[str, IntervalSums],
+) -> dict[str, Float64[np.ndarray, " pred_len"]]:
+    """Return the coverage of each step as columns of `errors_by_step.csv`, such as `conformal_coverage_80`.
 
     Args:
         sums: by method. Every process must call this.
     """
+    return _columns({method: each.coverage_by_step() for method, each in sums.items()})
+
+
+def tabulate_coverage_by_variable(
+    sums: Mapping[str, IntervalSums],
+) -> dict[str, Float64[np.ndarray, " n_targets"]]:
+    """Return the coverage of each variable as columns of `errors_by_variable.csv`.
+
+    Args:
+        sums: by method. Every process must call this.
+    """
+    return _columns({method: each.coverage_by_variable() for method, each in sums.items()})
+
+
+def _columns(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
     return {
-        f"{method}_coverage_{level}": coverage.numpy()
-        for method, each in sums.items()
-        for level, coverage in each.coverage(by).items()
+        f"{method}_coverage_{level}": each.numpy()
+        for method, by_level in coverage.items()
+        for level, each in by_level.items()
     }

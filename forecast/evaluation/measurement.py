@@ -14,7 +14,7 @@ from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
 from forecast.evaluation.interval_scorer import IntervalScorer
-from forecast.evaluation.intervals import coverage_columns
+from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.evaluation.levels import Level
 from forecast.evaluation.results import Results
 from forecast.models.norm import sum_over_processes
@@ -72,9 +72,12 @@ class SplitScorer:
             name: sum_over_processes(each.to(self.device)).cpu() / observed
             for name, each in self._windows.items()
         }
-        intervals, sums = self._intervals.compute(), self._intervals.sums
-        by_step, by_variable = coverage_columns(sums, "step"), coverage_columns(sums, "variable")
-        return Results(errors, windows, intervals, by_step, by_variable, self.baselines)
+        return Results(
+            errors, windows, self._intervals.compute(),
+            coverage_by_step=tabulate_coverage_by_step(self._intervals.sums),
+            coverage_by_variable=tabulate_coverage_by_variable(self._intervals.sums),
+            baselines=self.baselines,
+        )  # fmt: skip
 
 
 class ValidationErrors:

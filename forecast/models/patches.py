@@ -14,6 +14,11 @@ def pad_to_patches(
     return F.pad(steps, (0, 0, 0, missing)) if missing else steps
 
 
+def largest_divisor(number: int, limit: int) -> int:
+    """Return the largest divisor of a number that is at most `limit`."""
+    return max(divisor for divisor in range(1, min(number, limit) + 1) if number % divisor == 0)
+
+
 def patch_centres(
     seq_len: int, pred_len: int, patch_len: int
 ) -> tuple[Int[np.ndarray, " past_tokens"], Int[np.ndarray, " future_tokens"]]:
@@ -32,7 +37,7 @@ class PatchEmbedding(nn.Module):
     """Embed every `patch_len` steps, values and time embeddings, as one token.
 
     token = A [values of the patch] + b + C [time embeddings of the patch]; cost length · d_model for each variable.
-    Where several steps share a time embedding, it counts for each of them.
+    Steps that share a time embedding are embedded as if each of them had it.
     """
 
     def __init__(self, n_features: int, d_time: int, d_model: int, *, patch_len: int) -> None:
@@ -46,12 +51,11 @@ class PatchEmbedding(nn.Module):
         values: Float[Tensor, "batch channels length n_features"],
         time: Float[Tensor, "batch 1 groups d_time"],
     ) -> Float[Tensor, "batch channels tokens d_model"]:
-        """Embed a `length` that is a multiple of `patch_len`; each token has the same number of `groups` of steps."""
+        """Embed a `length` that is a multiple of `patch_len`. The groups of steps of a token have equal lengths."""
         tokens = values.shape[2] // self.patch_len
         by_step = self.time.weight.unflatten(1, (self.patch_len, -1))
-        weight = by_step.unflatten(1, (time.shape[2] // tokens, -1)).sum(
-            2
-        )  # (d_model, groups of a token, d_time)
+        # (d_model, groups of a token, d_time)
+        weight = by_step.unflatten(1, (time.shape[2] // tokens, -1)).sum(2)
         return self.values(_join(values, tokens)) + F.linear(_join(time, tokens), weight.flatten(1))
 
 

@@ -1,6 +1,5 @@
 """An Informer on patches that corrects the forecast of a linear model."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,13 @@ from forecast.models.channels import ChannelLayout
 from forecast.models.embedding import sinusoidal_positions
 from forecast.models.informer import AttentionSlots, check_label_len, check_sizes
 from forecast.models.layers import Decoder, DecoderLayer, stack_encoder
-from forecast.models.patches import PatchEmbedding, StepHead, pad_to_patches, patch_centres
+from forecast.models.patches import (
+    PatchEmbedding,
+    StepHead,
+    largest_divisor,
+    pad_to_patches,
+    patch_centres,
+)
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 from forecast.models.size import estimate_informer_size
 from forecast.models.time_embedding import TimeEmbedding
@@ -32,8 +37,8 @@ class ResidualInformer(ResidualModel):
         tokens: channel handling, `mixed`, `independent` or `joint`; see `models.channels`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps; the decoder does not repeat the first `label_len % patch_len` of the label steps.
-        time_stride: steps of the past that share a time embedding, at most; their number is the greatest common
-            divisor of `time_stride` and `patch_len`. Each step of the horizon has its own.
+        time_stride: number of past steps that share one time embedding, or the next lower divisor of `patch_len`. Each
+            step of the horizon has its own embedding. Checkpoints without this setting have 1.
         normalize, linear: see `ResidualModel`.
         future_calendar: let the decoder read the time features of the horizon.
         d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
@@ -84,7 +89,7 @@ class ResidualInformer(ResidualModel):
         )  # fmt: skip
         self.label_len, self.future_calendar = label_len, future_calendar
         self.patch_len: int = min(patch_len, seq_len)
-        self.time_stride = math.gcd(self.patch_len, time_stride)
+        self.time_stride = largest_divisor(self.patch_len, time_stride)
         self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
         self.future_tokens = -(-pred_len // self.patch_len)
         self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)

@@ -58,7 +58,11 @@ class TimeEmbedding(nn.Module):
     def pool(
         self, time_features: Float[Tensor, "batch length n_time_features"], stride: int
     ) -> Float[Tensor, "batch groups n_time_features"]:
-        """Pool every `stride` steps: calendar features of their middle step, means of covariates."""
+        """Pool groups of `stride` steps.
+
+        A calendar feature is that of step `stride // 2` of the group, counted from 0. A covariate is the mean over the
+        group.
+        """
         groups = time_features.unflatten(1, (-1, stride))
         return torch.where(self.is_calendar > 0, groups[:, :, stride // 2], groups.mean(2))
 

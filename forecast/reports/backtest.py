@@ -12,7 +12,7 @@ from rich.table import Table
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
-from forecast.evaluation.intervals import coverage_columns
+from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
@@ -60,16 +60,15 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
     for name, errors in backtest.errors.items():
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
-    return pd.DataFrame(columns | coverage_columns(backtest.intervals, "step"))
+    return pd.DataFrame(columns | tabulate_coverage_by_step(backtest.intervals))
 
 
 def tabulate_variables(backtest: Backtest) -> pd.DataFrame:
-    """One row for each variable: the scores of all forecasts, coverage of the intervals."""
+    """One row for each variable: all scores of all forecasts, as in a run's table, and coverage of the intervals."""
     columns: dict[str, Any] = {"variable": backtest.columns}
     for name, errors in backtest.errors.items():
-        by_variable = errors.by_variable()
-        columns |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
-    return pd.DataFrame(columns | coverage_columns(backtest.intervals, "variable"))
+        columns |= {f"{name}_{score}": values.numpy() for score, values in errors.by_variable().items()}
+    return pd.DataFrame(columns | tabulate_coverage_by_variable(backtest.intervals))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
@@ -128,10 +127,9 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
 def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figures, and backtest.json last."""
     origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
-    variables = tabulate_variables(backtest)
-    tables = {"errors_by_origin": origins, "errors_by_step": steps, "errors_by_variable": variables}
+    tables = {"origin": origins, "step": steps, "variable": tabulate_variables(backtest)}
     for name, table in tables.items():
-        with atomic_file(folder / f"{name}.csv") as temporary:
+        with atomic_file(folder / f"errors_by_{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
         tabulate_forecasts(backtest).to_parquet(temporary, index=False)

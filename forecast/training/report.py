@@ -188,7 +188,9 @@ def print_results(run: RunReport) -> None:
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
-    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.intervals:  # empty without intervals
+    if (
+        horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.coverage_by_step
+    ):  # empty without intervals
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",

@@ -117,15 +117,16 @@ def by_stride(result: Result) -> list[str]:
             group = result.pick(data=data, horizon=horizon)
             each = [group.pick(variant=variant) for variant in TIME_STRIDES]
             first, *others = (cell.mean("validation_mse") for cell in each)
-            row = [f"{data}, {horizon} steps", each[0].text("validation_mse")]
+            row = [data, str(horizon), each[0].text("validation_mse")]
             for cell, error in zip(each[1:], others, strict=True):
                 row += [cell.text("validation_mse"), per_cent(error, first)]
             rows.append(row)
             changes.append([math.log(error / first) for error in others])
     means = [math.exp(mean_over(values)) for values in zip(*changes, strict=True)]
-    rows.append(["geometric mean", "", *(text for mean in means for text in ("", per_cent(mean, 1)))])
+    rows.append(["geometric mean", "", "", *(text for mean in means for text in ("", per_cent(mean, 1)))])
     first, *others = TIME_STRIDES.values()
-    header = ["validation MSE", f"{first} step", *(t for n in others for t in (f"{n} steps", "change"))]
+    header = ["validation MSE", "horizon", f"stride {first}"]
+    header += [text for stride in others for text in (f"stride {stride}", f"change from {first}")]
     return [*markdown_table(header, rows), ""]
 
 

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -27,8 +29,8 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         found, inside = scores[str(level)], (lower <= y) & (y <= upper)
         assert isinstance(found, dict)
         assert found["coverage"] == pytest.approx(inside.mean())
-        np.testing.assert_allclose(sums.coverage("step")[str(level)], inside.mean((0, 2)))
-        np.testing.assert_allclose(sums.coverage("variable")[str(level)], inside.mean((0, 1)))
+        np.testing.assert_allclose(sums.coverage_by_step()[str(level)], inside.mean((0, 2)))
+        np.testing.assert_allclose(sums.coverage_by_variable()[str(level)], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
@@ -39,6 +41,24 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         )
     losses = [mean_pinball_loss(y.ravel(), q[..., at.index(p)].ravel(), alpha=p) for p in DECILES]
     assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_missing_values_do_not_count_in_the_coverage_of_steps_and_variables() -> None:
+    """The third variable has no true value; the others have different numbers of them at each step."""
+    at = probabilities([80])
+    low, high = at.index(0.1), at.index(0.9)
+    quantiles = torch.randn(9, 4, 3, len(at)).sort(dim=-1).values
+    target = torch.randn(9, 4, 3)
+    target[:5, 0, 0] = target[:2, 3, 1] = math.nan
+    target[..., 2] = math.nan
+    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 3), torch.ones(1, 3)), 4)
+    sums.update(quantiles, target, torch.zeros(9, dtype=torch.int64))
+    inside = ((quantiles[..., low] <= target) & (target <= quantiles[..., high])).double()
+    inside[target.isnan()] = math.nan
+    by_variable = torch.stack([inside[..., i].nanmean() for i in range(3)])
+    by_step = torch.stack([inside[:, step].nanmean(0)[:2].mean() for step in range(4)])
+    torch.testing.assert_close(sums.coverage_by_variable()["80"], by_variable, equal_nan=True)
+    torch.testing.assert_close(sums.coverage_by_step()["80"], by_step)
 
 
 def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:

@@ -120,17 +120,18 @@ def test_matched_models_have_the_parameters_of_full_attention(kind: str) -> None
     assert count("none", None) < count("none", "parameters")
 
 
-@pytest.mark.parametrize("tokens", ["mixed", "joint"])
-def test_steps_share_time_features_as_if_they_had_equal_ones(tokens: str) -> None:
-    """Groups of 3 steps have the calendar features of their middle step, and the mean of the covariate."""
+@pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
+@pytest.mark.parametrize("stride", [2, 3, 6])
+def test_steps_share_time_features_as_if_they_had_equal_ones(tokens: str, stride: int) -> None:
+    """Groups have the calendar features of their middle step, the later one of two, and the mean of the covariate."""
     past, past_time, future_time = inputs()
-    model, read = made(tokens=tokens, time_stride=3), 36
+    model, read = made(tokens=tokens, time_stride=stride), 36
     model.time_embedding.set_calendar_features(FEATURES[:2])  # the third one is a covariate
     shared = past_time.clone()
-    for first in range(SIZES["seq_len"] - read, SIZES["seq_len"], 3):
-        group = past_time[:, first : first + 3]
-        shared[:, first : first + 3, :2] = group[:, 1:2, :2]
-        shared[:, first : first + 3, 2] = group[..., 2].mean(1, keepdim=True)
+    for first in range(SIZES["seq_len"] - read, SIZES["seq_len"], stride):
+        group, middle = past_time[:, first : first + stride], {2: 1, 3: 1, 6: 3}[stride]
+        shared[:, first : first + stride, :2] = group[:, [middle], :2]
+        shared[:, first : first + stride, 2] = group[..., 2].mean(1, keepdim=True)
     by_step = made(tokens=tokens, time_stride=1)
     by_step.load_state_dict(model.state_dict())
     torch.testing.assert_close(
@@ -139,7 +140,7 @@ def test_steps_share_time_features_as_if_they_had_equal_ones(tokens: str) -> Non
     assert not torch.allclose(model(past, past_time, future_time), by_step(past, past_time, future_time))
 
 
-@pytest.mark.parametrize(("patch_len", "asked", "used"), [(24, 6, 6), (16, 6, 2), (7, 6, 1), (48, 6, 6)])
+@pytest.mark.parametrize(("patch_len", "asked", "used"), [(24, 6, 6), (16, 6, 4), (7, 6, 1), (64, 6, 5)])
 def test_the_stride_divides_the_patch(patch_len: int, asked: int, used: int) -> None:
     assert made(seq_len=50, patch_len=patch_len, time_stride=asked).time_stride == used
 
