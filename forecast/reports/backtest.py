@@ -16,7 +16,7 @@ from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_co
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
-from forecast.reports.terminal import describe_interval
+from forecast.reports.terminal import describe_interval, describe_least_covered
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column, plural
 
@@ -163,6 +163,8 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
     for line in describe_intervals(backtest):
+        console.print(f"interval   {line}")
+    if line := describe_least_covered(backtest.columns, tabulate_coverage_by_variable(backtest.intervals)):
         console.print(f"interval   {line}")
     for note in backtest.notes:
         console.print(f"note       {note}")

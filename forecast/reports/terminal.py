@@ -1,8 +1,10 @@
 """Scores in the terminal."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +18,10 @@ HEADINGS = {
     "wape": "WAPE", "mase": "MASE",
 }  # fmt: skip
 """Headings of the scores in the table; the CRPS is in the line of the intervals."""
+
+
+MAX_SHORTFALL = 0.1
+"""Variables whose coverage is lower than the level by more than this are named."""
 
 
 def which_windows(data: DataModule, split: str) -> str:
@@ -75,3 +81,29 @@ def describe_interval(score: Mapping[str, float]) -> str:
         return "was not scored: no true value is known"
     width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in original units"
     return f"covers {100 * score['coverage']:.1f}%, width {width}"
+
+
+def describe_least_covered(
+    columns: Sequence[str], coverage: Mapping[str, Float64[np.ndarray, " n_targets"]]
+) -> str:
+    """Name the variable that an interval covers least; an empty string if all are within `MAX_SHORTFALL`.
+
+    Args:
+        columns: the variables.
+        coverage: from `intervals.tabulate_coverage_by_variable`.
+
+    Returns:
+        A line about the interval that misses its level by most.
+    """
+    found, greatest = "", MAX_SHORTFALL
+    for name, fractions in coverage.items():
+        method, level = name.split("_coverage_")
+        shortfall = np.nan_to_num(float(level) / 100 - fractions)  # 0 without true values
+        least = int(shortfall.argmax())
+        if len(columns) > 1 and shortfall[least] > greatest:
+            found, greatest = (
+                f"{method} {level}% interval covers {fractions[least]:.1%} of {columns[least]}; "
+                "errors_by_variable.csv has all variables",
+                shortfall[least],
+            )
+    return found

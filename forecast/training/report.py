@@ -23,7 +23,7 @@ from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures
 from forecast.reports.plotted_forecast import Band
 from forecast.reports.series import describe_series, tabulate_windows
-from forecast.reports.terminal import print_scores, which_windows
+from forecast.reports.terminal import describe_least_covered, print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural, shorten
@@ -188,14 +188,15 @@ def print_results(run: RunReport) -> None:
     print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
-    if (
-        horizons < ROUGH_HORIZONS and data.n_windows["val"] and results.coverage_by_step
-    ):  # empty without intervals
+    has_intervals = bool(results.coverage_by_step)
+    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and has_intervals:
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",
             soft_wrap=True,
         )
+    if line := describe_least_covered(data.target_columns, results.coverage_by_variable):
+        console.print(f"intervals, {line}", soft_wrap=True)
     for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]

@@ -142,6 +142,10 @@ def calibrate_and_test(
     forecaster.is_untrained = is_untrained(content)
     # the data module has the state that the checkpoint has of it, and need not scale its panel again
     to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
+    # the speed of training is that of all epochs, not of those up to the best one
+    to_restore["callbacks"] = {
+        name: state for name, state in content["callbacks"].items() if name != Throughput.__qualname__
+    }
     preload_checkpoint(trainer, path, to_restore)
     datamodule = LightningData(data)
     trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)

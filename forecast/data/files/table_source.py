@@ -168,7 +168,7 @@ def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Time
     first, last = _EARLIEST, _LATEST
     if rows is None:
         return first, last  # type: ignore[return-value]
-    if isinstance(rows, str) or len(rows) != 2:
+    if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
         raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
     dates = [
         pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None

@@ -2,11 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.describe_test import describe_coverage
-from forecast.reports.terminal import describe_interval, describe_skill, note_on_absolute_error
+from forecast.reports.terminal import (
+    describe_interval,
+    describe_least_covered,
+    describe_skill,
+    note_on_absolute_error,
+)
 from forecast.system.formatting import format_column
 
 
@@ -67,6 +73,17 @@ SCORED = {"coverage": 0.8125, "width": 1.2345, "width_raw": 98.765, "score": 2.0
 )
 def test_an_interval_in_words(score: dict[str, float], words: str) -> None:
     assert describe_interval(score) == words
+
+
+def test_the_variable_that_an_interval_covers_least_is_named() -> None:
+    coverage = {
+        "conformal_coverage_80": np.array([0.82, 0.66, math.nan]),
+        "conformal_coverage_95": np.array([0.95, 0.93, 0.7]),
+    }
+    named = describe_least_covered(["wind", "sun", "rain"], coverage)
+    assert named.startswith("conformal 95% interval covers 70.0% of rain;")
+    assert describe_least_covered(["wind"], {"conformal_coverage_80": np.array([0.5])}) == ""
+    assert describe_least_covered(["a", "b"], {"conformal_coverage_80": np.array([0.71, math.nan])}) == ""
 
 
 def test_a_coverage_that_was_not_measured_is_not_told() -> None:

@@ -264,6 +264,7 @@ OPTIONS = [
     option("'hourly' is not a step between rows: write one as h, 15min, D, W-SUN or MS", freq="hourly"),
     option("data.date_format='%Q': 'Q' is a bad directive in format '%Q'", date_format="%Q"),
     option("data.rows=['2021-03-01']: write two dates, as in data.rows=[2006-01-01,null]", rows=["2021-03-01"]),
+    option("data.rows=3000: write two dates, as in data.rows=[2006-01-01,null]", rows=3000),
     option("data.rows=['soon', None]: write dates as 2006-01-01 or 2006-01-01T06:00", rows=["soon", None]),
     option("data.rows=['2021-03-02', '2021-03-01']: the first date lies after the last one", rows=["2021-03-02", "2021-03-01"]),
     option("table.csv: data.rows=['2022-01-01', None] leaves no row: there are 2021-03-01 00:00:00 to 2021-03-01 04:00:00", DataError, rows=["2022-01-01", None]),
