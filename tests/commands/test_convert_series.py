@@ -171,6 +171,7 @@ def test_a_long_file_without_its_id_column_is_refused(tmp_path: Path, convert: C
         assert "no column 'shop'" in convert("data.id_column=shop", f"chunk={chunk}", status=2)
 
 
+@pytest.mark.long
 def test_a_killed_conversion_of_series_goes_on_and_ends_with_the_same_bytes(
     tmp_path: Path, convert: Convert
 ) -> None:

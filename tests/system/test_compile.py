@@ -45,7 +45,7 @@ def check_compiled(attention_type, role, options, training, backend, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("attention_type", "role", "options"), every_nth(CASES, 8))
+@pytest.mark.parametrize(("attention_type", "role", "options"), every_nth(CASES, 12))
 class TestOneGraph:
     def test_compiles_for_training(self, attention_type, role, options, monkeypatch):
         check_compiled(attention_type, role, options, True, "aot_eager", monkeypatch)
