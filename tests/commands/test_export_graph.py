@@ -69,7 +69,7 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(variant, marks=[] if number % 13 == 0 else pytest.mark.long)
+        pytest.param(variant, marks=[] if number % 26 == 0 else pytest.mark.long)
         for number, variant in enumerate(VARIANTS)
     ],
     ids=" ".join,

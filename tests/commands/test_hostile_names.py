@@ -96,6 +96,7 @@ def test_the_page_of_an_explanation(place: Path, monkeypatch: pytest.MonkeyPatch
         assert folder.name in shown or COLUMNS[0] in shown
 
 
+@pytest.mark.long
 def test_the_page_of_a_comparison(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config = configuration("attention=full")
     for number, name in enumerate(NAMES[:6]):
