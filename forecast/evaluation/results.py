@@ -24,8 +24,9 @@ class Results:
             baseline, by name; sums of errors divided by the mean number of measured values of a window, see
             `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
-        coverage_by_step: fraction of true values within an interval, from `intervals.tabulate_coverage_by_step`.
-        coverage_by_variable: the same of each variable.
+        coverage_by_step: fraction of true values within an interval at each step, from
+            `intervals.tabulate_coverage_by_step`.
+        coverage_by_variable: the same for each variable.
         baselines: the baselines that were measured.
     """
 

@@ -16,6 +16,7 @@ from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_co
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
+from forecast.reports.series import tabulate_variables
 from forecast.reports.terminal import describe_interval, describe_least_covered
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column, plural
@@ -61,14 +62,6 @@ def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
         by_step = errors.by_step()
         columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
     return pd.DataFrame(columns | tabulate_coverage_by_step(backtest.intervals))
-
-
-def tabulate_variables(backtest: Backtest) -> pd.DataFrame:
-    """One row for each variable: all scores of all forecasts, as in a run's table, and coverage of the intervals."""
-    columns: dict[str, Any] = {"variable": backtest.columns}
-    for name, errors in backtest.errors.items():
-        columns |= {f"{name}_{score}": values.numpy() for score, values in errors.by_variable().items()}
-    return pd.DataFrame(columns | tabulate_coverage_by_variable(backtest.intervals))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
@@ -127,7 +120,9 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
 def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figures, and backtest.json last."""
     origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
-    tables = {"origin": origins, "step": steps, "variable": tabulate_variables(backtest)}
+    coverage = tabulate_coverage_by_variable(backtest.intervals)
+    variables = tabulate_variables(backtest.columns, backtest.errors, coverage)
+    tables = {"origin": origins, "step": steps, "variable": variables}
     for name, table in tables.items():
         with atomic_file(folder / f"errors_by_{name}.csv") as temporary:
             table.to_csv(temporary, index=False)

@@ -1,11 +1,15 @@
-"""Scores of each series and of each window as tables, and of the series in lines for the terminal."""
+"""Scores of each series, variable and window as tables, and of the series in lines for the terminal."""
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float64
 
 from forecast.data import DataModule
 from forecast.data.panel_labels import ID_COLUMN, id_columns
-from forecast.evaluation.errors import SCORES, average
+from forecast.evaluation.errors import SCORES, Errors, average
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, SCALED_SCORES
 from forecast.evaluation.results import Results
 
@@ -27,6 +31,26 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
         table |= {f"{name}_{score}": average(score, scores[score], counts).numpy() for score in SCORES}
     frame = pd.DataFrame(table)
     return frame.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
+
+
+def tabulate_variables(
+    columns: Sequence[str],
+    errors: Mapping[str, Errors],
+    coverage: Mapping[str, Float64[np.ndarray, " n_targets"]],
+) -> pd.DataFrame:
+    """Return one row for each variable: all scores of each forecaster, and the coverage of the intervals.
+
+    Args:
+        columns: the variables.
+        errors: by forecaster.
+        coverage: from `intervals.tabulate_coverage_by_variable`.
+    """
+    scores = {
+        f"{name}_{score}": values.numpy()
+        for name, each in errors.items()
+        for score, values in each.by_variable().items()
+    }
+    return pd.DataFrame({"variable": columns, **scores, **coverage})
 
 
 def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:

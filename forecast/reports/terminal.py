@@ -19,7 +19,6 @@ HEADINGS = {
 }  # fmt: skip
 """Headings of the scores in the table; the CRPS is in the line of the intervals."""
 
-
 MAX_SHORTFALL = 0.1
 """Variables whose coverage is lower than the level by more than this are named."""
 
@@ -96,11 +95,13 @@ def describe_least_covered(
         A line about the interval that misses its level by most.
     """
     found, greatest = "", MAX_SHORTFALL
+    if len(columns) == 1:
+        return found
     for name, fractions in coverage.items():
         method, level = name.split("_coverage_")
         shortfall = np.nan_to_num(float(level) / 100 - fractions)  # 0 without true values
         least = int(shortfall.argmax())
-        if len(columns) > 1 and shortfall[least] > greatest:
+        if shortfall[least] > greatest:
             found, greatest = (
                 f"{method} {level}% interval covers {fractions[least]:.1%} of {columns[least]}; "
                 "errors_by_variable.csv has all variables",

@@ -14,7 +14,6 @@ from rich.console import Console
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
-from forecast.evaluation.errors import SCORES
 from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
 from forecast.evaluation.naive_shrinkage import NaiveShrinkage
 from forecast.evaluation.results import Results
@@ -22,7 +21,7 @@ from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures
 from forecast.reports.plotted_forecast import Band
-from forecast.reports.series import describe_series, tabulate_windows
+from forecast.reports.series import describe_series, tabulate_variables, tabulate_windows
 from forecast.reports.terminal import describe_least_covered, print_scores, which_windows
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
@@ -108,17 +107,16 @@ def save_tables(run: RunReport) -> Path:
         The file of the errors by window.
     """
     folder, data, results = run.folder, run.data, run.results
-    steps, variables = {}, {}
+    steps = {}
     for name, errors in results.errors.items():
-        by_step, by_variable = errors.by_step(), errors.by_variable()
+        by_step = errors.by_step()
         steps |= {f"{name}_{score}": by_step[score].numpy() for score in SCALED_SCORES}
-        variables |= {f"{name}_{score}": by_variable[score].numpy() for score in SCORES}
     steps |= results.coverage_by_step
-    variables |= results.coverage_by_variable
     with atomic_file(folder / "errors_by_step.csv") as temporary:
         pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
     with atomic_file(folder / "errors_by_variable.csv") as temporary:
-        pd.DataFrame({"variable": data.target_columns, **variables}).to_csv(temporary, index=False)
+        variables = tabulate_variables(data.target_columns, results.errors, results.coverage_by_variable)
+        variables.to_csv(temporary, index=False)
     by_window = folder / "errors_by_window.parquet"
     with atomic_file(by_window) as temporary:
         tabulate_windows(data, results).to_parquet(temporary, index=False)
