@@ -149,7 +149,7 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
     return np.load(folder / "forecast.npy")
 
 
-@pytest.mark.parametrize("format", ["onnx", "torch_export"])
+@pytest.mark.parametrize("format", every_nth(["onnx", "torch_export"], 2))
 def test_the_printed_program_forecasts_without_this_package(
     format: str, exported: Exported, runs, tmp_path: Path, monkeypatch, capsys
 ) -> None:

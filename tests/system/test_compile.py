@@ -67,14 +67,8 @@ def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch)
     check_compiled(ProbSparseAttention, role, {"factor": 2}, False, "aot_eager", monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "attention_type",
-    [
-        pytest.param(attention_type, marks=[] if name == "full" else pytest.mark.long)
-        for name, attention_type in ATTENTION_TYPES.items()
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("attention_type", ATTENTION_TYPES.values())
 def test_compiles_to_machine_code(attention_type, monkeypatch):
     pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
     check_compiled(attention_type, "self", {}, True, "inductor", monkeypatch)

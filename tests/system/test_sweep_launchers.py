@@ -29,10 +29,8 @@ def needs(launcher: str) -> None:
         pytest.skip(f"the extra {extra} is not installed")
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    ["joblib", *(pytest.param(name, marks=pytest.mark.long) for name in ("submitit_local", "ray"))],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
 def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: str, tmp_path: Path) -> None:
     needs(launcher)
     folder = workplace(tmp_path)

@@ -55,6 +55,7 @@ def mistakes(ended: list[tuple]) -> list[str]:
     return [line for *_, err in ended for line in err.splitlines() if line.startswith("error: ")]
 
 
+@pytest.mark.long
 def test_two_machines_make_one_run(tmp_path: Path) -> None:
     runs = f"output_root={tmp_path / 'runs'}"
     ended = on_nodes(nodes(tmp_path), "trainer=ddp_cpu", "trainer.max_epochs=1", runs)
