@@ -38,17 +38,21 @@ def tabulate_variables(
     errors: Mapping[str, Errors],
     coverage: Mapping[str, Float64[np.ndarray, " n_targets"]],
 ) -> pd.DataFrame:
-    """Return one row for each variable: all scores of each forecaster, and the coverage of the intervals.
+    """Return one row for each variable: the scores of each forecaster, and the coverage of the intervals.
+
+    A score that no forecaster has (CRPS in a backtest) gets no columns.
 
     Args:
         columns: the variables.
         errors: by forecaster.
         coverage: from `intervals.tabulate_coverage_by_variable`.
     """
+    tables = {name: each.by_variable() for name, each in errors.items()}
+    measured = [
+        score for score in SCORES if not all(table[score].isnan().all() for table in tables.values())
+    ]
     scores = {
-        f"{name}_{score}": values.numpy()
-        for name, each in errors.items()
-        for score, values in each.by_variable().items()
+        f"{name}_{score}": table[score].numpy() for name, table in tables.items() for score in measured
     }
     return pd.DataFrame({"variable": columns, **scores, **coverage})
 

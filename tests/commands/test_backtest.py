@@ -210,6 +210,7 @@ def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -
     np.testing.assert_allclose(variables["conformal_coverage_80"], inside.mean())
     for score in ("mse", "rmse_raw", "mase"):
         np.testing.assert_allclose(variables[f"model_{score}"], content["model"][score])
+    assert "model_crps" not in variables  # a backtest measures none
     saved = load(long_run)
     assert saved.baselines is not None
     names = list(saved.data_state["ids"])
