@@ -48,12 +48,8 @@ def tabulate_variables(
         coverage: from `intervals.tabulate_coverage_by_variable`.
     """
     tables = {name: each.by_variable() for name, each in errors.items()}
-    measured = [
-        score for score in SCORES if not all(table[score].isnan().all() for table in tables.values())
-    ]
-    scores = {
-        f"{name}_{score}": table[score].numpy() for name, table in tables.items() for score in measured
-    }
+    measured = [score for score in SCORES if not all(table[score].isnan().all() for table in tables.values())]
+    scores = {f"{name}_{score}": table[score].numpy() for name, table in tables.items() for score in measured}
     return pd.DataFrame({"variable": columns, **scores, **coverage})
 
 
