@@ -17,6 +17,7 @@ import pytest
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
+from tests.support.long_variants import every_nth
 from tests.support.refusals import is_said
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -212,16 +213,19 @@ def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("command", "place", "case"),
-    [
-        pytest.param(
-            command,
-            place,
-            case,
-            id=f"{command}-{case.arguments.replace(HOURLY, '').replace(SMALL, '').strip()}",
-        )
-        for (command, place), cases in REFUSED.items()
-        for case in cases
-    ],
+    every_nth(
+        [
+            pytest.param(
+                command,
+                place,
+                case,
+                id=f"{command}-{case.arguments.replace(HOURLY, '').replace(SMALL, '').strip()}",
+            )
+            for (command, place), cases in REFUSED.items()
+            for case in cases
+        ],
+        2,
+    ),
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_is_refused(

@@ -27,6 +27,7 @@ MAKES = {
     "shops": ["sales-forecast.csv", "sales.store/store.json"],
 }
 """What the blocks of a page leave behind."""
+LONG = ("own_attention", "serving")
 
 
 def script_of(page: str) -> str:
@@ -47,7 +48,7 @@ def free_port() -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", select(TUTORIALS, lambda _, path: path.stem != "own_attention"), ids=lambda path: path.stem
+    "path", select(TUTORIALS, lambda _, path: path.stem not in LONG), ids=lambda path: path.stem
 )
 def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
     script = script_of(path.read_text()).replace("8000", str(free_port()))

@@ -36,7 +36,7 @@ def runner(tmp_path: Path) -> Runner:
     return Runner("cpu", quick=True, scratch=tmp_path, data_root=None, ends=time.monotonic() + 120)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a CUDA device")
 def test_without_a_device_the_gpu_parts_are_skipped_by_name(tmp_path: Path):
     done = gpu_check(sys.executable, "--quick", "--out", "there", folder=tmp_path)
