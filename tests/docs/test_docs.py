@@ -82,7 +82,7 @@ def test_figures_beside_other_libraries_on_the_same_rows() -> None:
         f"on ETTm1, `model=patch_encoder` has {scored['ettm1/`model=patch_encoder`']} CPU seconds",
         f"PatchTST {scored['ettm1/PatchTST']} and LightGBM {scored['ettm1/LightGBM']}.",
         f"On weather it has {scored['weather/`model=patch_encoder`']} CPU seconds",
-        f"LightGBM {scored['weather/LightGBM']} and TSMixerx {scored['weather/TSMixerx']}.",
+        f"PatchTST {scored['weather/PatchTST']} and LightGBM {scored['weather/LightGBM']}.",
     ):
         assert sentence in text
     for task in dict.fromkeys(key.partition("/")[0] for key in cells):
