@@ -46,9 +46,9 @@ class IntervalScorer:
         self.calibration, self.data, self.device = calibrations[MODEL], data, device
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
         methods = {"conformal": self.calibration.quantiles, QUANTILE: quantile_levels}
-        usable, scaler = calibrated_levels(self.calibration, levels), data.target_scaler
+        usable, self.scaler = calibrated_levels(self.calibration, levels), data.target_scaler.to(device)
         self.sums = {
-            method: IntervalSums(quantiles, usable, scaler, data.pred_len).to(device)
+            method: IntervalSums(quantiles, usable, self.scaler, data.pred_len).to(device)
             for method, quantiles in methods.items()
             if quantiles
         }
@@ -59,7 +59,7 @@ class IntervalScorer:
         """Add the intervals of a batch: point forecasts, and the output of the model, both within the bounds.
 
         Returns:
-            The CRPS of each value, of the trained quantiles if there are any.
+            The CRPS of each value, of the trained quantiles if there are any; NaN where the true value is missing.
         """
         found, parts = [], (point, forecast, batch.future, batch.series)
         for points, quantiles, future, series in split(parts, len(self.calibration.quantiles)):
@@ -67,7 +67,7 @@ class IntervalScorer:
             scores = self.sums["conformal"].update(around, future, series)
             if QUANTILE in self.sums:
                 scores = self.sums[QUANTILE].update(quantiles, future, series)
-            found.append(scores)
+            found.append(self._or_absolute_error(scores, points, future, series))
         return torch.cat(found)
 
     def crps(self, baseline: str, point: Values, batch: Batch) -> Scores:
@@ -75,9 +75,19 @@ class IntervalScorer:
         found = []
         for points, future, series in split((point, batch.future, batch.series), len(DECILES)):
             around = self.data.clip_targets(self.deciles[baseline].around(points.float()), series)
-            losses = pinball(around.to(self.device), future.to(self.device).float(), DECILES)
-            found.append(crps(losses, DECILES))
+            values, truth = (self._error_values(each, series) for each in (around, future))
+            scores = crps(pinball(values, truth, DECILES), DECILES)
+            found.append(self._or_absolute_error(scores, points, future, series))
         return torch.cat(found)
+
+    def _error_values(self, values: Tensor, series: Tensor) -> Tensor:
+        """Return scaled values on the scale of the errors, see `Scaler.error_values`."""
+        return self.scaler.error_values(values.to(self.device).float(), series.to(self.device)).float()
+
+    def _or_absolute_error(self, scores: Scores, points: Values, future: Values, series: Tensor) -> Scores:
+        """Replace the NaN of a target without calibration by its absolute error, the CRPS without spread."""
+        forecast, truth = (self._error_values(each, series) for each in (points, future))
+        return torch.where(scores.isnan(), (forecast - truth).abs().double(), scores)
 
     def compute(self) -> dict[str, Any]:
         """The scores of the intervals by method, see `IntervalSums.compute`."""

@@ -116,7 +116,14 @@ def test_a_column_without_values_in_validation_takes_no_intervals_from_the_other
     frame.to_csv(tmp_path / "load.csv", index=False)
     assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
     run = only(tmp_path, "runs/*")
-    intervals = json.loads((run / "metrics.json").read_text())["intervals"]["conformal"]
+    metrics = json.loads((run / "metrics.json").read_text())
+    intervals = metrics["intervals"]["conformal"]
+    by_variable = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
+    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
+        crps, mae = by_variable[f"{name}_crps"], by_variable[f"{name}_mae"]
+        assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
+        assert crps["load"] < mae["load"]
+        assert 0 < scores["crps"] < scores["mae"]
     assert 0 < intervals["80"]["coverage"] <= 1
     assert np.isfinite(intervals["crps"])
     assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}") == 0
