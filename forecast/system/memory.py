@@ -16,9 +16,11 @@ def available() -> int:
     free = psutil.virtual_memory().available
     try:
         limit, used = ((_CONTAINER / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+        statistics = dict(line.split() for line in (_CONTAINER / "memory.stat").read_text().splitlines())
     except OSError:  # not Linux, or not in a container
         return free
-    return free if limit == "max" else min(free, int(limit) - int(used))
+    cached = int(statistics["inactive_file"])  # pages of files that were read, which the system gives back
+    return free if limit == "max" else min(free, int(limit) - int(used) + cached)
 
 
 class PeakMemory:

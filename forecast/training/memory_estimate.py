@@ -1,11 +1,13 @@
 """A check, before a model is constructed, that the model and a batch can fit into memory."""
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
 from forecast.system.errors import ConfigError
 from forecast.system.memory import available
 from forecast.training.create_model import model_class
+from forecast.training.precision import has_gpu
 
 BYTES_PER_PARAMETER = 16
 """float32 weight and gradient, and the two moments of Adam."""
@@ -16,15 +18,23 @@ OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d
 
 
 def check_memory(config: DictConfig, data: DataModule) -> None:
-    """Raise ConfigError if the model or a batch needs more memory, by a lower bound, than is free."""
+    """Raise ConfigError if the model or a batch needs more memory, by a lower bound, than is free.
+
+    The model is constructed in the memory of the machine. A batch is divided among machines and GPUs; the processes of
+    a machine without GPUs share its memory.
+    """
     size = model_class(config.model).estimate_size(
         config.model, n_features=data.n_features, n_targets=data.n_targets
     )
-    batch = min(data.batch_size, data.n_windows.get("train", 1))
-    free = available()
-    for needed, keys in (
-        (BYTES_PER_PARAMETER * size.parameters, OF_PARAMETERS),
-        (4 * (batch * size.activations + size.tables), OF_ACTIVATIONS),
+    trainer, in_machine = config.trainer, available()
+    batch = min(data.batch_size, data.n_windows.get("train", 1)) / trainer.num_nodes
+    at_work = in_machine
+    if has_gpu(trainer.accelerator):  # each device holds its part of the batch
+        batch, at_work = batch / torch.cuda.device_count(), torch.cuda.mem_get_info()[0]
+    bytes_per_activation = 2 if "16" in str(trainer.precision) else 4
+    for needed, free, keys in (
+        (BYTES_PER_PARAMETER * size.parameters, in_machine, OF_PARAMETERS),
+        (bytes_per_activation * batch * size.activations + 4 * size.tables, at_work, OF_ACTIVATIONS),
     ):
         if needed > free:
             values = {key: OmegaConf.select(config, key) for key in keys}
