@@ -144,12 +144,16 @@ class Panel:
     @property
     def first_date(self) -> pd.Timestamp:
         """The first date of any series, as the source has it, without its time zone."""
-        return self.utc_offset.shown(self.grid[[int(self.grid_starts.min())]]).item()
+        return self.local_date(int(self.grid_starts.min()))
 
     @property
     def last_date(self) -> pd.Timestamp:
         """The latest date before the ends of the series, as the source has it, without its time zone."""
-        return self.utc_offset.shown(self.grid[[int((self.grid_starts + self.lengths).max()) - 1]]).item()
+        return self.local_date(int((self.grid_starts + self.lengths).max()) - 1)
+
+    def local_date(self, position: int) -> pd.Timestamp:
+        """The date at a position of the grid, as the source has it, without its time zone."""
+        return self.utc_offset.shown(self.grid[[position]]).item()
 
     def series_of(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
         """The number of the series that each row belongs to; a row after the last one belongs to the last series."""

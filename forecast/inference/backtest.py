@@ -74,7 +74,7 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     found = new_backtest(config, data, trained, origins)
     forecast_origins(found, data, trained, np.arange(len(origins)))
     found.seen = count_seen(model, data, origins)
-    if note := note_on_origins(model, found.seen, len(origins)):
+    if note := note_on_origins(model, found.seen, len(origins), data.panel.utc_offset):
         found.notes.append(note)
     if model.is_untrained:
         found.notes.append(describe_untrained(model.network.warm_start_name))

@@ -85,7 +85,7 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     if transforms := resolve_transform(config, data.resplit(split_before(data, cut)), None):
         print(transforms.describe())
         data.set_transform(config.data.transform)
-    print(f"training   on rows to {data.panel.grid[cut - 1]}")
+    print(f"training   on rows to {data.panel.local_date(cut - 1)}")
     first = train_from_scratch(config, data, cut, folder / "trainings" / "0")
     return {
         policy: backtest_policy(
@@ -116,7 +116,7 @@ def backtest_policy(
         cut = int(origins.positions[chosen].min())
         if number:
             print(
-                f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.grid[cut - 1]}"
+                f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.local_date(cut - 1)}"
             )
             train = train_from_scratch if policy == SCRATCH else partial(fine_tune, before=training)
             training = train(config, data, cut, folder / "trainings" / str(number))
@@ -197,8 +197,8 @@ def split_before(data: DataModule, cut: int) -> list[str]:
     validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)
     if validation < 1:
         raise DataError(
-            f"{data.name}: {cut:,} dates before the first origin, {grid[cut]}, are too few to train and validate on: "
-            "give fewer steps"
+            f"{data.name}: {cut:,} dates before the first origin, {data.panel.local_date(cut)}, are too few to train "
+            "and validate on: give fewer steps"
         )
     return [str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])]
 

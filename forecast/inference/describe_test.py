@@ -2,7 +2,7 @@
 
 import math
 
-from forecast.evaluation.forecaster_names import LABELS, MODEL, describe_change
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, describe_change
 from forecast.evaluation.levels import Level
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.forecast import Forecast
@@ -41,8 +41,8 @@ def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
 
 
 def has_same_mse(test: ReportedScores, name: str, other: str) -> bool:
-    """Whether two MSEs, of which the second is not 0, are the same when printed."""
-    return f"{abs(test.mse[name] / test.mse[other] - 1):.1%}" == "0.0%"
+    """Whether two MSEs, of which the second is not 0, are equal up to `SAME_ERROR`."""
+    return abs(test.mse[name] / test.mse[other] - 1) < SAME_ERROR
 
 
 def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool
 
 from forecast.data import DataModule
+from forecast.data.utc_offset import UtcOffset
 from forecast.evaluation.backtest import Origins
 from forecast.inference.forecaster_facts import note_on_dates
 from forecast.inference.model import TrainedModel
@@ -40,9 +41,10 @@ def find_seen_dates(
     return trained, validated
 
 
-def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int) -> str:
+def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int, utc_offset: UtcOffset) -> str:
     """Return a caution if some of `count` origins lie among rows of training (`count_seen`), else an empty string."""
-    until = {"training": model.trained_until, "validation": model.validated_until}
+    ends = pd.DatetimeIndex([model.trained_until, model.validated_until or model.trained_until])
+    until = dict(zip(("training", "validation"), utc_offset.shown(ends), strict=True))
     parts = [f"{number:,} in {rows} rows (to {until[rows]})" for rows, number in seen.items() if number]
     if not parts:
         return ""

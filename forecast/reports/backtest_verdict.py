@@ -32,7 +32,7 @@ class Verdict:
         baseline, p_value = LABELS[self.best_baseline], self.difference.adjusted_p_value
         if math.isnan(self.change):
             return f"{baseline} had no error"
-        if abs(self.change) <= SAME_ERROR:
+        if abs(self.change) < SAME_ERROR:
             return f"the model and {baseline}, the best baseline, had the same MSE"
         found = (
             f"the model had {describe_change(self.change)} than {baseline}, the best baseline by scaled MSE"

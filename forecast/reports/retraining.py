@@ -80,7 +80,7 @@ def describe_policy(policies: PolicyBacktests, name: str, first: str) -> str:
     cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
     if math.isnan(change):
         return f"{name}: {first} had no error; {cost}"
-    if abs(change) <= SAME_ERROR:
+    if abs(change) < SAME_ERROR:
         return f"{name}: the same MSE as {first}; {cost}"
     p_value = compare_to_first(policies, name).adjusted_p_value
     test = f"p = {p_value:.2g}, {'' if p_value < SIGNIFICANCE_LEVEL else 'not '}significant"

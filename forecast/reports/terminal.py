@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data import DataModule
-from forecast.evaluation.forecaster_names import LABELS, MODEL
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.results import Results
 from forecast.system.formatting import format_column
 
@@ -34,7 +34,7 @@ def describe_skill(skill: float, baseline: str) -> str:
     if math.isnan(skill):
         return f"no skill can be given: {baseline}, the best baseline, makes no error here; use {baseline}"
     percent = f"{100 * abs(skill):.1f}%"
-    if percent == "0.0%":
+    if abs(skill) < SAME_ERROR:
         return f"skill 0.000: equal to {baseline}, the best baseline"
     if skill > 0:
         return f"skill {skill:.3f}: {percent} less squared error than {baseline}, the best baseline"

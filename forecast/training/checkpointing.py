@@ -162,6 +162,7 @@ class Checkpointing(Checkpoint):
             elif self.untrained_losses is not None:
                 losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
                 self._shrinkage, score = shrinkage_and_error(losses, self.untrained_losses, overlap)
+            score = math.inf if math.isnan(score) else score  # float16 can overflow
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
             self.best_score = min(score, self.best_score)
 

@@ -16,6 +16,9 @@ from forecast.system.errors import ConfigError
 MAX_BUFFER_BYTES = 1 << 32
 """Largest size of a network's buffers, such as its table of positions."""
 
+FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")
+"""Arguments of a model that are not settings."""
+
 
 def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:
     """Import the class that `model._target_` names.
@@ -60,12 +63,21 @@ def create_model(
 
 
 def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for settings that the constructor of a model does not take."""
-    parameters = inspect.signature(model).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in parameters]
-    if unknown:
+    """Raise ConfigError for settings that the constructor of a model does not take, or that it lacks."""
+    parameters = inspect.signature(model).parameters.values()
+    named = {each.name: each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD}
+    missing = [
+        f"model.{name}"
+        for name, each in named.items()
+        if each.default is each.empty and name not in (*settings, *FROM_DATA)
+    ]
+    if missing:
+        raise ConfigError(
+            f"{', '.join(missing)}: {model.__name__} has no default for this option: set it, or give the class a "
+            "default"
+        )
+    unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in named]
+    if unknown and len(named) == len(parameters):
         raise ConfigError(
             f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; if size= or an "
             "experiment sets it, leave that or model= out"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from forecast.evaluation.forecaster_names import BASELINES, SAME_ERROR
+from forecast.evaluation.forecaster_names import BASELINES
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
@@ -19,6 +19,9 @@ from forecast.system.errors import ConfigError
 from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
+
+ROUND_OFF = 1e-4
+"""Relative difference of the errors of one baseline in two runs."""
 
 
 def group_into_tasks(
@@ -160,4 +163,4 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
 
 def has_same_error(one: Entry, other: Entry) -> bool:
     """Return whether the error of two baselines is the same up to the round-off of sums over batches."""
-    return math.isclose(one.error, other.error, rel_tol=SAME_ERROR)
+    return math.isclose(one.error, other.error, rel_tol=ROUND_OFF)
