@@ -8,10 +8,11 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import DECILES, QUANTILE, Level
+from forecast.evaluation.levels import DECILES, QUANTILE, Level, trained_levels
 from forecast.evaluation.quantiles import crps, pinball
 
 MAX_SCORED = 1 << 24
@@ -45,13 +46,9 @@ class IntervalScorer:
     ) -> None:
         self.calibration, self.data, self.device = calibrations[MODEL], data, device
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
-        methods = {"conformal": self.calibration.quantiles, QUANTILE: quantile_levels}
-        usable, self.scaler = calibrated_levels(self.calibration, levels), data.target_scaler.to(device)
-        self.sums = {
-            method: IntervalSums(quantiles, usable, self.scaler, data.pred_len).to(device)
-            for method, quantiles in methods.items()
-            if quantiles
-        }
+        self.scaler = data.target_scaler.to(device)
+        sums = make_interval_sums(self.calibration, quantile_levels, levels, self.scaler, data.pred_len)
+        self.sums = {method: each.to(device) for method, each in sums.items()}
 
     def update(
         self, point: Values, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
@@ -92,6 +89,27 @@ class IntervalScorer:
     def compute(self) -> dict[str, Any]:
         """The scores of the intervals by method, see `IntervalSums.compute`."""
         return {method: sums.compute() for method, sums in self.sums.items()}
+
+
+def make_interval_sums(
+    calibration: Calibration,
+    quantile_levels: Sequence[float] | None,
+    levels: Sequence[Level],
+    scaler: Scaler,
+    pred_len: int,
+    calibrated: Sequence[str] = ("conformal",),
+) -> dict[str, IntervalSums]:
+    """Create empty sums of the interval scores, by method.
+
+    Args:
+        quantile_levels: probabilities of the trained quantiles; None without any.
+        levels: the intervals to score, in percent; each method scores those that it has.
+        calibrated: the methods that use the calibration.
+    """
+    found = dict.fromkeys(calibrated, (calibration.quantiles, calibrated_levels(calibration, levels)))
+    if quantile_levels is not None:
+        found[QUANTILE] = tuple(quantile_levels), trained_levels(quantile_levels, levels)
+    return {method: IntervalSums(*each, scaler, pred_len) for method, each in found.items()}
 
 
 def split(tensors: Sequence[Tensor], n_quantiles: int) -> zip:

@@ -16,11 +16,11 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
 from forecast.evaluation.adaptive import adaptive_quantiles
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
-from forecast.evaluation.conformal import Calibration, calibrate, calibrated_levels
+from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import QUANTILE, list_untrained, trained_levels
+from forecast.evaluation.interval_scorer import make_interval_sums
+from forecast.evaluation.levels import QUANTILE, list_untrained
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
@@ -98,7 +98,14 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
-        intervals=new_interval_sums(config, trained, scaler, data.pred_len),
+        intervals=make_interval_sums(
+            trained.calibration,
+            trained.quantiles,
+            config.levels,
+            scaler,
+            data.pred_len,
+            interval_methods(config),
+        ),
         scaler=scaler,
         naive_mae=unknown.clone(),
     )
@@ -108,22 +115,6 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
             f"the forecasts read future covariates ({panel.describe_covariates(as_measured)}) as the data have them; "
             "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
-    return found
-
-
-def new_interval_sums(
-    config: DictConfig, trained: Trained, scaler: Scaler, pred_len: int
-) -> dict[str, IntervalSums]:
-    """Create the sums of the interval scores, by method."""
-    calibration = trained.calibration
-    levels = calibrated_levels(calibration, config.levels)
-    found = {
-        method: IntervalSums(calibration.quantiles, levels, scaler, pred_len)
-        for method in interval_methods(config)
-    }
-    if trained.quantiles is not None:
-        levels = trained_levels(trained.quantiles, config.levels)
-        found[QUANTILE] = IntervalSums(trained.quantiles, levels, scaler, pred_len)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The CRPS of the model and of a baseline is the same function of the same quantiles."""
+"""The CRPS of the model and of a baseline is the same function of the same quantiles; each method has its levels."""
 
 from pathlib import Path
 
@@ -41,3 +41,14 @@ def test_the_crps_of_equal_quantiles_is_equal(data: DataModule) -> None:
     error = (values - truth).abs().double()
     torch.testing.assert_close(of_model[..., 1], error[..., 1], rtol=1e-5, atol=1e-6)
     assert (of_model[..., 0] < error[..., 0]).any()
+
+
+def test_trained_quantiles_are_scored_where_the_calibration_has_too_few_windows(data: DataModule) -> None:
+    calibration = Calibration.fit(torch.randn(20, 5, 2), [80, 99], horizons=4)
+    trained = (0.005, *(n / 10 for n in range(1, 10)), 0.995)
+    with pytest.warns(UserWarning, match="99% needs"):
+        scorer = IntervalScorer({MODEL: calibration}, trained, [80, 99], data, torch.device("cpu"))
+    assert {method: sums.levels for method, sums in scorer.sums.items()} == {
+        "conformal": (80,),
+        "quantile": (80, 99),
+    }
