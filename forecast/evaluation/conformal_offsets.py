@@ -69,7 +69,7 @@ def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | flo
     """The p-value of the hypothesis that errors are as often positive as negative; 1 where there is no test.
 
     Args:
-        errors: of windows in the order of time.
+        errors: of windows in the order of time; those of many series one after the other, as if they were independent.
         horizons: number of horizons that the rows of the windows hold.
     """
     signs = errors.sign().nanmean(1)

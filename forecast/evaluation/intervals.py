@@ -76,7 +76,7 @@ class IntervalSums(RunningSums):
         return crps(losses, self.at)
 
     def compute(self) -> dict[str, dict[str, float] | float]:
-        """Scores averaged over the variables: by level and overall.
+        """Scores by level and overall: coverage and widths as means over the variables, the others over all values.
 
         Such as `{"80": {"coverage", "width", "width_raw", "score"}, ..., "pinball", "crps"}`.
         """

@@ -112,7 +112,7 @@ def weigh_linear(linear: float, naive: float, p_value: float | None) -> float:
 def compute_losses(
     data: DataModule, windows: Windows, models: list[LinearWeights], stride: int
 ) -> Float[np.ndarray, "models n_dates"]:
-    """Compute the MSE of linear models on every `stride`-th window, as a mean over the windows of each date.
+    """Compute the MSE of linear models on every `stride`-th window, summed by date (see `sum_losses_by_date`).
 
     Windows without a measured value are left out.
     """

@@ -38,8 +38,9 @@ def adapted_offsets(
 ) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
     """Offsets of each series at its origin, and the number of repeated forecasts.
 
-    Forecasts that begin after the training rows are repeated, from the last `REPLAYED_ROWS` rows before the origin. If
-    the model was refitted on all rows, the tested one repeats them.
+    Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
+    origin: with many series from fewer rows, the latest ones or every n-th. If the model was refitted on all rows, the
+    tested one repeats them.
 
     Args:
         calibration: of the steps of the horizon, on the scale of the forecaster's model.

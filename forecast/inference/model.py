@@ -40,7 +40,8 @@ class TrainedModel(ModelData):
             was kept; else None.
         scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         calibrations: of the model and of each baseline, by name; empty if the run was not tested.
-        baselines, test: results of the run's test; None if the run was not tested.
+        baselines: the fitted baselines of the run; None if the run was not tested.
+        test: the scores of the run's test; None if the run was not tested.
     """
 
     def _take(self, content: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The linear model that every `ResidualModel` corrects. The linear baseline is the same model."""
+"""The linear model that every `ResidualModel` corrects. The linear baseline has the same layout."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

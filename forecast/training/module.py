@@ -31,8 +31,7 @@ from forecast.training.losses import keep_measured, make_loss, window_losses
 class Forecaster(L.LightningModule):
     """Train `model(past, past_time, future_time)` and measure it on every window.
 
-    `trainer.validate` calibrates the intervals that `trainer.test` scores, unless they come from a checkpoint, and
-    those of the baselines.
+    `trainer.validate` calibrates the intervals of the model and of the baselines that `trainer.test` scores.
 
     Args:
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
@@ -190,10 +189,6 @@ class Forecaster(L.LightningModule):
     def _log_scores(self, split: str, scores: Mapping[str, float]) -> None:
         for name, score in scores.items():
             self.log(f"{split}/{name}", score, rank_zero_only=False, prog_bar=split == "val")
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        state = checkpoint.get("calibration")
-        self.calibration = Calibration.from_state_dict(state) if state else None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["forecast_version"] = __version__

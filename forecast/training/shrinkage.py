@@ -32,8 +32,8 @@ def shrinkage_and_error(
     estimate, from those of all quantiles.
 
     Args:
-        losses: mean losses of the epoch's windows that begin on each date: the first one for the weight, the last one
-            for the bound.
+        losses: losses of the epoch by date, from `losses_by_date`: the first one for the weight, the last one for the
+            bound.
         untrained: losses of the model before training. With another number of dates there is no test.
         overlap: number of dates after which two windows have no step in common.
     """
@@ -52,7 +52,7 @@ def describe_untrained(name: str | None) -> str:
 
 
 def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, "n_dates losses"]:
-    """Average the validation losses of the last epoch over the windows whose forecasts begin on each date."""
+    """Sum the validation losses of the last epoch over the windows that begin on each date; their mean is the loss."""
     losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
     origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
     dates = data.panel.dates(origins).to_numpy()
