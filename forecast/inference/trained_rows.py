@@ -44,7 +44,8 @@ def find_seen_dates(
 def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int, utc_offset: UtcOffset) -> str:
     """Return a caution if some of `count` origins lie among rows of training (`count_seen`), else an empty string."""
     ends = pd.DatetimeIndex([model.trained_until, model.validated_until or model.trained_until])
-    until = dict(zip(("training", "validation"), utc_offset.shown(ends), strict=True))
+    trained, validated = utc_offset.shown(ends)
+    until = {"training": trained, "validation": validated}
     parts = [f"{number:,} in {rows} rows (to {until[rows]})" for rows, number in seen.items() if number]
     if not parts:
         return ""

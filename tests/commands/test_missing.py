@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +119,7 @@ def test_a_column_without_values_in_validation_takes_no_intervals_from_the_other
     run = only(tmp_path, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     intervals = metrics["intervals"]["conformal"]
-    by_variable = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
+    by_variable: Any = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
     for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
         crps, mae = by_variable[f"{name}_crps"], by_variable[f"{name}_mae"]
         assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
