@@ -56,14 +56,17 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
         assert (folder / picture).stat().st_size > 10_000
 
 
-def test_dates_are_those_of_the_files_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dates_are_those_of_the_files_time_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     zone = "data.timezone=Europe/Berlin"
     assert train_here(monkeypatch, workplace(tmp_path), "trainer.max_epochs=1", "logger=[]", zone) == 0
-    content, _, forecasts = read(backtest_here(tmp_path, "checkpoint=latest", "steps=20", "stride=5"))
+    content, _, forecasts = read(backtest_here(tmp_path, "checkpoint=latest", "steps=100", "stride=5"))
     written = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"])["date"]
-    expected = written.iloc[-20::5].dt.tz_localize("Europe/Berlin")
-    assert forecasts["forecast_start"].unique().tolist() == expected.tolist()[:4]
+    expected = written.iloc[-100::5].dt.tz_localize("Europe/Berlin")
+    assert forecasts["forecast_start"].unique().tolist() == expected.tolist()
     assert content["first_origin"] == str(expected.iloc[0])
+    assert f"in training rows (to {written[209]}) and " in capsys.readouterr().out
 
 
 def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
