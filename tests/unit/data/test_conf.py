@@ -47,7 +47,7 @@ def test_every_set_instantiates(name: str, tmp_path: Path):
     assert data.title == ("a.csv" if name in ("csv", "long", "store") else name)
     data.options = replace(data.options, name="mine")
     assert data.title == "mine"
-    assert data.options.split == ([12, 4, 4] if name.startswith("ett") else [0.7, 0.1, 0.2])
+    assert data.options.split == config(name).split
 
 
 @pytest.mark.parametrize("name", ["etth1", "etth2"])
