@@ -31,7 +31,8 @@ PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.9
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
 
 MAX_ERRORS = 1 << 27
-"""Largest number of errors to calibrate on (512 MiB of float32). If there are more, use every n-th window."""
+"""Largest number of errors of a forecaster to calibrate on (512 MiB of float32). If there are more, use every n-th
+window. A test calibrates the model and each baseline."""
 
 POOLING = 30
 """Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
