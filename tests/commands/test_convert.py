@@ -468,6 +468,10 @@ def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(90).to_csv(tmp_path / "a.csv", index=False)
     convert("overwrite=true")
     check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
+    leftover = tmp_path / ".a.store.former"  # of a conversion that was killed
+    leftover.mkdir()
+    (leftover / "values.npy").touch()
+    convert("overwrite=true")
     (tmp_path / "a.store" / "mine.txt").touch()
     assert "it holds other things" in convert("overwrite=true", status=2)
     assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.store"]

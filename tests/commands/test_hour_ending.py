@@ -12,6 +12,7 @@ from forecast.data.files.file_source import read_table
 from forecast.data.store.format import open_store
 from forecast.inference.forecasters import choose_forecaster
 from forecast.tools.serve.describe_model import reading_settings
+from forecast.tools.serve.example import make_example
 from forecast.tools.serve.reader import RequestReader
 from forecast.tools.serve.request import ForecastRequest
 from tests.support.commands import TINY, answer, only
@@ -103,6 +104,8 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     panel = reader.read(ForecastRequest.model_validate({"rows": rows}), max_rows=1_000)
     assert panel.grid.equals(BEGINS[: LAST - 26].tz_convert("UTC").tz_localize(None).rename("date"))
     assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
+    example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
+    assert example.grid[model.seq_len - 1] == pd.Timestamp(model.trained_until)
 
 
 def test_periods_begin_at_their_dates() -> None:

@@ -32,6 +32,9 @@ MAX_DATES_PER_ROW = 2
 SPARSE = 10
 """Dates on the grid per row of the table from which the step cannot be right."""
 
+MAX_PLACES_PER_ROW = 1_000
+"""Dates of all series, each from its first to its last one, per row of the table: a panel has a place for each."""
+
 
 @dataclass(frozen=True)
 class Spacing:
@@ -129,12 +132,19 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(first, periods=2, freq=step).to_numpy()
-    span = (rows.dates[series.stops - 1] - rows.dates[starts]).sum() if is_part else last - first
-    dates = span / (two[1] - two[0])
+    spans = (rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])
+    places = float(spans.sum())
+    dates = places if is_part else (last - first) / (two[1] - two[0])
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
             f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {step.freqstr} from first to last: "
             "set data.freq"
+        )
+    if places > MAX_PLACES_PER_ROW * len(rows):
+        raise DataError(
+            f"{rows.cells.path}: {len(starts):,} series have {len(rows):,} rows for {places:,.0f} steps of "
+            f"{step.freqstr}, each from its first to its last: set a longer step (data.freq), or leave out series of "
+            "few rows (data.ids)"
         )
     grid = pd.date_range(first, last, freq=step).as_unit("ns")
     if not len(grid) or grid[0] != first:

@@ -162,6 +162,12 @@ def melt_series(
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
     columns.resolve(str(path), list(map(str, table.columns)))
     _check_steps(path, steps, options)
+    if options.start is not None and (again := table.duplicated(list(roles.id_columns))).any():
+        named = ", ".join(f"{name}={table.loc[again, name].iloc[0]}" for name in roles.id_columns)
+        raise DataError(
+            f"{path}: {named}: several rows, and each row is a series: name more columns in "
+            "data.id_column, or remove rows"
+        )
     long = table[[*columns.all, *steps]].melt(
         list(columns.all), steps, var_name=roles.date, value_name=target
     )

@@ -173,7 +173,8 @@ def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Time
     dates = [
         pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None
     ]
-    if any(date is pd.NaT for date in dates):
+    is_short = [len(str(date)) < len("20060101") for date in rows if date is not None]  # a year, or a month
+    if any(date is pd.NaT for date in dates) or any(is_short):
         raise ConfigError(f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00")
     if rows[0] is not None:
         first = dates[0]

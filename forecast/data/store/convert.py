@@ -88,11 +88,12 @@ def convert(
 
 def _put_in_place(partial: Path, output: Path) -> None:
     """Make the finished store the folder `output`, whose former content is removed."""
-    for name in (NOTE, LOCK):
-        (partial / name).unlink()
     former = output.with_name(f".{output.name}.former")
+    shutil.rmtree(former, ignore_errors=True)  # of a conversion that was killed
     if output.exists():
         output.rename(former)
+    for name in (NOTE, LOCK):
+        (partial / name).unlink()
     partial.rename(output)
     shutil.rmtree(former, ignore_errors=True)
 

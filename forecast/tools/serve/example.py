@@ -10,6 +10,7 @@ import torch
 from forecast.data.categories import columns_of_indicators
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.time_features import parse_frequency
+from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.model import TrainedModel
 from forecast.tools.serve.describe_model import date_column, id_column
 
@@ -36,11 +37,18 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
 
 
 def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
-    """Dates at the step of the training data, of which `pred_len` follow its end, in its time zone."""
+    """Dates at the step of the training data, of which `pred_len` follow its end, as its file has them.
+
+    Those of days have no time zone.
+    """
     offset = parse_frequency(model.freq)
     last = pd.Timestamp(model.trained_until)
     first = pd.date_range(end=last, periods=model.seq_len, freq=offset)[0]
-    return pd.date_range(start=first, periods=steps, freq=offset)
+    dates, utc_offset = (
+        pd.date_range(start=first, periods=steps, freq=offset),
+        utc_offset_of(model.data_state),
+    )
+    return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
 
 
 def make_columns(

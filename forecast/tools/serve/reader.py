@@ -34,10 +34,13 @@ class RequestReader:
     def read(self, request: ForecastRequest, max_rows: int) -> Panel:
         """The rows of a request as a panel. Raises DataError, with the name of the field, if they cannot be read."""
         roles = self.source.roles
-        rows = to_columns("rows", request.rows, roles.all, max_rows)
+        read = (
+            roles.all if roles.id is None else (*roles.all, roles.id)
+        )  # several id columns may be given joined
+        rows = to_columns("rows", request.rows, read, max_rows)
         future = None
         if request.future is not None:
-            future = to_columns("future", request.future, roles.all, max_rows)
+            future = to_columns("future", request.future, read, max_rows)
         for field, columns in {"rows": rows, "future": future or rows}.items():
             if roles.date not in columns:
                 raise DataError(

@@ -1,6 +1,7 @@
 """The rows of a request as a source of a panel."""
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,12 +20,15 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
-from forecast.data.files.timezone import place_in_time, without_zone
+from forecast.data.files.timezone import place_in_time, without_zone, zone_name
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.serve.request import OFFSET
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
+
+END_OF_DATE = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)$")
+"""The UTC offset at the end of a date that has one."""
 
 NO_CELLS = pd.DataFrame()
 """In place of the cells of a file, which messages on its lines show."""
@@ -160,7 +164,7 @@ def read_static(field: str, column: str, given: list[Any]) -> pd.Series:
 
 
 def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
-    """Parse ISO 8601 dates. Dates with different UTC offsets are converted to UTC.
+    """Parse ISO 8601 dates: local times at the UTC offset that all have, or in UTC where their offsets differ.
 
     Raises:
         DataError: for the first text that is no date, or where some dates have a UTC offset and others have none.
@@ -171,7 +175,7 @@ def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             continue
         if not read.null_count:
-            return pd.DatetimeIndex(read.to_numpy(zero_copy_only=False), tz=zone)
+            return at_common_offset(pd.DatetimeIndex(read.to_numpy(zero_copy_only=False), tz=zone), given)
     texts = [date if isinstance(date, str) else "" for date in given]
     has_offset = [OFFSET.search(text) is not None for text in texts]
     if any(has_offset) and not all(has_offset):
@@ -181,4 +185,13 @@ def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
     if parsed.hasnans:
         row = int(parsed.isna().argmax())
         raise DataError(f"{field}: {column} of row {row}: {given[row]!r} is not a date in ISO 8601")
-    return pd.DatetimeIndex(parsed)
+    return at_common_offset(pd.DatetimeIndex(parsed), texts)
+
+
+def at_common_offset(dates: pd.DatetimeIndex, texts: list[Any]) -> pd.DatetimeIndex:
+    """Convert dates in UTC to the UTC offset with which all texts end; those of several offsets stay in UTC."""
+    if dates.tz is None:
+        return dates
+    ends = [END_OF_DATE.search(end) for end in {text[-6:] for text in texts}]  # at most +02:00
+    names = {zone_name(end[0]) for end in ends if end is not None}
+    return dates.tz_convert(names.pop()) if len(names) == 1 else dates

@@ -266,6 +266,8 @@ OPTIONS = [
     option("data.rows=['2021-03-01']: write two dates, as in data.rows=[2006-01-01,null]", rows=["2021-03-01"]),
     option("data.rows=3000: write two dates, as in data.rows=[2006-01-01,null]", rows=3000),
     option("data.rows=['soon', None]: write dates as 2006-01-01 or 2006-01-01T06:00", rows=["soon", None]),
+    option("data.rows=[2005, 2006]: write dates as 2006-01-01 or 2006-01-01T06:00", rows=[2005, 2006]),
+    option("data.rows=['2021-01', '2021-03']: write dates as 2006-01-01 or 2006-01-01T06:00", rows=["2021-01", "2021-03"]),
     option("data.rows=['2021-03-02', '2021-03-01']: the first date lies after the last one", rows=["2021-03-02", "2021-03-01"]),
     option("table.csv: data.rows=['2022-01-01', None] leaves no row: there are 2021-03-01 00:00:00 to 2021-03-01 04:00:00", DataError, rows=["2022-01-01", None]),
     option("data.rows=['2021-03-01T00:00Z', None]: leave the offset from UTC out: the dates of the data have no UTC offset", rows=["2021-03-01T00:00Z", None]),

@@ -213,3 +213,12 @@ def test_steps_without_names_of_steps_are_numbered_by_their_places(tmp_path: Pat
     options: dict[str, Any] = {"header": "none", "id_column": "column_3", "start": "2010-01-01", "freq": "h"}
     panel = LongSource(path=path, melt=True, **options).read()
     assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 11})
+
+
+def test_several_rows_of_one_id_are_not_joined_to_one_series(tmp_path: Path) -> None:
+    text = "id,d_1,d_2,d_3,d_4\nA,1,2,3,4\nA,10,20,30,40\nB,5,6,7,8\n"
+    given: dict[str, Any] = {"melt": True, "start": "2010-01-01", "freq": "D"}
+    with pytest.raises(DataError, match="id=A: several rows, and each row is a series: name more columns"):
+        LongSource(path=write(tmp_path, text), id_column="id", **given).read()
+    panel = LongSource(path=write(tmp_path, text), id_column="row", drop=["id"], **given).read()
+    assert values_by_id(panel)["2"] == [10, 20, 30, 40]
