@@ -68,9 +68,10 @@ def test_figures_beside_other_libraries_on_the_same_rows() -> None:
         f"On the prices of NP, `model=mlp` has {mse['epf-np/mlp']}, TFT {scored['epf-np/TFT']} CPU seconds",
         f"and with the lowest MAE, BiTCN {mse['epf-np/BiTCN']}, LightGBM {mse['epf-np/LightGBM']}, and TimeXer",
         f"the next day's columns, {mse['epf-np/TimeXer']}.",
-        f"`model=mlp` has {mse['epf-de/mlp']} and NHITS {mse['epf-de/NHITS']}.",
+        f"`model=mlp` has {mse['epf-de/mlp']} after {cost['epf-de/`model=mlp`'][0]} CPU seconds, "
+        f"and TFT {scored['epf-de/TFT']}.",
         f"`model=mlp` has {mse['gefcom/mlp']} and LightGBM {mse['gefcom/LightGBM']}.",
-        f"NHITS and TSMixerx ({mse['epf-de/TSMixerx']}) are ahead",
+        f"TFT, NHITS ({mse['epf-de/NHITS']}) and TSMixerx ({mse['epf-de/TSMixerx']}) are ahead",
         "{} CPU seconds on NP and {} MiB".format(*cost["epf-np/LightGBM"]),
         "`model=mlp` takes {} and {} MiB".format(*cost["epf-np/`model=mlp`"]),
         f"On PJM its MSE is {mse['epf-pjm/LightGBM']}",
