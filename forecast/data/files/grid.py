@@ -24,16 +24,12 @@ MAX_EXAMINED_SERIES = 20
 MAX_SKIPPED_HOURS = 100
 """Gaps are examined for changes of the clocks if there are no more."""
 
-STEPS = ("dates", "rows")
-
+STEPS = "dates", "rows"
 MAX_DATES_PER_ROW = 2
 """Dates per row from which series do not share one calendar."""
 
-SPARSE = 10
-"""Dates on the grid per row of the table from which the step cannot be right."""
-
-MAX_PLACES_PER_ROW = 1_000
-"""Dates of all series, each from its first to its last one, per row of the table: a panel has a place for each."""
+SPARSE, MAX_PLACES_PER_ROW = 10, 1_000
+"""Dates of the grid, and of all series from their first to their last ones, per row from which the step is wrong."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,7 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(first, periods=2, freq=step).to_numpy()
-    spans = (rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])
-    places = float(spans.sum())
+    places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
@@ -143,8 +138,7 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     if places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(
             f"{rows.cells.path}: {len(starts):,} series have {len(rows):,} rows for {places:,.0f} steps of "
-            f"{step.freqstr}, each from its first to its last: set a longer step (data.freq), or leave out series of "
-            "few rows (data.ids)"
+            f"{step.freqstr}: set a longer step (data.freq), or leave out series of few rows (data.ids)"
         )
     grid = pd.date_range(first, last, freq=step).as_unit("ns")
     if not len(grid) or grid[0] != first:
