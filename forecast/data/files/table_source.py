@@ -4,7 +4,7 @@ import copy
 import difflib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ class TableSource(Source):
     as_of: Mapping[str, str] | None = None
     static_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
-    rows: Sequence[str | None] | None = None
+    rows: Any = None  # checked by `parse_span`
     ids: Sequence[str] | None = None
     freq: str | None = None
     stamp: str = "start"
@@ -163,7 +163,7 @@ def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.nd
     return present.isin(wanted)
 
 
-def parse_span(rows: Sequence[str | None] | None) -> tuple[pd.Timestamp, pd.Timestamp]:
+def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
     """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
     first, last = _EARLIEST, _LATEST
     if rows is None:
