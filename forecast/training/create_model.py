@@ -64,8 +64,9 @@ def create_model(
 
 def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for settings that the constructor of a model does not take, or that it lacks."""
-    parameters = inspect.signature(model).parameters.values()
-    named = {each.name: each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD}
+    parameters = inspect.signature(model).parameters
+    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    named = {name: each for name, each in parameters.items() if each.kind not in several}
     missing = [
         f"model.{name}"
         for name, each in named.items()
@@ -77,7 +78,8 @@ def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> N
             "default"
         )
     unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in named]
-    if unknown and len(named) == len(parameters):
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    if unknown and not takes_any:
         raise ConfigError(
             f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; if size= or an "
             "experiment sets it, leave that or model= out"

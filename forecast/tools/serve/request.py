@@ -1,6 +1,5 @@
 """Requests for forecasts: the fields, and their rows as columns. Imports no torch."""
 
-import re
 from collections.abc import Container
 from typing import Annotated, Any, Literal
 
@@ -9,9 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from forecast.evaluation.forecaster_names import BASELINES
 from forecast.system.errors import DataError
-
-OFFSET = re.compile(r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
-"""The UTC offset of a date with a time in ISO 8601."""
 
 MAX_COLUMNS = 10_000
 MAX_HORIZON = 10_000

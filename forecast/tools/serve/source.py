@@ -22,13 +22,15 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import place_in_time, without_zone, zone_name
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.serve.request import OFFSET
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
 
-END_OF_DATE = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)$")
+OFFSET = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)$")
 """The UTC offset at the end of a date that has one."""
+
+TIME_WITH_OFFSET = re.compile(r"[T ]\d\d.*" + OFFSET.pattern)
+"""A date with a time and a UTC offset, in ISO 8601."""
 
 NO_CELLS = pd.DataFrame()
 """In place of the cells of a file, which messages on its lines show."""
@@ -177,7 +179,7 @@ def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
         if not read.null_count:
             return at_common_offset(pd.DatetimeIndex(read.to_numpy(zero_copy_only=False), tz=zone), given)
     texts = [date if isinstance(date, str) else "" for date in given]
-    has_offset = [OFFSET.search(text) is not None for text in texts]
+    has_offset = [TIME_WITH_OFFSET.search(text) is not None for text in texts]
     if any(has_offset) and not all(has_offset):
         row = has_offset.index(not has_offset[0])
         raise DataError(f"{field}: {column} of row {row}: give all dates with a UTC offset, or none")
@@ -192,6 +194,6 @@ def at_common_offset(dates: pd.DatetimeIndex, texts: list[Any]) -> pd.DatetimeIn
     """Convert dates in UTC to the UTC offset with which all texts end; those of several offsets stay in UTC."""
     if dates.tz is None:
         return dates
-    ends = [END_OF_DATE.search(end) for end in {text[-6:] for text in texts}]  # at most +02:00
+    ends = [OFFSET.search(end) for end in {text[-6:] for text in texts}]  # at most +02:00
     names = {zone_name(end[0]) for end in ends if end is not None}
     return dates.tz_convert(names.pop()) if len(names) == 1 else dates
