@@ -9,6 +9,15 @@ import pandas as pd
 
 from forecast.system.errors import DataError
 
+TIME_END = r"(?:\d:\d\d(?:\.\d+)?|T\d\d(?:\d\d){0,2}(?:\.\d+)?)"
+"""Pattern of the end of a time, as in 13:00, 13:00:00.5, T13 and T130000."""
+
+OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
+"""Pattern of the UTC offset after a time, with or without a space between them: Z, +02, -0330 and +05:30."""
+
+MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"
+"""Pattern of midnight at the end of a date without a UTC offset."""
+
 
 @dataclass(frozen=True)
 class UtcOffset:

@@ -15,13 +15,11 @@ from forecast.data.files.cells import Cells, quote
 from forecast.data.files.date_formats import YEARS, check_all_read, find_day_first, guess_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.timezone import minutes_ahead, place_in_time, zone_name
-from forecast.data.utc_offset import UtcOffset
+from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, UtcOffset
 from forecast.system.errors import ConfigError
 
-_OFFSET = r" ?(Z|[+-]\d\d(?::?\d\d)?)$"
-_UTC_OFFSET = r"(?:\d:\d\d(?:\.\d+)?|T\d\d)" + _OFFSET
-_HAS_OFFSET = _UTC_OFFSET.replace("(Z", "(?:Z")  # faster than to extract it
-_MIDNIGHT = r"[T ]00(?::00)?(?::00(?:\.0+)?)?$"
+_HAS_OFFSET = rf"{TIME_END} ?{OFFSET}$"
+_UTC_NAME = r"(?<=\d) ?(?:UTC|GMT)$"
 _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
 _DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
 _HOUR_NUMBER = rf"^(?:{_DAY}) \d{{1,2}}$"  # a whole day, and a number that is no part of a time
@@ -43,7 +41,8 @@ def read_dates(
     24, as in "2024-05-01 24", is an hour. An offset from UTC that is the same in every row is dropped, so that local
     times stay local. If it changes, as with daylight saving time, dates are converted to UTC with a warning. With
     `timezone`, dates without an offset are local times of that zone and are converted to UTC, including the hours that
-    daylight saving time repeats or skips. The name of a zone after a date, such as CET, is not read. Dates that are all
+    daylight saving time repeats or skips. UTC or GMT after every date is an offset of zero; the name of another zone,
+    such as CET, is not read. Dates that are all
     at midnight are days and stay unchanged.
 
     Args:
@@ -62,6 +61,8 @@ def read_dates(
     if options.date_format is None and (plain := _read_plain(texts)) is not None:
         return place_in_time(cells, column, plain, UtcOffset(), options, series)
     texts = texts.str.strip()
+    if options.date_format is None and texts.str.contains(_UTC_NAME).all():
+        texts = texts.str.replace(_UTC_NAME, "Z", regex=True)
     if options.timezone is not None and (n_local := _count_local(texts)):
         return _read_local_and_zoned(cells, column, n_local, options, series)
     dates, utc_offset = place_in_time(
@@ -99,10 +100,14 @@ def _read_texts(
 ) -> tuple[pd.DatetimeIndex, UtcOffset]:
     """Parse dates of any kind that `read_dates` knows; return them with their UTC offset."""
     has_offset = texts.str.contains(_HAS_OFFSET).any()
-    offsets = texts.str.extract(_UTC_OFFSET, expand=False) if has_offset else texts.mask(texts.notna())
+    offsets = (
+        texts.str.extract(f"{TIME_END} ?({OFFSET})$", expand=False)
+        if has_offset
+        else texts.mask(texts.notna())
+    )
     if options.date_format is None and offsets.notna().all():
-        local = texts.str.replace(_OFFSET, "", regex=True)
-        if local.str.contains(_MIDNIGHT).all():
+        local = texts.str.replace(f" ?{OFFSET}$", "", regex=True)
+        if local.str.contains(MIDNIGHT).all():
             zone = zone_name(offsets.iloc[0]) if offsets.nunique() == 1 else None
             return _parse(cells, column, local, offsets.iloc[:0], options), UtcOffset(
                 None, options.timezone or zone

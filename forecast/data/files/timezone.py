@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int32, Int64
 
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
@@ -32,7 +32,9 @@ def to_utc(
     """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
 
     When clocks go back, an hour is repeated. In this hour, the rows of a series are in summer time until a row is not
-    later than the row before it. Dates without a time of day are days and stay unchanged.
+    later than the row before it; of rows from newest to oldest, the order is reversed first. Where several rows of a
+    series have one date, only an earlier date begins the second hour; if the hour has one date, half of its rows are in
+    summer time. Dates without a time of day are days and stay unchanged.
 
     `are_ends`: the dates of the file are ends of steps, which the advice on a skipped time then leaves out.
 
@@ -55,11 +57,20 @@ def to_utc(
             f"file keeps one time all year{stamp}"
         )
         raise cells.error(message, row=row, column=column)
-    order = np.argsort(series, kind="stable")
+    order = _oldest_first(dates, series)
     is_summer = np.empty(len(dates), dtype=bool)
     is_summer[order] = _is_summer(dates[order], series[order], zone)
     local = dates.tz_localize(zone, ambiguous=is_summer)
     return local.tz_convert("UTC").tz_localize(None)
+
+
+def _oldest_first(dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
+    """Return the order of rows by series; within a series that of the file, reversed if most dates descend."""
+    order = np.argsort(series, kind="stable")
+    steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+    if np.sign(steps.astype(np.int64)).sum() >= 0:
+        return order
+    return len(series) - 1 - np.argsort(series[::-1], kind="stable")
 
 
 def _is_summer(
@@ -67,13 +78,22 @@ def _is_summer(
 ) -> Bool[np.ndarray, " rows"]:
     """Return True for the first of two equal local times, False for the second; other rows have no meaning.
 
-    The rows of a series follow each other.
+    The rows of a series follow each other, from oldest to newest.
     """
     twice = dates.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").isna()
     begins = np.diff(series, prepend=series[:1]) != 0
     number = np.cumsum((np.diff(twice, prepend=False) | begins) & twice)  # of the run of such times, from 1
-    went_back = ~begins & (np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1) <= np.timedelta64(0))
-    second = pd.Series(went_back & twice).groupby(number).cummax().to_numpy()
+    steps = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1)
+    is_equal = ~begins & (steps == np.timedelta64(0))
+    went_back = ~begins & (steps < np.timedelta64(0))
+    several = bool((is_equal & ~twice).any())  # rows of one date
+    second = np.zeros(len(dates), dtype=bool)
+    went_back = pd.Series((went_back if several else went_back | is_equal)[twice])
+    second[twice] = went_back.groupby(number[twice]).cummax()
+    if several:
+        runs = pd.Series(dates.to_numpy()[twice]).groupby(number[twice])
+        is_late = 2 * runs.cumcount() >= runs.transform("size")
+        second[twice] |= (is_late & (runs.transform("nunique") == 1)).to_numpy()
     return ~second
 
 

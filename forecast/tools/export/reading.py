@@ -8,13 +8,13 @@ from typing import Any
 from forecast.data.files.dates import COUNTS
 from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.files.series_in_rows import ROW
-from forecast.data.utc_offset import UtcOffset
+from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
              "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
-OFFSET = r"(\d:\d\d(?:\.\d+)?|T\d\d) ?(?:Z|[+-]\d\d(?::?\d\d)?)$"
+TIME_AND_OFFSET = rf"({TIME_END}) ?(?:UTC|GMT|{OFFSET})$"
 """Pattern of the end of a time and the UTC offset after it."""
 
 BOOLEANS = 'true_values=["yes", "Yes", "YES"], false_values=["no", "No", "NO"]'
@@ -134,12 +134,12 @@ def _write_dates(
     times, is_typed = Times.of(data, utc_offset), is_parquet(data)
     text, utc, lines = " + ' ' + ".join(f"table[{name!r}]" for name in names), "", []
     if times == Times.DAYS and not is_typed:
-        text = f"({text}).str.replace(r'{OFFSET}', r'\\1', regex=True)"
+        text = f"({text}).str.replace(r'{TIME_AND_OFFSET}', r'\\1', regex=True)"
     elif times == Times.INSTANTS:
         utc = "utc=True"
     elif times == Times.LOCAL and not is_typed:
         utc = "utc=has_offset"
-        lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{OFFSET}').all())")
+        lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{TIME_AND_OFFSET}').all())")
     lines += _write_parsing(data, names, text, utc)
     if times == Times.INSTANTS or (times == Times.DAYS and is_typed):
         ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""

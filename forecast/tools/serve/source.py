@@ -21,15 +21,16 @@ from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import place_in_time, without_zone, zone_name
+from forecast.data.utc_offset import MIDNIGHT, OFFSET
 from forecast.system.errors import ConfigError, DataError
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
 
-OFFSET = re.compile(r"(?:Z|[+-]\d\d(?::?\d\d)?)$")
+OFFSET_AT_END = re.compile(rf" ?{OFFSET}$")
 """The UTC offset at the end of a date that has one."""
 
-TIME_WITH_OFFSET = re.compile(r"[T ]\d\d.*" + OFFSET.pattern)
+TIME_WITH_OFFSET = re.compile(rf"[T ]\d\d.*{OFFSET}$")
 """A date with a time and a UTC offset, in ISO 8601."""
 
 NO_CELLS = pd.DataFrame()
@@ -191,9 +192,17 @@ def read_dates(field: str, column: str, given: list[Any]) -> pd.DatetimeIndex:
 
 
 def at_common_offset(dates: pd.DatetimeIndex, texts: list[Any]) -> pd.DatetimeIndex:
-    """Convert dates in UTC to the UTC offset with which all texts end; those of several offsets stay in UTC."""
+    """Convert dates in UTC to the UTC offset with which all texts end.
+
+    Those of several offsets stay in UTC, or are days without an offset if each of them is a midnight.
+    """
     if dates.tz is None:
         return dates
-    ends = [OFFSET.search(end) for end in {text[-6:] for text in texts}]  # at most +02:00
-    names = {zone_name(end[0]) for end in ends if end is not None}
-    return dates.tz_convert(names.pop()) if len(names) == 1 else dates
+    ends = [OFFSET_AT_END.search(end) for end in {text[-6:] for text in texts}]  # at most +02:00
+    names = {zone_name(end[0].lstrip()) for end in ends if end is not None}
+    if len(names) == 1:
+        return dates.tz_convert(names.pop())
+    local = [OFFSET_AT_END.sub("", text) for text in texts]
+    if all(re.search(MIDNIGHT, text) for text in local):
+        return pd.DatetimeIndex(pd.to_datetime(local, format="ISO8601"))
+    return dates

@@ -67,6 +67,29 @@ def test_an_hour_left_out_where_it_comes_twice_is_a_gap(tmp_path: Path):
     assert np.flatnonzero(np.isnan(table.values[:, 0])).tolist() == [twice[1] - 1]  # the header is a line
 
 
+AUTUMN = pd.date_range("2024-10-26 12:00", periods=48, freq="h")  # in UTC
+
+
+def test_rows_from_newest_to_oldest_are_those_from_oldest_to_newest(tmp_path: Path):
+    lines = local_file(tmp_path / "autumn.csv", AUTUMN, "Europe/Berlin").read_text().splitlines(keepends=True)
+    (tmp_path / "newest.csv").write_text("".join([lines[0], *lines[:0:-1]]))
+    table = read_table(tmp_path / "newest.csv", timezone="Europe/Berlin", sort=True)
+    assert table.grid.equals(AUTUMN)
+    assert table.values[:, 0].tolist() == list(range(48))
+
+
+@pytest.mark.parametrize("freq", ["h", "30min"])
+@pytest.mark.parametrize("rows_per_date", [2, 3])
+def test_several_rows_of_one_date_are_added_up_in_their_hour(tmp_path: Path, freq: str, rows_per_date: int):
+    utc = pd.date_range("2024-10-26 12:00", periods=96, freq=freq)
+    path = local_file(tmp_path / "autumn.csv", utc, "Europe/Berlin")
+    header, *rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([header, *(row for row in rows for _ in range(rows_per_date))]))
+    table = read_table(path, timezone="Europe/Berlin", duplicates="sum")
+    assert table.grid.equals(utc)
+    assert table.values[:, 0].tolist() == [rows_per_date * n for n in range(96)]
+
+
 def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
     """Dates of a zone, each with its offset from UTC, and values that count the hours since 1970."""
     hours = dates.tz_convert(None).to_numpy().astype("datetime64[h]").astype(int)
@@ -76,10 +99,12 @@ def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("offset", "minutes"), [("Z", 0), ("+02:00", 120), ("-0330", -210), ("+05", 300), ("", None)]
+    ("offset", "minutes"),
+    [("Z", 0), ("+02:00", 120), ("-0330", -210), ("+05", 300), (" UTC", 0), (" GMT", 0), ("", None)],
 )
-def test_the_utc_offset_is_what_the_dates_say(tmp_path: Path, offset: str, minutes: int | None):
-    rows = [f"2024-01-01T{hour:02}:00{offset},1" for hour in range(9)]
+@pytest.mark.parametrize("hours", ["2024-01-01T{:02}:00", "20240101T{:02}0000"])
+def test_the_utc_offset_is_what_the_dates_say(tmp_path: Path, hours: str, offset: str, minutes: int | None):
+    rows = [f"{hours.format(hour)}{offset},1" for hour in range(9)]
     (tmp_path / "t.csv").write_text("\n".join(["date,load", *rows]) + "\n")
     table = read_table(tmp_path / "t.csv")
     assert table.utc_offset.minutes == minutes
@@ -94,6 +119,11 @@ def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
     table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
     assert table.grid.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
     assert table.utc_offset.minutes == 0
+
+
+def test_with_a_zone_dates_in_utc_are_not_local_times(tmp_path: Path):
+    (tmp_path / "t.csv").write_text("date,load\n" + "".join(f"{date} UTC,1\n" for date in AUTUMN))
+    assert read_table(tmp_path / "t.csv", timezone="Europe/Berlin").grid.equals(AUTUMN)
 
 
 @pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])

@@ -39,6 +39,11 @@ def test_dates_at_one_offset_keep_their_hours(offset: str, time: str) -> None:
     assert found.hour.tolist() == [0, 0]
 
 
+def test_midnights_at_several_offsets_are_days() -> None:
+    texts = ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"]
+    assert read_dates("rows", "date", texts).equals(pd.date_range("2026-03-28", periods=3))
+
+
 def test_rows_at_one_offset_are_on_the_grid_of_a_file_without_offsets() -> None:
     for n_rows, step in ((30, "h"), (30, "D")):
         dates = pd.date_range("2026-05-01", periods=n_rows, freq=step, tz="UTC+02:00")
