@@ -46,6 +46,7 @@ class IntervalScorer:
     ) -> None:
         self.calibration, self.data, self.device = calibrations[MODEL], data, device
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
+        self.lacks_offsets = {name: bool(each.offsets.isnan().any()) for name, each in calibrations.items()}
         self.scaler = data.target_scaler.to(device)
         sums = make_interval_sums(self.calibration, quantile_levels, levels, self.scaler, data.pred_len)
         self.sums = {method: each.to(device) for method, each in sums.items()}
@@ -64,7 +65,7 @@ class IntervalScorer:
             scores = self.sums["conformal"].update(around, future, series)
             if QUANTILE in self.sums:
                 scores = self.sums[QUANTILE].update(quantiles, future, series)
-            found.append(self._or_absolute_error(scores, points, future, series))
+            found.append(self._fill_missing(MODEL, scores, points, future, series))
         return torch.cat(found)
 
     def crps(self, baseline: str, point: Values, batch: Batch) -> Scores:
@@ -74,15 +75,19 @@ class IntervalScorer:
             around = self.data.clip_targets(self.deciles[baseline].around(points.float()), series)
             values, truth = (self._error_values(each, series) for each in (around, future))
             scores = crps(pinball(values, truth, DECILES), DECILES)
-            found.append(self._or_absolute_error(scores, points, future, series))
+            found.append(self._fill_missing(baseline, scores, points, future, series))
         return torch.cat(found)
 
     def _error_values(self, values: Tensor, series: Tensor) -> Tensor:
         """Return scaled values on the scale of the errors, see `Scaler.error_values`."""
         return self.scaler.error_values(values.to(self.device).float(), series.to(self.device)).float()
 
-    def _or_absolute_error(self, scores: Scores, points: Values, future: Values, series: Tensor) -> Scores:
+    def _fill_missing(
+        self, forecaster: str, scores: Scores, points: Values, future: Values, series: Tensor
+    ) -> Scores:
         """Replace the NaN of a target without calibration by its absolute error, the CRPS without spread."""
+        if not self.lacks_offsets[forecaster]:
+            return scores
         forecast, truth = (self._error_values(each, series) for each in (points, future))
         return torch.where(scores.isnan(), (forecast - truth).abs().double(), scores)
 

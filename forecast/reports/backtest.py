@@ -22,7 +22,7 @@ from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column, plural
 
 DIGITS = 6
-SCORES = {
+HEADINGS = {
     "mse": "MSE\nscaled",
     "mae": "MAE\nscaled",
     "rmse_raw": "RMSE\nunits",
@@ -35,7 +35,7 @@ SCORES = {
 def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
     """Scores of the model and of each baseline, averaged over all origins, steps and variables."""
     each = {name: errors.scores() for name, errors in backtest.errors.items()}
-    return {name: {score: scores[score] for score in SCORES} for name, scores in each.items()}
+    return {name: {score: scores[score] for score in HEADINGS} for name, scores in each.items()}
 
 
 def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
@@ -142,7 +142,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     title = f"{backtest.title}, {count_origins(backtest)}, {backtest.zoned_dates.min()} to {backtest.zoned_dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("attention,\nor baseline")
-    for heading in (*SCORES.values(), "best at"):
+    for heading in (*HEADINGS.values(), "best at"):
         table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(backtest), tabulate_scores(backtest)
     errors = origins[[f"{name}_mse" for name in scores]].to_numpy()

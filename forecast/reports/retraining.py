@@ -15,7 +15,7 @@ from forecast.evaluation.forecaster_names import MODEL, SAME_ERROR, describe_cha
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports import figures
-from forecast.reports.backtest import SCORES, count_origins, describe_intervals, tabulate_scores
+from forecast.reports.backtest import HEADINGS, count_origins, describe_intervals, tabulate_scores
 from forecast.reports.backtest_verdict import sum_errors
 from forecast.reports.colours import LIGHT
 from forecast.system.files import atomic_file, write_json
@@ -95,10 +95,10 @@ def print_policies(folder: Path, policies: PolicyBacktests) -> None:
     title = f"{first.title}, {count_origins(first)}, {first.zoned_dates.min()} to {first.zoned_dates.max()}"
     table = Table(title=f"backtest: {title}")
     table.add_column("retrain")
-    for heading in (*SCORES.values(), "trainings", "training\nseconds"):
+    for heading in (*HEADINGS.values(), "trainings", "training\nseconds"):
         table.add_column(heading, justify="right")
     scores = [tabulate_scores(each)[MODEL] for each in policies.values()]
-    columns = [format_column(row[score] for row in scores) for score in SCORES]
+    columns = [format_column(row[score] for row in scores) for score in HEADINGS]
     for (name, each), *row in zip(policies.items(), *columns, strict=True):
         table.add_row(name, *row, str(len(each.trainings)), f"{sum(each.training_seconds):.1f}")
     console = Console(soft_wrap=True, highlight=False, markup=False)

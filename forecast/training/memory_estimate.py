@@ -30,7 +30,7 @@ def check_memory(config: DictConfig, data: DataModule) -> None:
     batch = min(data.batch_size, data.n_windows.get("train", 1)) / trainer.num_nodes
     at_work = in_machine
     if has_gpu(trainer.accelerator):  # each device holds its part of the batch
-        batch, at_work = batch / torch.cuda.device_count(), torch.cuda.mem_get_info()[0]
+        batch, at_work = batch / most_gpus(trainer.devices), torch.cuda.mem_get_info()[0]
     bytes_per_activation = 2 if "16" in str(trainer.precision) else 4
     for needed, free, keys in (
         (BYTES_PER_PARAMETER * size.parameters, in_machine, OF_PARAMETERS),
@@ -43,3 +43,9 @@ def check_memory(config: DictConfig, data: DataModule) -> None:
                 f"{asked} need at least {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: "
                 "choose smaller values"
             )
+
+
+def most_gpus(devices: object) -> int:
+    """The largest number of GPUs that the setting `trainer.devices` can mean on this machine."""
+    count = torch.cuda.device_count()
+    return min(devices, count) if isinstance(devices, int) and devices > 0 else count

@@ -10,7 +10,7 @@ from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.scores import (
     COSTS,
-    SCORES,
+    SCORE_COLUMNS,
     collect_interval_scores,
     get_values,
     get_verdict,
@@ -64,7 +64,7 @@ def make_rows(task: Task) -> Iterator[dict[str, Any]]:
             "pred_len": task.pred_len, "test_windows": len(task.best.losses), "name": entry.name,
             "kind": "baseline" if entry.is_baseline else "variant", "seeds": len(entry.runs),
         }  # fmt: skip
-        for column in (*SCORES, *COSTS):
+        for column in (*SCORE_COLUMNS, *COSTS):
             mean, deviation = mean_and_std(get_values(task, entry, column))
             row |= {column.key: mean, f"{column.key}_dev": deviation}
         difference = task.differences.get(entry.name) if entry is not task.reference else None

@@ -10,7 +10,7 @@ from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
-    SCORES,
+    SCORE_COLUMNS,
     Column,
     collect_interval_scores,
     find_best_mean,
@@ -80,7 +80,7 @@ def make_score_table(task: Task) -> HtmlTable:
     """Return the test scores; the verdict stands beside the name, and the test beside the score that is tested."""
     meaning = f"{task.score_label} relative to that of {task.reference.name}"
     change = Column("change", name_reference(task), meaning, "neither")
-    tested, *rest = scores = sorted(SCORES, key=lambda column: column.key != task.best.score)
+    tested, *rest = scores = sorted(SCORE_COLUMNS, key=lambda column: column.key != task.best.score)
     columns = [VARIANT, VERDICT, SEEDS, tested, change, *TEST_RESULTS, *rest]
     best = [find_best_mean(task, column) for column in scores]
     rows = []
@@ -209,7 +209,7 @@ OVERVIEW = {
 
 def make_overview_table(tasks: Sequence[Task]) -> HtmlTable:
     """Return one row per task: the best variant, and its skill against the best baseline."""
-    skill = next(column for column in SCORES if column.key == "skill")
+    skill = next(column for column in SCORE_COLUMNS if column.key == "skill")
     rows = []
     for task in tasks:
         cells = [

@@ -11,7 +11,7 @@ from forecast.reports.compare.markup import Markup, Table
 from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
-    SCORES,
+    SCORE_COLUMNS,
     Column,
     find_best_mean,
     format_test,
@@ -34,7 +34,7 @@ NOTE = (
 
 def shown_scores(task: Task) -> list[Column]:
     """Return the columns of MSE, MAE and skill, and of the CRPS if it ranks the variants."""
-    return [column for column in SCORES if column.key in ("mse", "mae", "skill", task.best.score)]
+    return [column for column in SCORE_COLUMNS if column.key in ("mse", "mae", "skill", task.best.score)]
 
 
 def make_headings(task: Task) -> list[str]:

@@ -25,7 +25,7 @@ class Column:
     better: Literal["lower", "higher", "neither"] = "lower"
 
 
-SCORES = (
+SCORE_COLUMNS = (
     Column("mse", "MSE", "mean squared error of the scaled values"),
     Column("mae", "MAE", "mean absolute error of the scaled values"),
     Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),

@@ -42,6 +42,7 @@ def test_a_batch_of_several_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
     free = 1.1 * NEEDED / 64
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free * GIB), 80 * GIB))
-    assert refusal("trainer.precision=32-true") is None
+    assert refusal("trainer.precision=32-true", "trainer.devices=-1") is None
+    assert refusal("trainer.precision=32-true", "trainer.devices=32") is not None
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free / 2 * GIB), 80 * GIB))
-    assert refusal("trainer.precision=32-true") is not None
+    assert refusal("trainer.precision=32-true", "trainer.devices=-1") is not None
