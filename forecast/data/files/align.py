@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.files.cells import FRAME, quote
-from forecast.data.files.grid import Grid, Spacing, find_dates, find_grid, place_on_grid
+from forecast.data.files.grid import Grid, Spacing, find_dates, find_grid
 from forecast.data.files.order import SeriesRows, order_rows
+from forecast.data.files.placement import place_on_grid
 from forecast.data.files.table_rows import TableRows
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, ranges

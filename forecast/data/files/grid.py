@@ -1,19 +1,14 @@
 """The regular grid of dates of a table, and the step between them."""
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 
 from forecast.data.calendars import WEEKDAYS, Calendar, CalendarSetting, find_calendar
-from forecast.data.files.cells import FRAME
 from forecast.data.files.order import SeriesRows
-from forecast.data.files.table_rows import TableRows
-from forecast.data.files.timezone import find_skipping_zone
-from forecast.data.row_ranges import PerSeries
 from forecast.data.time_features import describe_frequency, infer_frequency, name_step, parse_frequency
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError
@@ -21,15 +16,16 @@ from forecast.system.errors import ConfigError, DataError
 MAX_EXAMINED_SERIES = 20
 """Largest number of series, the longest ones, from which the step is inferred."""
 
-MAX_SKIPPED_HOURS = 100
-"""Gaps are examined for changes of the clocks if there are no more."""
-
 STEPS = "dates", "rows"
+
 MAX_DATES_PER_ROW = 2
 """Dates per row from which series do not share one calendar."""
 
-SPARSE, MAX_PLACES_PER_ROW = 10, 1_000
-"""Dates of the grid, and of all series from their first to their last ones, per row from which the step is wrong."""
+SPARSE = 10
+"""Dates of the grid per row from which the step is wrong."""
+
+MAX_PLACES_PER_ROW = 1_000
+"""Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
 
 
 @dataclass(frozen=True)
@@ -67,34 +63,6 @@ class Grid(NamedTuple):
     dates: pd.DatetimeIndex
     freq: str
     calendar: Calendar | None = None
-
-
-class Places(NamedTuple):
-    """The row numbers of the rows of a table once missing rows are inserted.
-
-    Attributes:
-        of_rows: the new number of each row.
-        lengths: the number of rows of each series, with those inserted.
-    """
-
-    of_rows: Int64[np.ndarray, " rows"]
-    lengths: PerSeries
-
-    @property
-    def starts(self) -> PerSeries:
-        """The first row of each series."""
-        return self.lengths.cumsum() - self.lengths
-
-    def place_rows(
-        self, block: Float64[np.ndarray, "rows columns"]
-    ) -> Float64[np.ndarray, "more_rows columns"]:
-        """The rows of a block at their new places, NaN elsewhere."""
-        n_rows = int(self.lengths.sum())
-        if n_rows == len(block):
-            return block
-        placed = np.full((n_rows, block.shape[1]), np.nan)
-        placed[self.of_rows] = block
-        return placed
 
 
 def find_grid(series: SeriesRows, spacing: Spacing, *, is_part: bool = False) -> Grid:
@@ -205,46 +173,3 @@ def find_dates(
     there = grid.to_numpy()
     places = np.minimum(np.searchsorted(there, dates), len(there) - 1)
     return places, there[places] == dates
-
-
-def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
-    """Find the place of each row once missing rows are inserted.
-
-    Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
-    grid.
-    """
-    rows, starts = series.rows, series.starts
-    if np.array_equal(grid.dates.to_numpy(), rows.dates):
-        return Places(np.arange(len(rows)), series.stops - starts)
-    at, is_there = find_dates(grid.dates, rows.dates)
-    if not is_there.all():
-        row = int(is_there.argmin())
-        message = (
-            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date, or "
-            "set data.freq"
-        )
-        raise rows.error(message, row, rows.roles.date)
-    _warn_of_skipped_hours(rows, at, grid.freq)
-    lengths = at[series.stops - 1] - at[starts] + 1
-    begins = lengths.cumsum() - lengths
-    return Places(at + np.repeat(begins - at[starts], series.stops - starts), lengths)
-
-
-def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
-    """Warn if the only rows that are missing are hours that clocks skip in spring."""
-    gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
-    if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
-        return
-    step, first = parse_frequency(freq), int(gaps[0])
-    zones = [find_skipping_zone(date + step) for date in pd.DatetimeIndex(rows.dates[gaps - 1])]
-    if all(zones):
-        advice = (
-            f"localize it first (tz_localize({zones[0]!r}))"
-            if rows.cells.path == FRAME
-            else f"set data.timezone, such as {zones[0]}, or give dates in UTC"
-        )
-        warnings.warn(
-            f"{rows.cells.path}: no row between {rows.date(first - 1)} and {rows.date(first)}: where clocks went "
-            f"forward, {advice}",
-            stacklevel=2,
-        )
