@@ -1,5 +1,6 @@
 """The covariates that a linear model may read of a window."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,9 @@ MAX_READ = 2048
 
 MAX_PRODUCTS = 1 << 26
 """Largest number of products of these values with the steps of all targets, 512 MiB."""
+
+MAX_WORK = 1 << 31
+"""Largest number of multiplications for one of the solutions that are compared, of which there are hundreds."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +65,16 @@ class CovariateSteps:
 def find_covariate_steps(windows: Windows) -> CovariateSteps:
     """Choose the values that a linear model of these windows reads.
 
-    At most `MAX_READ` values are read, and fewer with so many targets that `MAX_PRODUCTS` would be exceeded. The
-    horizon of the future covariates comes first; where it does not fit, they are not read at all. Then come as many of
+    At most `MAX_READ` values are read, and fewer with so many targets that `MAX_PRODUCTS` or `MAX_WORK` would be
+    exceeded. The horizon of the future covariates comes first; where it does not fit, they are not read at all. Then come as many of
     their latest past steps as fit, then the latest steps of the other columns.
     """
     targets, n_columns = windows.target_index, windows.values.n_columns
     past = torch.tensor([c for c in range(n_columns) if c not in set(targets)], dtype=torch.int64)
     n_calendar, n_time = windows.time.calendar.n_columns, windows.time.n_features
     n_future = windows.time.future.n_columns if windows.time.future else 0
-    room = min(MAX_READ, MAX_PRODUCTS // (len(targets) * (windows.seq_len + windows.pred_len)))
+    size = len(targets) * (windows.seq_len + windows.pred_len)
+    room = min(MAX_READ, MAX_PRODUCTS // size, math.isqrt(MAX_WORK // size))
     future_steps, past_steps = 0, 0
     if n_future and (left := room - n_future * windows.pred_len) >= 0:
         future_steps = min(windows.seq_len, left // n_future)

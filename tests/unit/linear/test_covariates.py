@@ -281,6 +281,15 @@ def test_what_is_read_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted.roles in ((), ("past",))
 
 
+def test_less_is_read_for_many_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work grows with the targets and with the square of the values that are read."""
+    data = ready(planted(n_targets=2), target=["y0", "y1"])
+    monkeypatch.setattr(covariate_steps, "MAX_WORK", 2 * (SEQ_LEN + PRED_LEN) * 10**2)
+    assert len(find_covariate_steps(data.windows["train"]).step) == 10
+    monkeypatch.setattr(covariate_steps, "MAX_WORK", 2 * (SEQ_LEN + PRED_LEN) * 13**2)
+    assert len(find_covariate_steps(data.windows["train"]).step) == 13
+
+
 def test_a_model_takes_its_covariates_from_a_checkpoint() -> None:
     data = ready(planted())
     fitted = FittedBaselines.fit(data)
