@@ -66,8 +66,8 @@ def find_covariate_steps(windows: Windows) -> CovariateSteps:
     """Choose the values that a linear model of these windows reads.
 
     At most `MAX_READ` values are read, and fewer with so many targets that `MAX_PRODUCTS` or `MAX_WORK` would be
-    exceeded. The horizon of the future covariates comes first; where it does not fit, they are not read at all. Then come as many of
-    their latest past steps as fit, then the latest steps of the other columns.
+    exceeded. The horizon of the future covariates comes first; where it does not fit, they are not read at all. Then
+    come as many of their latest past steps as fit, then the latest steps of the other columns.
     """
     targets, n_columns = windows.target_index, windows.values.n_columns
     past = torch.tensor([c for c in range(n_columns) if c not in set(targets)], dtype=torch.int64)

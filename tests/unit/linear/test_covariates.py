@@ -283,7 +283,7 @@ def test_what_is_read_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_less_is_read_for_many_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work grows with the targets and with the square of the values that are read."""
-    data = ready(planted(n_targets=2), target=["y0", "y1"])
+    data = ready(planted(n_targets=2))
     monkeypatch.setattr(covariate_steps, "MAX_WORK", 2 * (SEQ_LEN + PRED_LEN) * 10**2)
     assert len(find_covariate_steps(data.windows["train"]).step) == 10
     monkeypatch.setattr(covariate_steps, "MAX_WORK", 2 * (SEQ_LEN + PRED_LEN) * 13**2)
