@@ -4,6 +4,7 @@ Imports no torch: this module runs before every command.
 """
 
 import difflib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,9 +49,16 @@ def parse(arguments: Sequence[str]) -> list[Override]:
         try:
             parsed += parser.parse_overrides([argument])
         except (HydraException, RecursionError):
-            hint = "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
-            raise ConfigError(f"{argument}: cannot be read; {hint}") from None
+            raise ConfigError(f"{argument}: cannot be read; {_explain_syntax(argument)}") from None
     return parsed
+
+
+def _explain_syntax(argument: str) -> str:
+    """How to write an argument that does not follow Hydra's grammar."""
+    if re.fullmatch(r"[\w./~-]+\.[A-Za-z]\w*", argument):  # a file
+        key = "checkpoint" if argument.endswith(".ckpt") else "data.path"
+        return f"write {key}={argument}"
+    return "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
 
 
 def typed_overrides() -> dict[str, str]:

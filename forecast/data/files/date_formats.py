@@ -140,6 +140,8 @@ def _advice(texts: pd.Series, read: pd.Series) -> str:
         return f"if it counts since 1970, set data.date_format={unit}"
     if re.search(r"\d ?[A-Z]{3,4}$", text):
         return "if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
+    if re.search(r"\d ?[AaPp][Mm]\b", text):
+        return "set data.date_format, such as '%d/%m/%Y %I:%M %p'"
     return "set data.date_format"
 
 

@@ -95,6 +95,8 @@ OVERRIDES = [
     override("compile=interval(0,1)", "compile=0.0: true or false is needed"),
     override("compile=perhaps", "compile=perhaps: true or false is needed"),
     override("data.columns=[a", "data.columns=[a: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
+    override("my/own.csv", "my/own.csv: cannot be read; write data.path=my/own.csv"),
+    override("runs/best.ckpt", "runs/best.ckpt: cannot be read; write checkpoint=runs/best.ckpt"),
     override("probsparse", "probsparse: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
 ]  # fmt: skip
 FILES = [
