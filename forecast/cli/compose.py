@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import MissingConfigException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import allowed_targets, key_help, overrides
+from forecast.cli.sweep_values import first_of_sweep, first_of_sweeps, refuse_sweep
 from forecast.cli.traverse import is_resolvable, list_settings
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
@@ -40,16 +42,16 @@ def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
         return compose(config_name, overrides=["output_dir=''", *arguments])
 
 
-def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
+def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool = False) -> DictConfig:
     """Check a command's overrides and compose its configuration, Hydra's part included.
 
     Hydra composes the chosen options of groups. The keys of this configuration are the valid keys, and its values give
-    the types of valid values. Then the other overrides are applied. Of a sweep over choices, the configuration has the
-    first value.
+    the types of valid values. Then the other overrides are applied. With `sweeps`, overrides may have several values;
+    the configuration has the first of a sweep over choices.
 
     Raises:
-        ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an interpolation cannot
-            be resolved, or the run name is not a valid folder name.
+        ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an override has several
+            values without -m, an interpolation cannot be resolved, or the run name is not a valid folder name.
     """
     parsed = overrides.parse(arguments)
     groups = [override for override in parsed if overrides.is_group(override)]
@@ -59,14 +61,16 @@ def compose_command(config_name: str, arguments: Sequence[str]) -> DictConfig:
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         for name in overrides.find_own_options(groups, "attention"):
             check_attention_name(name, compose_options(config_name, [f"attention={name}"]))
-        config = compose_options(config_name, [overrides.first_of_sweep(group) for group in groups])
+        config = compose_options(config_name, [first_of_sweep(group) for group in groups])
         allowed_targets.check_search_path(arguments)
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
-            apply_values(config, overrides.first_of_sweeps(parsed), overrides.is_group)
+            apply_values(config, first_of_sweeps(parsed), overrides.is_group)
     typed = {override.key_or_group for override in parsed}
     overrides.check_search_space(config, typed)
     check_interpolations(config, typed)
+    if not sweeps and config.hydra.mode != RunMode.MULTIRUN:
+        refuse_sweep(parsed)
     return config
 
 

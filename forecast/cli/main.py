@@ -113,7 +113,7 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
         return compose_command(config_name, [])
     secrets_check.check_typed(sys.argv[1:])
     allowed_targets.check_flags(flags)
-    config = compose_command(config_name, flags.overrides)
+    config = compose_command(config_name, flags.overrides, sweeps=flags.multirun)
     if flags.overrides:
         allowed_targets.check_composed(config)
         secrets_check.check(config)

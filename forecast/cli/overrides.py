@@ -13,11 +13,12 @@ from typing import Any
 import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig
 
 from forecast.cli.limits import check_value
+from forecast.cli.sweep_values import draws_fractions, ends_of, values_of
 from forecast.cli.traverse import list_settings
 from forecast.system.conf_folders import conf_files, conf_folders
 from forecast.system.errors import ConfigError, NotInstalled
@@ -206,41 +207,3 @@ def keys_of_file(path: Path) -> set[str]:
     entries = [entry for entry in content.get("defaults", []) if isinstance(entry, str)]
     included = [path.parent / f"{entry.removesuffix('@_here_')}.yaml" for entry in entries]
     return keys.union(*(keys_of_file(file) for file in included if file.is_file()))
-
-
-# ---- sweeps
-
-
-def values_of(override: Override) -> list[Any]:
-    """The value of an override, or all values of a sweep over choices. Hydra checks other sweeps."""
-    if override.is_choice_sweep():
-        return list(override.sweep_iterator(transformer=lambda x: x))
-    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
-
-
-def ends_of(override: Override) -> list[Any]:
-    """The first and the last value of a sweep over an interval or a range of numbers."""
-    value = override.value()
-    if isinstance(value, IntervalSweep):
-        return [value.start, value.end]
-    if isinstance(value, RangeSweep) and (values := list(override.sweep_iterator(transformer=lambda x: x))):
-        return [values[0], values[-1]]
-    return []
-
-
-def draws_fractions(override: Override) -> bool:
-    """Whether an override draws numbers from an interval that is not one of whole numbers."""
-    value = override.value()
-    return isinstance(value, IntervalSweep) and isinstance(value.start, float)
-
-
-def first_of_sweep(override: Override) -> str:
-    """An override as text, with the first value of a sweep over choices."""
-    if not override.is_choice_sweep():
-        return override.input_line or ""
-    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
-
-
-def first_of_sweeps(overrides: Sequence[Override]) -> list[str]:
-    """Overrides as text, with the first value of each sweep over choices; without sweeps over ranges and intervals."""
-    return [first_of_sweep(o) for o in overrides if o.is_choice_sweep() or not o.is_sweep_override()]

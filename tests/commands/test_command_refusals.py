@@ -137,6 +137,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{HOURLY} +trainer.val_check_interval=2", "trainer.val_check_interval: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"{HOURLY} +trainer.check_val_every_n_epoch=2", "trainer.check_val_every_n_epoch: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"{HOURLY} +trainer.max_steps=2", "trainer.max_steps: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
+        Case(f"{HOURLY} seed=1,2", "seed=1,2: several values: give one of them, or a list in brackets; forecast.train, forecast.backtest and forecast.benchmark run each of them with -m"),
         Case(f"{HOURLY} search=informer", "search=informer needs a multirun: python -m forecast.train -m search=informer ..."),
         Case(f"-m {HOURLY} trainer=ddp_cpu seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),

@@ -95,7 +95,7 @@ def test_commas_separate_values_in_a_sweep() -> None:
     ids=["plain", "sweep"],
 )
 def test_valid_overrides_are_accepted(arguments: list[str]) -> None:
-    compose_command("train", arguments)
+    compose_command("train", arguments, sweeps="seed=1,2,3" in arguments)
 
 
 @pytest.mark.parametrize(
