@@ -163,9 +163,9 @@ def solve_recent(
     The mean of these steps is subtracted from all steps. Covariates that are not read have weights of zero.
     """
     first, read = gram.seq_len - lookback, gram.steps.of(roles, lookback)
-    cross, covariates = gram.cross[:, read, first:], gram.covariates[read][:, read]
+    cross, covariates = gram.cross[:, read, first:], gram.covariates[:, read][..., read]
     weight, of_read = solve(gram.auto[first:, first:], cross, covariates, lookback, ridge)
-    of_all = of_read.new_zeros(len(of_read), len(gram.covariates), of_read.shape[2])
+    of_all = of_read.new_zeros(len(of_read), len(gram.steps.step), of_read.shape[2])
     of_all[:, read] = of_read
     return weight, of_all
 

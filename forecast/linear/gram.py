@@ -9,7 +9,7 @@ from functools import reduce
 from operator import add
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from forecast.data import Windows
@@ -32,7 +32,8 @@ class Gram:
     Attributes:
         auto: Σ over windows and targets of the outer product of each window of a target with itself.
         cross: Σ over windows of the products of the covariates with the window of each target.
-        covariates: Σ over windows of the products of the covariates.
+        covariates: Σ over windows of the products of the covariates: one sum for all targets, or one for each if their
+            windows differ.
         count: number of windows that have a value, by target and step.
         steps: the covariates.
         seq_len: steps of the past of a window.
@@ -40,7 +41,7 @@ class Gram:
 
     auto: Float64[Tensor, "width width"]
     cross: Float64[Tensor, "n_targets n_read width"]
-    covariates: Float64[Tensor, "n_read n_read"]
+    covariates: Float64[Tensor, "n_sums n_read n_read"]
     count: Float64[Tensor, "n_targets width"]
     steps: CovariateSteps
     seq_len: int
@@ -66,13 +67,18 @@ class Gram:
         )
 
     def as_if_complete(self) -> "Gram":
-        """The sums over each step of the horizon, multiplied by the inverse of the share of windows with a value."""
+        """Scale the sums with each step of the horizon as if every window had its value.
+
+        This assumes that the windows without it have similar pasts.
+        """
         of_all = self.count.sum(0)
         weight = of_all.amax() / of_all.clamp(min=1)
         auto = self.auto * weight
         auto[self.seq_len :, : self.seq_len] *= weight[self.seq_len :, None]
         return replace(
-            self, auto=auto, cross=self.cross * (self.count.amax() / self.count.clamp(min=1))[:, None]
+            self,
+            auto=auto,
+            cross=self.cross * (self.count.amax(1, keepdim=True) / self.count.clamp(min=1))[:, None],
         )
 
     def fewer_steps(self, count: int) -> "Gram":
@@ -121,14 +127,15 @@ def run_gram(windows: Windows, steps: CovariateSteps, targets: list[int], starts
     cross = cross - cross[..., : windows.seq_len].mean(2, keepdim=True)
     count = auto.new_zeros(len(windows.target_index), width)
     count[targets] = len(starts)
-    return Gram(auto, cross, covariates, count, steps, windows.seq_len)
+    return Gram(auto, cross, covariates[None], count, steps, windows.seq_len)
 
 
 def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Gram:
     """Sums over the windows `chosen.numbers`, each minus the mean of its past.
 
     Where values are missing, the past is completed as for a model, and the sums over a step of the horizon are over the
-    windows that have its value.
+    windows that have its value. Windows of a target without any value in the horizon are left out: in a long outage,
+    their completed past has no variance.
     """
     count = torch.zeros(
         len(windows.target_index),
@@ -139,17 +146,28 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) 
     if len(chosen.targets) < len(count):  # without covariates
         windows = windows.of_targets(chosen.targets)
     (n_targets, width), n_read = (len(chosen.targets), count.shape[1]), len(steps.step)
-    auto, covariates = count.new_zeros(width, width), count.new_zeros(n_read, n_read)
+    auto, covariates = count.new_zeros(width, width), count.new_zeros(1, n_read, n_read)
     cross = count.new_zeros(n_read, len(count), width)
     at_once = max(1, NUMBERS_AT_ONCE // (width * n_targets + n_read))
     for batch in map(windows.gather, chosen.numbers.split(at_once)):
         values = torch.cat([batch.past[..., windows.target_index], batch.future], dim=1).double()
         values = (values - values[:, : windows.seq_len].mean(1, keepdim=True)).transpose(1, 2)
+        is_measured = values[..., windows.seq_len :].isfinite().any(2)  # (batch, n_targets)
+        values = torch.where(is_measured[..., None], values, torch.nan)
         count[chosen.targets] += values.isfinite().sum(0)
         flat = values.flatten(0, 1).nan_to_num(0.0)
         auto += flat.T @ flat
         if n_read:
             read = steps.read(batch)
-            covariates += read.T @ read
+            covariates = covariates + products_of_covariates(read, is_measured)
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
     return Gram(auto, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)
+
+
+def products_of_covariates(
+    read: Float64[Tensor, "batch n_read"], is_measured: Bool[Tensor, "batch n_targets"]
+) -> Float64[Tensor, "n_sums n_read n_read"]:
+    """Sums over the windows of each target, or one sum if they are the same for all targets."""
+    patterns, number = is_measured.unique(dim=1, return_inverse=True)
+    products = torch.stack([read[chosen].T @ read[chosen] for chosen in patterns.T])
+    return products if len(products) == 1 else products[number]

@@ -17,7 +17,7 @@ Covariates = Float64[Tensor, "n_targets n_read pred_len"]
 def solve(
     auto: Float64[Tensor, "width width"],
     cross: Float64[Tensor, "n_targets n_read width"],
-    covariates: Float64[Tensor, "n_read n_read"],
+    covariates: Float64[Tensor, "n_sums n_read n_read"],
     seq_len: int,
     ridge: float,
 ) -> tuple[Weight, Covariates]:
@@ -38,23 +38,22 @@ def solve(
     future = future - future.mean(0)
     past = past - past.mean(0) - past.mean(1, keepdim=True) + past.mean()
     penalize(past, ridge)
-    if not len(covariates):
+    if not covariates.shape[-1]:
         return torch.linalg.solve(past, future), cross[..., seq_len:]
     cross = cross - cross[..., :seq_len].mean(2, keepdim=True)
     factor = torch.linalg.cholesky(penalize(covariates.clone(), ridge))
     # with covariates LLᵀ, half = L⁻¹ cross: what the covariates explain alone is halfᵀ half, summed over targets
-    by_value = cross.transpose(0, 1).flatten(1)
-    half = torch.linalg.solve_triangular(factor, by_value, upper=False).unflatten(1, (len(cross), -1))
-    explained = torch.einsum("rtl,rtw->lw", half[..., :seq_len], half)
+    half = torch.linalg.solve_triangular(factor, cross, upper=False)
+    explained = torch.einsum("trl,trw->lw", half[..., :seq_len], half)
     weight = torch.linalg.solve(past - explained[:, :seq_len], future - explained[:, seq_len:])
     remaining = half[..., seq_len:] - half[..., :seq_len] @ weight
-    of_covariates = torch.linalg.solve_triangular(factor.T, remaining.flatten(1), upper=True)
-    return weight, of_covariates.view_as(remaining).transpose(0, 1)
+    return weight, torch.linalg.solve_triangular(factor.mT, remaining, upper=True)
 
 
-def penalize(gram: Float64[Tensor, "n n"], ridge: float) -> Float64[Tensor, "n n"]:
+def penalize(gram: Float64[Tensor, "*batch n n"], ridge: float) -> Float64[Tensor, "*batch n n"]:
     """Add `ridge` times the mean of the diagonal to the diagonal, in place."""
-    gram.diagonal().add_(ridge * gram.diagonal().mean() + torch.finfo(gram.dtype).tiny)
+    diagonal = gram.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_(ridge * diagonal.mean(-1, keepdim=True) + torch.finfo(gram.dtype).tiny)
     return gram
 
 

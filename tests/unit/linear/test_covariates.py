@@ -264,6 +264,40 @@ def test_missing_values_of_the_horizon_are_not_counted() -> None:
     torch.testing.assert_close(last, complete.covariates[0, -PRED_LEN:], atol=0.1, rtol=0)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_long_outage_changes_no_weight(n_targets: int) -> None:
+    """One target is missing in 60% of the rows: its windows are too few, not too small."""
+
+    def fitted(frame: pd.DataFrame) -> LinearWeights:
+        data = ready(frame, scaler="none")
+        return fit_choice(window_gram(data.windows["train"]), Choice(1e-6, 1, BOTH))
+
+    frame = planted(3000, n_targets=n_targets)
+    complete = fitted(frame)
+    frame.loc[frame.index[100:1200], f"y{n_targets - 1}"] = np.nan
+    found = fitted(frame)
+    torch.testing.assert_close(found.past_weight, complete.past_weight, atol=0.05, rtol=0)
+    torch.testing.assert_close(found.covariates, complete.covariates, atol=0.05, rtol=0)
+    of_horizon = found.covariates[:, -PRED_LEN:].diagonal(dim1=1, dim2=2)
+    expected = -0.5 * torch.arange(1.0, n_targets + 1)[:, None].expand_as(of_horizon)
+    torch.testing.assert_close(of_horizon, expected, atol=0.05, rtol=0)
+
+
+def test_an_outage_without_covariates_is_left_out() -> None:
+    """The same weights as least squares on the windows whose horizon is measured, written out."""
+    frame = planted(3000)[["y0"]]
+    frame.iloc[500:1500] = np.nan
+    data = ready(frame, scaler="none", future_covariates=(), past_covariates=())
+    batch = every(data, "train")
+    measured = batch.future.isfinite().all(1)[:, 0]
+    mean = batch.past.mean(1, keepdim=True)
+    past, future = ((part - mean)[measured, :, 0].double() for part in (batch.past, batch.future))
+    weight = torch.linalg.lstsq(past, future, driver="gelsd").solution
+    by_hand = weight + (1 - weight.sum(0)) / SEQ_LEN
+    found = fit_least_squares(window_gram(data.windows["train"]), 1e-6).past_weight
+    torch.testing.assert_close(found + (1 - found.sum(0)) / SEQ_LEN, by_hand.float(), atol=0.01, rtol=0)
+
+
 def test_what_is_read_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The horizon of future covariates comes first, then their latest past, then that of the others."""
 
