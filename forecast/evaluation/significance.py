@@ -32,6 +32,10 @@ class SeedVariance:
         squares = sum(float(((one - one.mean()) ** 2).sum()) for one in samples)
         return cls(squares / degrees, degrees)
 
+    def is_known(self, *losses: Sequence[float]) -> bool:
+        """Whether the variance over seeds of these variants is known: it is pooled, or none depends on the seed."""
+        return self.degrees_of_freedom > 0 or all(map(is_deterministic, losses))
+
 
 def is_deterministic(losses: Sequence[float]) -> bool:
     """Whether several runs all have the same mean loss, up to the round-off of float32 arithmetic."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
 import numpy as np
 
@@ -78,8 +79,8 @@ class Factor:
 
     def win_rate(self, level: str) -> float:
         """Return the share of the comparisons with another level that this one wins; equal errors count as half."""
-        others = len(self.levels) - 1
-        return float((others + 1 - self.ranks[:, self.levels.index(level)].mean()) / others)
+        count = len(self.levels)
+        return float((count - self.ranks[:, self.levels.index(level)].mean()) / (count - 1))
 
     def average_rank(self, level: str) -> float:
         """Return the mean rank over the tasks, 1 for the lowest error."""
@@ -117,10 +118,8 @@ class Factor:
         errors = {level: [by_seed(cell.entries[level]) for cell in self.cells] for level in self.levels}
         if any(one.keys() != cells[0].keys() for cells in errors.values() for one in cells):
             return {}
-        return {
-            level: np.mean([relative_to_mean(one) for one in cells], axis=0).tolist()
-            for level, cells in errors.items()
-        }
+        relative = {level: [relative_to_mean(one) for one in cells] for level, cells in errors.items()}
+        return {level: np.mean(cells, axis=0).tolist() for level, cells in relative.items()}
 
     @cached_property
     def seeds(self) -> SeedVariance:
@@ -133,19 +132,24 @@ class Factor:
     def seed_share(self, level: str) -> float:
         """The share of the variance over seeds that the error of a level has; 0 if the seed changes nothing.
 
-        If cells have different seeds, their luck counts as equal, which makes the share too large at worst.
+        If cells have different seeds, they count as equal seeds, which makes the share too large at worst.
         """
         cells = [by_seed(cell.entries[level]) for cell in self.cells]
         runs = [self.seed_means[level]] if self.seed_means else [list(one.values()) for one in cells]
-        return float(np.mean([0.0 if is_deterministic(errors) else 1 / len(errors) for errors in runs]))
+        return fmean(0.0 if is_deterministic(errors) else 1 / len(errors) for errors in runs)
+
+    def is_tested(self, level: str) -> bool:
+        """Whether the variance over seeds of a level and of the best one is known."""
+        both = (cell.entries[name] for cell in self.cells for name in (level, self.best))
+        return self.seeds.is_known(*(entry.values(entry.score) for entry in both))
 
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By level, the test of its error against that of the best level, relative to the latter.
 
-        The relative loss differences of the cells of a task are averaged window by window, because these cells share
-        the windows. Those of tasks on the same dates are averaged date by date, and then those of the other tasks are
-        averaged. Every cell has the same weight. The variance holds windows and seeds, as in `Task.differences`.
+        The relative loss differences of the cells of a task, which share the windows, are averaged window by window.
+        Those of tasks on the same dates are averaged date by date, and then those of the other tasks are averaged.
+        Every cell has the same weight. The variance holds windows and seeds, as in `Task.differences`.
         """
         return {level: self.compare(level) for level in self.levels[1:]}
 
@@ -159,7 +163,7 @@ class Factor:
             tested.append(diebold_mariano(found.losses, np.zeros(len(found.losses)), found.overlap))
             weights.append(sum(sizes) / len(self.cells))
         difference = average_differences(tested, weights, count_pairs(len(self.levels)))
-        if not self.seeds.degrees_of_freedom:
+        if not self.is_tested(level):
             return LossDifference(difference.mean, math.nan, 0.0)
         return add_seed_variance(difference, self.seeds, self.seed_share(level) + self.seed_share(self.best))
 
@@ -175,7 +179,7 @@ class Factor:
             return BEST
         if all(cell.entries[level].forecasts_the_same(cell.entries[self.best]) for cell in self.cells):
             return EQUAL
-        return judge(self.differences[level]) if self.seeds.degrees_of_freedom else ONE_SEED
+        return judge(self.differences[level]) if self.is_tested(level) else ONE_SEED
 
 
 def by_seed(entry: Entry) -> dict[int, float]:

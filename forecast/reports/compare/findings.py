@@ -119,10 +119,15 @@ def describe_other_variants(task: Task) -> list[str]:
             f"No significant difference from the best variant: {shorten_list(tied)} "
             f"(lowest adjusted p: {format_p_value(lowest)})."
         )
-    if ONE_SEED in verdicts.values():
+    if unknown := [name for name, verdict in verdicts.items() if verdict == ONE_SEED]:
+        are_worse = (
+            f"One seed of one of the two: not compared with the best variant: {shorten_list(unknown)}"
+            if task.knows_seeds
+            else "One seed of each variant: whether the others are worse is unknown"
+        )
         sentences.append(
-            "One seed of each variant: whether the others are worse is unknown, because training again with another "
-            "seed changes the scores, often by more than variants differ. Run seed=1,2,3 or more."
+            f"{are_worse}, because training again with another seed changes the scores, often by more than variants "
+            "differ. Run seed=1,2,3 or more."
         )
     if untested:
         sentences.append(
@@ -178,6 +183,7 @@ def describe_test(task: Task) -> str:
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
     extent = f" all but one of their {task.pred_len} steps" if task.overlap == task.pred_len else " steps"
+    chosen = task.reference_name is None
     sentences = [
         f"The test windows span only {horizons}, so only large differences are significant."
         if degrees < LOW_POWER
@@ -188,7 +194,9 @@ def describe_test(task: Task) -> str:
         f"The variance over windows is estimated from {plural(degrees, 'cosine term')} "
         f"(Lazarus et al. 2018; Coroneo and Iacone 2020); the statistic is compared with Student's t.",
         f"p-values and intervals are corrected for the number of tests (Bonferroni): {task.comparisons[0]} of "
-        f"variants, {task.comparisons[1]} of variants and baselines. They count all pairs, because the best variant is "
-        "chosen on the same windows.",
+        f"variants, {task.comparisons[1]} of variants and baselines."
+        + (
+            " They count all pairs, because the best variant is chosen on the same windows." if chosen else ""
+        ),
     ]
     return " ".join(sentence for sentence in sentences if sentence)

@@ -9,7 +9,7 @@ import numpy as np
 
 from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.significance import compare_to_reference, count_pairs
+from forecast.evaluation.significance import SeedVariance, compare_to_reference, count_pairs
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only
@@ -129,6 +129,13 @@ class Task:
         """Whether a variant has several seeds, which show how much its loss changes if it is trained again."""
         return any(len(entry.runs) > 1 for entry in self.variants)
 
+    def is_tested(self, entry: Entry) -> bool:
+        """Whether an entry is tested against the reference: a variant against a variant only with known variances."""
+        if entry.is_baseline or self.reference.is_baseline:
+            return True
+        losses = {one.name: one.values(one.score) for one in self.variants}
+        return SeedVariance.pool(losses.values()).is_known(losses[entry.name], losses[self.reference.name])
+
     def equals_reference(self, entry: Entry) -> bool:
         """Return whether the losses of all windows equal those of the reference up to round-off."""
         return entry.forecasts_the_same(self.reference)
@@ -157,15 +164,15 @@ class Task:
     def differences(self) -> dict[str, LossDifference]:
         """By name, the test of each other variant and of each baseline against the reference.
 
-        The variances hold windows and seeds. Where no variant has two seeds, variants are not tested against a
-        variant, and tests between variants and baselines hold for these runs only.
+        The variances hold windows and seeds. Where those over seeds are not known, see `is_tested`, variants are not
+        tested against a variant, and tests between variants and baselines hold for these runs only.
         """
         seeds, reference = {entry.name: entry.values(entry.score) for entry in self.variants}, self.reference
         tests = {}
         for entries, count in zip((self.variants, self.baselines), self.comparisons, strict=True):
             losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
             tests |= compare_to_reference(reference.name, losses, self.overlap, seeds, comparisons=count)
-        if not self.knows_seeds and not reference.is_baseline:
-            for name in {entry.name for entry in self.variants} & tests.keys():
-                tests[name] = LossDifference(tests[name].mean, math.nan, 0.0)
+        for entry in self.variants:
+            if entry.name in tests and not self.is_tested(entry):
+                tests[entry.name] = LossDifference(tests[entry.name].mean, math.nan, 0.0)
         return tests

@@ -20,7 +20,7 @@ from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
 from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED
+from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, get_verdict
 from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
@@ -155,6 +155,25 @@ def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
     assert factor is not None
     assert factor.verdict("linear") == ONE_SEED
     assert describe_factor(factor)[0].endswith("full has the lowest error (one seed: unknown).")
+
+
+def test_a_type_of_one_seed_is_not_tested_against_seeds_without_effect(tmp_path: Path) -> None:
+    """Full attention kept the linear model alone with each seed; what a second seed of the other changes is unknown."""
+    for width, factor in ((16, 1.0), (32, 0.9)):
+        for kind, seeds, error in (("full", 3, 0.44 * factor), ("linear", 1, 0.40 * factor)):
+            for seed in range(seeds):
+                base = configuration(f"attention={kind}")
+                config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
+                folder = make_run(tmp_path / f"{kind}-{width}-{seed}", config, mse=error, windows=WINDOWS)
+                losses = tmp_path / f"{kind}-{width}-0" / "errors_by_window.parquet"
+                if seed:
+                    shutil.copy(losses, folder)
+    found = make_factor(tmp_path)
+    assert found is not None
+    assert found.verdict("full") == ONE_SEED
+    task = found.tasks[0]
+    verdicts = {entry.name: get_verdict(task, entry) for entry in task.variants}
+    assert sorted(verdicts.values()) == sorted([BEST, ONE_SEED, ONE_SEED, ONE_SEED])
 
 
 @pytest.mark.slow
