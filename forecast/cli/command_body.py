@@ -9,7 +9,7 @@ import multiprocessing
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +76,7 @@ class BodyInRunFolder:
 
     body: CommandBody
     failures: list[BaseException] = field(default_factory=list)
+    new_folders: list[Path] = field(default_factory=list)  # which did not exist before the run
 
     def __call__(self, config: DictConfig) -> Any:
         warnings.showwarning = print_warning  # in a launcher's process too
@@ -138,14 +139,15 @@ class BodyInRunFolder:
         # No sweep and no other process reads the folder.
         is_alone = hydra.mode == RunMode.RUN and not may_use_many_devices(config)
         if is_alone and is_users_mistake(error) and not isinstance(error, TrainingError):
-            remove_if_nothing_began(folder)
+            remove_if_nothing_began(folder, self.new_folders)
 
 
-def remove_if_nothing_began(folder: Path) -> None:
-    """Remove the folder of a run that did not begin. A folder with any other file stays, with its log."""
-    if {path.name for path in folder.iterdir() if path.suffix != ".log"} <= INVALID_RUN_FILES:
+def remove_if_nothing_began(folder: Path, new_folders: Sequence[Path]) -> None:
+    """Remove the new folder of a run that did not begin. A folder with any other file stays, with its log."""
+    files = {path.name for path in folder.iterdir() if path.suffix != ".log"}
+    if folder in new_folders and files <= INVALID_RUN_FILES:
         shutil.rmtree(folder)
-        if not any(folder.parent.iterdir()):
+        if folder.parent in new_folders and not any(folder.parent.iterdir()):
             folder.parent.rmdir()
 
 

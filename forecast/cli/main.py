@@ -62,7 +62,8 @@ def main_with_run_folder(
     finally:
         # imported only if a sweep has run: the comparison takes a second to import
         show = None if show_sweep is None else lambda folder: import_body(show_sweep)(folder)
-        failed = sweep.finish(show, can_resume=can_resume)
+        with errors_in_one_line():
+            failed = sweep.finish(show, can_resume=can_resume)
         if in_folder.failures and not distributed.is_first():
             distributed.wait_for_first()
     if failed:
@@ -142,6 +143,8 @@ def start_run(config: DictConfig, overrides: Sequence[str], body: BodyInRunFolde
     folder = distributed.choose_in_first("run folder", choose_folder)
     if folder is not None:
         config.hydra.run.dir = folder
+        path = Path(folder).absolute()
+        body.new_folders = [new for new in (path, path.parent) if not new.exists()]
     run_once(config, body)
     if body.failures:
         raise body.failures[0]

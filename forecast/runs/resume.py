@@ -6,6 +6,7 @@ Imports no torch.
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,7 +19,7 @@ from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
 def find_run(config: DictConfig) -> Path | None:
     """Find the newest interrupted run of this configuration below `output_root`, or else a finished one.
 
-    Prints which run is resumed, or that there is none to resume.
+    Prints which run is resumed, or that there is none. `BodyInRunFolder` names a finished one.
 
     Args:
         config: composed configuration of a run that has no folder yet.
@@ -39,8 +40,8 @@ def find_unfinished(root: Path, config: DictConfig, digest: str) -> Path | None:
     for folder in newest_first(root):
         if (
             (folder / "checkpoints" / "last.ckpt").exists()
-            and not is_finished(folder, config)
             and is_same(folder, digest)
+            and not is_finished(folder, config)
             and not is_running(folder)
         ):
             return folder
@@ -50,7 +51,7 @@ def find_unfinished(root: Path, config: DictConfig, digest: str) -> Path | None:
 def find_finished(root: Path, config: DictConfig, digest: str) -> Path | None:
     """Find the newest folder below `root` of a finished run with this digest."""
     folders = newest_first(root)
-    return next((f for f in folders if is_finished(f, config) and is_same(f, digest)), None)
+    return next((f for f in folders if is_same(f, digest) and is_finished(f, config)), None)
 
 
 def newest_first(root: Path) -> list[Path]:
@@ -78,12 +79,23 @@ def check_folder(folder: Path, config: DictConfig) -> None:
 
 
 def is_finished(folder: Path, config: DictConfig) -> bool:
-    """Whether the folder's run has its scores, and its refit if the configuration has refit=full."""
-    metrics = folder / "metrics.json"
-    if config.get("refit") != "full" or not metrics.exists():
-        return metrics.exists()
-    is_written = "refit" in json.loads(metrics.read_text("utf-8"))
-    return is_written and (folder / "checkpoints" / "refit.ckpt").exists()
+    """Whether the folder's run has its scores, and its refit if the configuration has refit=full.
+
+    Raises ConfigError if its metrics.json cannot be read.
+    """
+    if not (folder / "metrics.json").exists() or config.get("refit") != "full":
+        return (folder / "metrics.json").exists()
+    return "refit" in read_metrics(folder) and (folder / "checkpoints" / "refit.ckpt").exists()
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """Read the results of a run. Raises ConfigError if the file cannot be read."""
+    try:
+        return json.loads((folder / "metrics.json").read_text("utf-8"))
+    except UNREADABLE:
+        raise ConfigError(
+            f"{folder / 'metrics.json'}: cannot be read: remove the folder, or leave resume=auto out"
+        ) from None
 
 
 def score_if_finished(folder: Path, config: DictConfig) -> float | None:
@@ -93,7 +105,7 @@ def score_if_finished(folder: Path, config: DictConfig) -> float | None:
     """
     if not is_finished(folder, config):
         return None
-    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    metrics = read_metrics(folder)
     return metrics.get("validation_quantile_loss", metrics.get("validation_mse"))
 
 

@@ -59,7 +59,10 @@ def read_run(folder: Path) -> Run:
         for override in read_overrides(folder / "overrides.yaml"):
             settings[key_of_override(override)] = override.partition("=")[2].strip("'\"")
     metrics, error = folder / "metrics.json", folder / "error.txt"
-    scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
+    try:
+        scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
+    except ValueError as damage:
+        return Run(folder, settings, None, f"metrics.json: cannot be read: {damage}")
     if error.exists():
         return Run(folder, settings, scores, error.read_text().strip())
     return Run(folder, settings, scores, None, is_running=scores is None and is_running(folder))

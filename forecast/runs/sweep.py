@@ -25,7 +25,9 @@ from forecast.system.identity import identifying_overrides
 COMMAND = "command.yaml"
 """The file in a sweep's folder that holds the command's overrides."""
 
-_folders: list[Path] = []
+_folders: dict[Path, dict[Path, float]] = {}
+"""The folders of the sweeps of this process, each with the error files of earlier commands and their times."""
+
 _locks = ExitStack()
 _expected = 0
 
@@ -44,7 +46,7 @@ class SweepCallback(Callback):
         if not (folder / COMMAND).exists():  # several commands may share a folder; the first one stays
             typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
             write_overrides(folder / COMMAND, typed)
-        _folders.append(folder)
+        _folders[folder] = find_errors(folder)
 
 
 def expect(n_jobs: int) -> None:
@@ -61,20 +63,25 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
         can_resume: whether the command can resume a sweep.
 
     Returns:
-        The number of failed jobs. A job that still runs belongs to another command, which shares the sweep's folder.
+        The number of jobs that have failed since the sweep began; those of earlier commands in its folder do not count.
     """
     failed = 0
-    for folder in _folders:
+    for folder, earlier in _folders.items():
         from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
 
         jobs = summary.read_jobs(folder)
         summary.save_summary(folder, jobs, _expected, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
             show(folder)
-        failed += sum(job.error is not None for job in jobs)
+        failed += len(find_errors(folder).items() - earlier.items())
     _folders.clear()
     _locks.close()
     return failed
+
+
+def find_errors(folder: Path) -> dict[Path, float]:
+    """The error files of a sweep's jobs, with the times at which they were written."""
+    return {path: path.stat().st_mtime for path in folder.glob("*/error.txt")}
 
 
 # ---- resuming

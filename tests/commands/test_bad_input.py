@@ -256,6 +256,19 @@ def test_an_output_folder_that_cannot_be_written(fails, good: Path, tmp_path: Pa
     )
 
 
+def test_a_refused_run_removes_only_folders_that_it_made(fails, tmp_path: Path) -> None:
+    mine, empty = tmp_path / "mine", tmp_path / "empty"
+    mine.mkdir()
+    empty.mkdir()
+    (mine / "notes.log").write_text("keep")
+    for folder in (f"hydra.run.dir={mine}", f"output_root={empty}", f"output_root={tmp_path}/new"):
+        fails("data=csv", "data.path=nowhere.csv", folder)
+    assert (mine / "notes.log").read_text() == "keep"
+    assert empty.is_dir()
+    assert not any(empty.iterdir())
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_loss_that_is_not_finite(fails, tmp_path: Path) -> None:
     frame = pd.DataFrame({"date": HOURS, "load": [1e30 * (-1) ** i for i in range(300)]})
     frame.to_csv(tmp_path / "huge.csv", index=False)

@@ -200,6 +200,8 @@ def read_finished_run(folder: Path) -> FinishedRun:
         raise NotComparable(state.error or ("still running" if state.is_running else "did not finish"))
     if state.metrics["test"]["mse"] is None or not isfinite(state.metrics["test"]["mse"]):
         raise NotComparable("its test MSE is not a number")
+    if "naive" not in state.metrics.get("baselines", {}):
+        raise NotComparable("metrics.json has no scores of the baselines")
     missing = [name for name in TABLES if not (folder / name).exists()]
     if missing:
         raise NotComparable(f"{missing[0]} is missing")
