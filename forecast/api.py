@@ -174,13 +174,16 @@ def fit(
     keys: dict[str, Any] = {} if id_column is None else {"id_column": [*list_id_columns(id_column)]}
     if id_column is not None or date_column != "ds":
         keys["date_column"] = date_column
-    if suggest:
-        given = [*suggest_for(frame, {"target": target, **columns, **keys}, given), *given]
     layout = "data=csv" if id_column is None else "data=long"
     compose_command("train", [layout, *given])
     check_data_overrides(given)
+    suggested = suggest_for(frame, {"target": target, **columns, **keys}, given) if suggest else []
+    settled = {key_of_override(text) for text in suggested}
+    given = [*suggested, *given]
     config = compose_run([layout, *given])
-    config.data.update(columns | keys)
+    config.data.update(
+        {key: value for key, value in (columns | keys).items() if f"data.{key}" not in settled}
+    )
     config.data.as_of = None if as_of is None else dict(as_of)
     data = make_frame_data(frame, config)
     write_config(Path(config.output_dir), config, given)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from omegaconf import OmegaConf
@@ -201,6 +202,16 @@ def test_fit_takes_suggested_settings_too(folder: Path, monkeypatch: pytest.Monk
     typed = fit(frame, pred_len=8, attention="linear", suggest=True, overrides=brief)
     assert typed.config["model"]["_target_"] == "forecast.models.ResidualMLP"
     assert typed.config["seq_len"] == 24
+
+
+def test_fit_leaves_out_useless_columns_and_reads_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    frame = pd.read_csv("load.csv", index_col="date", parse_dates=True)
+    frame["row"], frame["sky"] = np.arange(len(frame)), np.resize(["sun", "rain", "fog"], len(frame))
+    brief = (*BRIEF, "output_root=fitted", "model=mlp", "seq_len=24")
+    data = fit(frame, pred_len=8, suggest=True, overrides=brief).config["data"]
+    assert "row" not in data["columns"]
+    assert data["past_covariates"] == ["sky"]
 
 
 def test_fit_refuses_a_wrong_setting_before_it_suggests_others() -> None:

@@ -157,7 +157,7 @@ def suggest_columns(
         if len(rest) <= MAX_LISTED:
             named = [f"{name} ({reason})" for name, reason in useless.items()]
             settings.append(Setting("data.columns", rest, f"without {_list_first(named)}"))
-        elif choices.steps is not None and len(useless) <= MAX_LISTED:  # a store has no data.drop
+        elif len(useless) <= MAX_LISTED:
             dropped = useless
     read, left_out = _sort_texts(texts, choices)
     if read:

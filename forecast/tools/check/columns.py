@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
+from forecast.system.arguments import write_setting
 from forecast.tools.check.gaps import all_columns, all_values, date_at
 from forecast.tools.check.gross_errors import GrossError, name_gross_errors
 from forecast.tools.check.series_column import SeriesColumn, measure_series_column, numbers_rows
@@ -70,15 +71,20 @@ class Column:
     constant_in_training: bool
     drift: float
 
+    @property
+    def drop(self) -> str:
+        """The setting that leaves the column out, as it is typed."""
+        return write_setting("data.drop", [self.name])
+
     def list_notes(self, rows: int) -> list[str]:
         """Return notes on what is unusual, the most serious first; `rows` is the length of the longest series."""
         if np.isnan(self.mean):
             return ["empty"]
         notes = []
         if self.counter:
-            notes.append(f"counts the rows (data.drop=[{self.name}])")
+            notes.append(f"counts the rows ({self.drop})")
         if self.calendar and not self.constant:
-            notes.append(f"follows from the date (data.drop=[{self.name}])")
+            notes.append(f"follows from the date ({self.drop})")
         if self.empty_in:
             notes.append(f"no value in {' and '.join(self.empty_in)}")
         if self.constant:

@@ -36,6 +36,7 @@ class Diagnosis:
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
         seeks_calendar: whether the data can be read with rows as steps, where gaps follow a calendar.
+        has_na_values: whether the data have the option data.na_values.
         not_read: columns of the file that no option names.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
@@ -54,6 +55,7 @@ class Diagnosis:
     interpolated: Panel
     gaps: Gaps
     seeks_calendar: bool
+    has_na_values: bool
     not_read: tuple[str, ...]
     columns: list[Column]
     categories: list[CategoryColumn]
@@ -124,6 +126,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         interpolated=interpolated,
         gaps=gaps,
         seeks_calendar=choices.steps is not None,
+        has_na_values=choices.na_values is not None,
         not_read=data.source.without_role,
         columns=columns,
         categories=categories,

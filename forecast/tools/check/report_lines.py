@@ -6,6 +6,7 @@ from forecast.data.missing import FILLS
 from forecast.data.panel_labels import describe_size
 from forecast.evaluation.forecaster_names import LABELS
 from forecast.evaluation.levels import windows_needed
+from forecast.system.arguments import write_setting
 from forecast.system.formatting import plural, shorten
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis
@@ -70,7 +71,8 @@ def describe_gaps(diagnosis: Diagnosis) -> list[str]:
     ]
     if codes:
         lines.append(
-            f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)} (data.na_values)"
+            f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)}"
+            + (" (data.na_values)" if diagnosis.has_na_values else "")
         )
     if not gaps:
         return lines or ["none: no date and no number is missing"]
@@ -108,7 +110,7 @@ def describe_copies(diagnosis: Diagnosis) -> list[str]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
         if copy.is_function:
             why = f"if it is computed from {copy.source}, leave it out"
-        lines.append(f"{copy.name} {copy.relation}: {why} (data.drop=[{copy.name}])")
+        lines.append(f"{copy.name} {copy.relation}: {why} ({write_setting('data.drop', [copy.name])})")
     return lines
 
 
@@ -116,8 +118,8 @@ def describe_gross_errors(diagnosis: Diagnosis) -> list[str]:
     """Describe the numbers that are probably errors."""
     return [
         f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
-        f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it, or set "
-        f"data.na_values=[{error.value:.12g}]"
+        f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it"
+        + (f", or set data.na_values=[{error.value:.12g}]" if diagnosis.has_na_values else "")
         for column in diagnosis.columns
         for error in column.gross_errors
     ]

@@ -1,5 +1,6 @@
 """Training settings that `forecast.check` suggests for a DataFrame."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -11,8 +12,8 @@ from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Choices, leave_out_typed, print_suggested
 
 KEYS = {
-    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.drop",
-    "data.season", "data.transform", "data.steps", "trainer.max_epochs",
+    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.columns",
+    "data.drop", "data.past_covariates", "data.season", "data.transform", "data.steps", "trainer.max_epochs",
 }  # fmt: skip
 SPLIT = (0.7, 0.1, 0.2)
 
@@ -51,5 +52,8 @@ def suggest_overrides(
     choices = Choices(steps="dates", must_fit=True, **chosen, **names)
     with warnings_only_with_errors():
         found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices, lambda _: None)
+    for each in found.settings:
+        if each.key == "data.na_values":
+            warnings.warn(f"{each.why}: replace them by NaN in the DataFrame", stacklevel=2)
     settings = [each for each in leave_out_typed(found.settings, typed) if each.key in KEYS]
     return print_suggested(settings)

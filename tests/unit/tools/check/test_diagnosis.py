@@ -387,8 +387,20 @@ def test_columns_that_follow_from_the_date(part: str, follows: bool) -> None:
 
 def test_columns_that_follow_from_the_date_are_left_out() -> None:
     dates = pd.date_range("2024-01-01", periods=2_000, freq="h")
-    values = np.column_stack([np.random.default_rng(0).normal(size=2_000), dates.hour])
-    panel = Panel.of_table(dates, values, ["load", "hour"], "h")
+    values = np.column_stack([np.random.default_rng(0).normal(size=2_000), dates.hour, dates.hour])
+    panel = Panel.of_table(dates, values, ["load", "hour", "hour, again"], "h")
     columns, _ = measure_columns(panel, split_parts(panel, [0.7, 0.1, 0.2]))
     assert "follows from the date (data.drop=[hour])" in columns[1].list_notes(2_000)
+    assert "follows from the date ('data.drop=[\"hour, again\"]')" in columns[2].list_notes(2_000)
     assert suggest_columns(columns, [], [], Choices())[0].value == ["load"]
+
+
+@pytest.mark.parametrize("steps", ["dates", None])
+def test_useless_columns_of_wide_data_are_dropped(steps: str | None) -> None:
+    """Of a store too, whose data have no setting of steps."""
+    dates = pd.date_range("2024-01-01", periods=2_000, freq="h")
+    values = np.column_stack([np.random.default_rng(0).normal(size=(2_000, 25)), dates.hour])
+    panel = Panel.of_table(dates, values, [*(f"c{number}" for number in range(25)), "hour"], "h")
+    columns, _ = measure_columns(panel, split_parts(panel, [0.7, 0.1, 0.2]))
+    (setting,) = suggest_columns(columns, [], [], Choices(steps=steps))
+    assert (setting.key, setting.value) == ("data.drop", ["hour"])
