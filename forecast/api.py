@@ -1,35 +1,24 @@
 """The Python interface: `fit` a model to a DataFrame or `load` one, then `predict` and `evaluate`."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli import allowed_targets, secrets_check
-from forecast.cli.compose import compose_command, compose_config
-from forecast.cli.quoting import quote
-from forecast.commands.train import train
-from forecast.data import DataModule, Panel, frame_data
+from forecast.commands.train_frame import train_on_frame, write_overrides
+from forecast.data import DataModule, Panel
 from forecast.data.files.series_ids import list_id_columns, split_ids
 from forecast.data.frames import Frame, to_library_of, to_pandas
-from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
-from forecast.inference.data_config import FRAME, name_keys
+from forecast.inference.data_config import name_keys
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import PointForecaster, choose_forecaster
 from forecast.inference.frames import panel_of_frame, scored_module
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.predict import predict as predict_panel
 from forecast.inference.trained_rows import warn_of_seen_windows
-from forecast.runs.folder import write_config
-from forecast.system.arguments import write_value
 from forecast.system.errors import CheckpointError, ConfigError
-from forecast.system.identity import key_of_override
-from forecast.system.targets import known_targets
 
 
 class Model(TrainedModel):
@@ -169,79 +158,16 @@ def fit(
     frame = to_pandas(frame, date_column if id_column is None else None)
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, target, id_column is None)
-    lists = {"past": past_covariates, "future": future_covariates, "static": static_covariates}
-    columns = {f"{role}_covariates": list(names) for role, names in lists.items()}
-    keys: dict[str, Any] = {} if id_column is None else {"id_column": [*list_id_columns(id_column)]}
-    if id_column is not None or date_column != "ds":
-        keys["date_column"] = date_column
-    layout = "data=csv" if id_column is None else "data=long"
-    compose_command("train", [layout, *given])
-    check_data_overrides(given)
-    suggested = suggest_for(frame, {"target": target, **columns, **keys}, given) if suggest else []
-    settled = {key_of_override(text) for text in suggested}
-    given = [*suggested, *given]
-    config = compose_run([layout, *given])
-    config.data.update(
-        {key: value for key, value in (columns | keys).items() if f"data.{key}" not in settled}
-    )
-    config.data.as_of = None if as_of is None else dict(as_of)
-    data = make_frame_data(frame, config)
-    write_config(Path(config.output_dir), config, given)
-    train(config, data)
-    return load(config.output_dir)
-
-
-def write_overrides(
-    settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
-) -> list[str]:
-    """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
-    typed = [*(f"{key}={write_value(value)}" for key, value in settings.items()), *overrides]
+    roles: dict[str, Any] = {
+        "past_covariates": [*past_covariates],
+        "future_covariates": [*future_covariates],
+        "static_covariates": [*static_covariates],
+        "as_of": None if as_of is None else dict(as_of),
+    }
     if target is not None:
-        if is_table and not any(text.startswith("features=") for text in typed):
-            typed.append("features=MS")
-        typed.append(f"data.target={target}")
-    return [quote(text, sweep=False) for text in typed]
-
-
-def suggest_for(frame: pd.DataFrame | pd.Series, names: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
-    from forecast.tools.check.suggest_for_frame import suggest_overrides  # only this reads SciPy
-
-    typed = {key_of_override(text) for text in given}
-    config = compose_command("train", given)
-    chosen = {key: config[key] for key in ("seq_len", "label_len", "pred_len", "features") if key in typed}
-    return suggest_overrides(frame, {name: value for name, value in names.items() if value}, chosen, typed)
-
-
-def check_data_overrides(given: Sequence[str]) -> None:
-    """Raise ConfigError for a setting that applies only to data files."""
-    allowed = MODULE_OPTIONS.keys() - {"name"} | {"drop", "freq", "stamp", "steps", "calendar"}
-    for text in given:
-        group, _, key = text.split("=")[0].partition(".")
-        if text.startswith("suggest="):
-            raise ConfigError(f"{text}: give fit the argument suggest")
-        if group == "data" and key not in allowed:
-            raise ConfigError(
-                f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"
-            )
-
-
-def compose_run(given: Sequence[str]) -> DictConfig:
-    """Compose and check the configuration of a run on a DataFrame, with a new run folder."""
-    config = compose_config(*given, f"data.name={FRAME}", "run_name=''")
-    config.run_name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
-    folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
-    config.output_dir = str(Path(config.output_root) / folder)
-    OmegaConf.resolve(config)
-    allowed_targets.check_targets(config, known_targets())
-    secrets_check.check(config)
-    return config
-
-
-def make_frame_data(frame: pd.DataFrame | pd.Series, config: DictConfig) -> DataModule:
-    """Create the data module of a DataFrame and set it up."""
-    settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
-    options = {key: settings[key] for key in option_names(frame_data) if key in settings}
-    data = frame_data(frame, **options)
-    data.setup()
-    return data
+        roles["target"] = target
+    if id_column is not None:
+        roles["id_column"] = [*list_id_columns(id_column)]
+    if id_column is not None or date_column != "ds":
+        roles["date_column"] = date_column
+    return load(train_on_frame(frame, given, roles, suggest=suggest))

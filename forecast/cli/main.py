@@ -58,7 +58,7 @@ def main_with_run_folder(
             elif flags.multirun or config.hydra.mode == RunMode.MULTIRUN:
                 start_sweep(config_name, config, flags.overrides, in_folder)
             else:
-                start_run(config, flags.overrides, in_folder)
+                start_run(config, in_folder)
     finally:
         # imported only if a sweep has run: the comparison takes a second to import
         show = None if show_sweep is None else lambda folder: import_body(show_sweep)(folder)
@@ -133,11 +133,11 @@ def add_suggested_settings(config: DictConfig, flags: Namespace) -> None:
     ]
 
 
-def start_run(config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder) -> None:
+def start_run(config: DictConfig, body: BodyInRunFolder) -> None:
     """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run(config) if "resume=auto" in overrides else None
+        folder: Path | None = resume.find_run(config) if config.get("resume") == "auto" else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first("run folder", choose_folder)
@@ -156,7 +156,7 @@ def start_sweep(
     """Run the body for each combination of values; with resume=auto, in the folder of the sweep to resume."""
     check_one_device(config)
     chosen = []
-    if "resume=auto" in overrides:
+    if config.get("resume") == "auto":
         settings = sweep.find_sweep(config, overrides)
         chosen = [write_override(key, value) for key, value in settings.items()]
     run_sweep(config_name, [*overrides, *chosen], body)

@@ -26,6 +26,7 @@ from forecast.reports.compare.run_folders import (
 from forecast.reports.compare.scores import BEST
 from forecast.reports.compare.task import Task
 from forecast.reports.compare.terminal_tables import print_tables
+from forecast.system.arguments import quote_for_shell, write_setting
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import track
@@ -133,18 +134,19 @@ def show_sweep(folder: Path) -> None:
         )
     again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
     options = " score=crps" * has_quantiles + " retime=true" * again
-    print(f"page of this comparison:  python -m forecast.compare {folder}{options}")
+    if tasks:
+        place = quote_for_shell(str(folder))
+        print(f"page of this comparison:  python -m forecast.compare {place}{options}")
     if len(tasks) != 1:
         return
-    command, baseline = "python -m forecast.predict checkpoint=", tasks[0].best_baseline
+    command, baseline = "python -m forecast.predict", tasks[0].best_baseline
     if is_baseline_better(tasks[0]):
-        print(
-            f"forecast with {baseline.name}:  {command}{baseline.runs[0].folder} baseline={baseline.column}"
-        )
+        checkpoint = write_setting("checkpoint", str(baseline.runs[0].folder))
+        print(f"forecast with {baseline.name}:  {command} {checkpoint} baseline={baseline.column}")
     else:
         score = "validation_quantile_loss" if has_quantiles else "validation_mse"
         best = min(runs, key=lambda run: run.metrics[score])
         print(
             "forecast with the run of the lowest validation error, because a choice on test windows flatters the model:"
-            f"  {command}{best.folder}"
+            f"  {command} {write_setting('checkpoint', str(best.folder))}"
         )

@@ -52,10 +52,12 @@ def write_specification(config: DictConfig) -> None:
         raise ConfigError(f"output={path}: the specification is a JSON file; give a name that ends in .json")
     check_output_files(path, *([page] if config.preview else []), overwrite=config.overwrite)
     runs = RunFilter(**config.runs)
-    write_json(path, make_specification(config.entity, config.project, runs))
+    with atomic_file(path) as temporary:
+        write_json(temporary, make_specification(config.entity, config.project, runs))
+        preview = write_preview(str(config.preview), runs, config.project, page) if config.preview else None
     print(f"nothing was sent; saved the specification of the workspace and the report in {path}")
-    if config.preview:
-        print(write_preview(str(config.preview), runs, config.project, page))
+    if preview:
+        print(preview)
     print(
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, "
         "then this command with mode=auto"

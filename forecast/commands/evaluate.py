@@ -42,10 +42,11 @@ def evaluate(config: DictConfig) -> None:
     for note in describe_overlap(model, data, config.split):
         print(f"note: {note}")
     if file:
-        write_json(file, content)
+        with atomic_file(file) as temporary:
+            write_json(temporary, content)
+            if by_series is not None:
+                save_by_series(by_series_file(file), by_series)
         print(f"saved {file}")
-        if by_series is not None:
-            save_by_series(by_series_file(file), by_series)
 
 
 def by_series_file(file: Path) -> Path:

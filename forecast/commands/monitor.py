@@ -9,7 +9,7 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -32,10 +32,11 @@ def monitor(config: DictConfig) -> None:
     from forecast.tools.monitor.report import describe, draw
 
     found = examine(load(config.checkpoint), data)
-    figure = draw(found)  # before a file is written
+    figure = draw(found)
     print(*describe(found), sep="\n")
-    write_json(file, found.content())
-    figures.save(figure, file.with_suffix(".png"))
+    with atomic_file(file) as temporary:
+        write_json(temporary, found.content())
+        figures.save(figure, file.with_suffix(".png"))
     print(f"saved      {file}, {file.with_suffix('.png')}")
 
 

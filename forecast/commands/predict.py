@@ -47,12 +47,12 @@ def predict(config: DictConfig) -> None:
         return
     from forecast.reports import figures  # imports Matplotlib
 
-    with atomic_file(file) as temporary:
-        table.to_csv(temporary, float_format="%.12g", index=False)
     title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"
     drawn = found.describe_plots()
     note = f" ({drawn})" if drawn else ""
-    figures.save(figures.prediction_figure(found.plots(), f"{title}{note}"), picture)
+    with atomic_file(file) as temporary:
+        table.to_csv(temporary, float_format="%.12g", index=False)
+        figures.save(figures.prediction_figure(found.plots(), f"{title}{note}"), picture)
     console.print(f"saved      {file}, {picture}{note}")
 
 

@@ -61,7 +61,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     lightning_warnings.filter_messages()
     check_refit(config)
     start, folder = open_run(config), Path(config.output_dir)
-    run_time = RunTime(start.seconds + seconds)
+    run_time = RunTime(seconds, before=start.seconds)
     check_budget(config)
     resolve_auto(config, start.content)
     L.seed_everything(config.seed, workers=True, verbose=False)
@@ -202,10 +202,11 @@ def describe_run(
     memory: PeakMemory,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
-    throughput = find_callback(trainer, Throughput)
+    throughput, run_time = find_callback(trainer, Throughput), find_callback(trainer, RunTime)
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
-        "seconds": find_callback(trainer, RunTime).seconds,
+        "seconds": run_time.seconds,
+        "seconds_before_resume": run_time.before,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "windows_per_second": throughput.windows_per_second,
         "ms_per_window": throughput.ms_per_window,

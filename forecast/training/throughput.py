@@ -76,10 +76,15 @@ class Throughput(Callback):
 
 
 class RunTime(Callback):
-    """Count the seconds since a run began; a resumed run adds the `before` seconds up to its checkpoint."""
+    """Count the seconds since a run began; a resumed run adds the seconds up to its checkpoint.
 
-    def __init__(self, before: float = 0.0) -> None:
-        self._began = time.perf_counter() - before
+    Args:
+        so_far: seconds of this process that have passed.
+        before: seconds up to the checkpoint that the run resumes.
+    """
+
+    def __init__(self, so_far: float = 0.0, before: float = 0.0) -> None:
+        self.before, self._began = before, time.perf_counter() - so_far - before
 
     @property
     def seconds(self) -> float:

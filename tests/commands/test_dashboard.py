@@ -225,7 +225,8 @@ def test_without_an_account(tmp_path: Path) -> None:
 
 def test_the_preview_shows_the_selected_runs(tmp_path: Path, pair: Path) -> None:
     for group, kind, mse in (("a-sweep", "nystrom", 0.41), ("another", "fastformer", 0.44)):
-        make_run(pair / group / kind, configuration(f"attention={kind}"), mse=mse)
+        config = {**configuration(f"attention={kind}"), "run_group": group}
+        make_run(pair / f"the-{group}" / kind, config, mse=mse)
     result = start(tmp_path, "mode=offline", "runs.group=a-sweep", "output=mine.json")
     assert result.returncode == 0, result.stderr
     assert "saved a preview of 1 run in mine.html, which needs no network" in result.stdout
@@ -234,9 +235,11 @@ def test_the_preview_shows_the_selected_runs(tmp_path: Path, pair: Path) -> None
     assert "nystrom" in page
     assert "fastformer" not in page.partition('id="plotly"')[0]
 
-    again = start(tmp_path, "mode=offline", "output=other.json", "preview=runs/another", "runs.data=etth2")
+    again = start(
+        tmp_path, "mode=offline", "output=other.json", "preview=runs/the-another", "runs.data=etth2"
+    )
     assert again.returncode == 0
-    assert "no preview: runs/another has no finished run" in again.stdout
+    assert "no preview: runs/the-another has no finished run" in again.stdout
     assert not (tmp_path / "other.html").exists()
 
 

@@ -12,8 +12,8 @@ import torch
 from tests.support.wandb_file import WandbRun
 
 MEASURED = {
-    "seconds", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb", "windows_per_second_dev",
-    "Throughput",
+    "seconds", "seconds_before_resume", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb",
+    "windows_per_second_dev", "Throughput",
 }  # fmt: skip
 """What differs from run to run whatever happens."""
 

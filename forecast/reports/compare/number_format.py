@@ -45,7 +45,7 @@ def format_p_value(p: float) -> str:
 
 
 def find_date_format(dates: np.ndarray) -> str:
-    """Return the shortest strftime format that keeps the given dates distinct."""
+    """Return the strftime format to the minute, or a finer one if the given dates need it to stay distinct."""
     index = pd.DatetimeIndex(dates)
     if (index == index.floor("min")).all():
         return "%Y-%m-%d %H:%M"

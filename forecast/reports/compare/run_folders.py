@@ -141,8 +141,8 @@ def read_runs(
 ) -> tuple[list[FinishedRun], list[ExcludedRun]]:
     """Read the finished runs, and collect the other folders with the reason for their exclusion.
 
-    Of runs of one variant with the same seed, the newest is compared and the others are excluded: their luck is not
-    independent. This holds for runs that continued from different checkpoints too.
+    Of runs of one variant with the same seed, from whatever checkpoint, only the newest is compared: their errors are
+    not independent.
     """
     runs: dict[str, FinishedRun] = {}
     excluded = []
@@ -151,8 +151,7 @@ def read_runs(
         if isinstance(run, ExcludedRun):
             excluded.append(run)
             continue
-        data = naive_fingerprint(run.metrics)
-        identity = f"{sorted(run.settings.items())} {run.source} {data}"
+        identity = f"{sorted(run.settings.items())} {run.source} {naive_fingerprint(run.metrics)}"
         older, newer = sorted([run, runs.get(identity, run)], key=lambda r: finished_at(r.folder))
         runs[identity] = newer
         if older is not newer:

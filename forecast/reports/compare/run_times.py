@@ -12,11 +12,14 @@ ROUNDING = 1.0
 TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
 """Costs that another process on the same machine changes."""
 
+TIMES_OF_TRAINING = frozenset({"seconds", "windows_per_second"})
+
 
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs; for those that overlapped in time with another one, no time can be compared.
 
-    Runs without the entry `finished` in metrics.json count as run alone.
+    Runs without the entry `finished` in metrics.json count as run alone. Of a run that was resumed, only the time
+    since then is known to be undisturbed, so its times of training cannot be compared.
     """
     runs = list(runs)
     periods = sorted(find_period(run) for run in runs if "finished" in run.metrics)
@@ -25,13 +28,24 @@ def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
         if latest[1] - start > ROUNDING:
             overlapping |= {latest[0], folder}
         latest = max(latest, (folder, end), key=lambda period: period[1])
-    return [replace(run, disturbed=TIMES) if str(run.folder) in overlapping else run for run in runs]
+    return [
+        replace(
+            run, disturbed=TIMES if str(run.folder) in overlapping else run.disturbed | resumed_times(run)
+        )
+        for run in runs
+    ]
+
+
+def resumed_times(run: FinishedRun) -> frozenset[str]:
+    """Return the times that a run measured in several processes."""
+    return TIMES_OF_TRAINING if run.metrics.get("seconds_before_resume") else frozenset()
 
 
 def find_period(run: FinishedRun) -> tuple[float, float, str]:
-    """Return the start and the end of a run in seconds since the epoch, and its folder."""
+    """Return the start and the end of a run's last process in seconds since the epoch, and its folder."""
     end = datetime.fromisoformat(run.metrics["finished"]).timestamp()
-    return end - float(run.metrics["seconds"]), end, str(run.folder)
+    seconds = float(run.metrics["seconds"]) - float(run.metrics.get("seconds_before_resume", 0))
+    return end - seconds, end, str(run.folder)
 
 
 def use_new_times(runs: list[FinishedRun]) -> list[FinishedRun]:

@@ -35,8 +35,7 @@ class Diagnosis:
         file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
         interpolated: `panel` with lines across its gaps.
-        seeks_calendar: whether the data can be read with rows as steps, where gaps follow a calendar.
-        has_na_values: whether the data have the option data.na_values.
+        has_file_options: whether data.steps and data.na_values say how the data are read; not of a store.
         not_read: columns of the file that no option names.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
@@ -54,8 +53,7 @@ class Diagnosis:
     panel: Panel
     interpolated: Panel
     gaps: Gaps
-    seeks_calendar: bool
-    has_na_values: bool
+    has_file_options: bool
     not_read: tuple[str, ...]
     columns: list[Column]
     categories: list[CategoryColumn]
@@ -125,8 +123,7 @@ def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -
         panel=panel,
         interpolated=interpolated,
         gaps=gaps,
-        seeks_calendar=choices.steps is not None,
-        has_na_values=choices.na_values is not None,
+        has_file_options=choices.steps is not None,
         not_read=data.source.without_role,
         columns=columns,
         categories=categories,

@@ -72,7 +72,7 @@ def describe_gaps(diagnosis: Diagnosis) -> list[str]:
     if codes:
         lines.append(
             f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)}"
-            + (" (data.na_values)" if diagnosis.has_na_values else "")
+            + (" (data.na_values)" if diagnosis.has_file_options else "")
         )
     if not gaps:
         return lines or ["none: no date and no number is missing"]
@@ -88,7 +88,7 @@ def describe_gaps(diagnosis: Diagnosis) -> list[str]:
         if gaps.stretches > 1:
             lines.append(f"the longest: {describe_stretch(gaps.longest)}")
         lines.append("the notes on columns do not count these rows")
-        if not diagnosis.seeks_calendar:
+        if not diagnosis.has_file_options:
             lines.append(
                 "whether these rows follow a calendar, such as weekends, is not examined for a store: check the file "
                 "that it was converted from"
@@ -119,7 +119,7 @@ def describe_gross_errors(diagnosis: Diagnosis) -> list[str]:
     return [
         f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
         f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it"
-        + (f", or set data.na_values=[{error.value:.12g}]" if diagnosis.has_na_values else "")
+        + (f", or set data.na_values=[{error.value:.12g}]" if diagnosis.has_file_options else "")
         for column in diagnosis.columns
         for error in column.gross_errors
     ]

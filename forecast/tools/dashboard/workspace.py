@@ -11,6 +11,7 @@ import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
 from forecast.reports.compare.run_folders import FinishedRun
+from forecast.runs.folder import read_config
 from forecast.tools.dashboard.panels import GROUPING, MAX_SHOWN, VARIANT, make_topics
 
 COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "peak_memory_mb", "n_parameters")
@@ -42,8 +43,8 @@ class RunFilter:
         return expr.And(*(key == value for key, value in conditions if value is not None))
 
     def accepts(self, run: FinishedRun) -> bool:
-        """Return whether a run folder would be selected. A sweep's group is the name of its folder."""
-        values = {"group": run.folder.absolute().parent.name, **run.metrics}
+        """Return whether a run folder would be selected."""
+        values = {"group": read_config(run.folder / "config.yaml").get("run_group"), **run.metrics}
         return all(value is None or values.get(name) == value for name, value in asdict(self).items())
 
 

@@ -9,8 +9,7 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from torch import Tensor
 
-from forecast.api import frame_data
-from forecast.data import DataModule
+from forecast.data import DataModule, frame_data
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
 from forecast.data.scaling.scaler import Scaler

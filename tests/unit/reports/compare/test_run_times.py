@@ -12,6 +12,7 @@ from forecast.reports.compare.findings import describe_times
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.run_times import TIMES_OF_TRAINING, mark_overlapping_runs
 from forecast.reports.compare.scores import COSTS, find_best_mean
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
@@ -50,6 +51,19 @@ def test_runs_one_after_another_are_compared_by_time(tmp_path: Path) -> None:
     assert describe_times(task) == ""
     assert "seconds" in find_bold(task)
     assert "ms a window" in answer(task)
+
+
+def test_a_resumed_run_disturbs_others_only_since_it_was_resumed(tmp_path: Path) -> None:
+    """The first one ran from 10:00 to 10:30, and again from 12:00 to 12:05; the second from 11:31 to 11:59."""
+    times = {
+        "full": {"seconds": 2100.0, "seconds_before_resume": 1800.0, "finished": "2026-11-25T12:05:00+00:00"},
+        "linear": {"seconds": 1680.0, "finished": "2026-11-25T11:59:00+00:00"},
+    }
+    for attention, metrics in times.items():
+        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=0.4, **metrics)
+    runs, _ = read_runs(find_run_folders([str(tmp_path)]))
+    disturbed = {run.folder.name: run.disturbed for run in mark_overlapping_runs(runs)}
+    assert disturbed == {"full": TIMES_OF_TRAINING, "linear": frozenset()}
 
 
 @pytest.mark.parametrize(("of", "compares"), [("process", False), ("device", True)])
