@@ -8,8 +8,9 @@ with u = clamp(factor·⌈ln L_Q⌉, 1, L_Q) and U = clamp(factor·⌈ln L_K⌉,
 distribution from the uniform one. Cost: n·ln(n)·E time and memory.
 
 Causal: the sample, the mean of keys, the output and the mean of V all stop at a query's own position, and its own key
-is always in the sample. The selection of the top u still compares all queries: later positions can change which
-queries get exact attention, but never the values of an output.
+is always in the sample. The selection of the top u compares all queries. A later query can take the place of an earlier
+one, whose output then becomes the mean of V, so the layer is not strictly causal. In the decoders here, later positions
+hold no true values.
 
 The sample is one set for all queries ("shared", one matrix product), or one set for each query as published
 ("per_query"). In the encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at

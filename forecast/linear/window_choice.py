@@ -162,7 +162,8 @@ def find_runs(segments: Segments, limit: int, cost: int) -> Bool[np.ndarray, " s
 
     Args:
         segments: the segments.
-        limit: largest number of windows of a sample. It costs less than sliding over many runs; then nothing slides.
+        limit: largest number of windows of a sample. If reading so many one by one costs less than sliding over all
+            runs, no segment slides.
         cost: product of the targets and the steps of a window.
     """
     is_run = segments.is_complete & (segments.lengths * cost >= MIN_RUN)

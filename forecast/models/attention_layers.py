@@ -18,12 +18,15 @@ class AttentionLayer:
     """One attention layer of a model.
 
     Steps number the window: 0 is the first of the past, seq_len the first of the horizon. A token of several steps
-    has the step at its centre. A layer may answer fewer queries than `query_steps` names: the last ones.
+    has the step at its centre.
 
     Attributes:
         name: the layer's path in the model, as in `named_modules`.
         slot: part of the model; variables: a layer of the encoder whose positions are the variables of one patch.
         number: position among the layers of its encoder or decoder.
+        query_steps, memory_steps: the step of each query, and of each token that is read.
+        query_variables, memory_variables: the number of the variable of each of these tokens, in a sequence that holds
+            several variables; else None.
         encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
     """
 
@@ -33,12 +36,19 @@ class AttentionLayer:
     query_steps: Int[np.ndarray, " query_len"]
     memory_steps: Int[np.ndarray, " memory_len"]
     encoder: int | None = None
+    query_variables: Int[np.ndarray, " query_len"] | None = None
+    memory_variables: Int[np.ndarray, " memory_len"] | None = None
 
 
 def encoder_attention(
-    encoder: Encoder, steps: Steps, *, name: str = "encoder", encoder_number: int | None = None
+    encoder: Encoder,
+    steps: Steps,
+    variables: Steps | None = None,
+    *,
+    name: str = "encoder",
+    encoder_number: int | None = None,
 ) -> list[AttentionLayer]:
-    """List the self-attention layers of an encoder that reads `steps`.
+    """List the self-attention layers of an encoder that reads `steps`, of `variables` if it reads several together.
 
     `name` is the encoder's path in the model, `encoder_number` its position in a stack of encoders.
 
@@ -48,27 +58,54 @@ def encoder_attention(
     layers = []
     for i in range(len(encoder.layers)):
         if i > 0 and isinstance(encoder.distils[i - 1], Distil):
-            steps = steps[::2]
-        layers.append(
-            AttentionLayer(f"{name}.layers.{i}.attention", "encoder", i, steps, steps, encoder_number)
-        )
+            steps, variables = steps[::2], None if variables is None else variables[::2]
+        path = f"{name}.layers.{i}.attention"
+        layers.append(AttentionLayer(path, "encoder", i, steps, steps, encoder_number, variables, variables))
     return layers
 
 
 def decoder_attention(
-    decoder: Decoder, steps: Steps, encoder_layers: Sequence[AttentionLayer]
+    decoder: Decoder,
+    steps: Steps,
+    encoder_layers: Sequence[AttentionLayer],
+    *,
+    last: int,
+    variables: Steps | None = None,
 ) -> list[AttentionLayer]:
-    """List the self-attention and cross-attention layers of a decoder that reads `steps`.
+    """List the self-attention and cross-attention layers of a decoder.
 
     Its memory is the concatenated outputs of all encoders, so its steps are those of the last layer of each encoder.
+
+    Args:
+        decoder: the decoder.
+        steps: the steps that it reads.
+        encoder_layers: the layers of its encoders.
+        last: number of positions of the output. The last cross-attention answers only these if its queries are
+            independent.
+        variables: of `steps`, and then of the encoder layers too, in a sequence of several variables.
     """
-    last_layers = {layer.encoder: layer for layer in encoder_layers}  # a later layer replaces an earlier one
-    memory = np.concatenate([layer.query_steps for layer in last_layers.values()])
-    return [
-        layer
-        for i in range(len(decoder))
-        for layer in (
-            AttentionLayer(f"decoder.{i}.attention", "decoder", i, steps, steps),
-            AttentionLayer(f"decoder.{i}.cross", "cross", i, steps, memory),
-        )
-    ]
+    last_layers = {
+        layer.encoder: layer for layer in encoder_layers
+    }.values()  # a later layer replaces an earlier one
+    memory = np.concatenate([layer.query_steps for layer in last_layers])
+    read = [layer.query_variables for layer in last_layers if layer.query_variables is not None]
+    memory_variables = np.concatenate(read) if read else None
+    layers = []
+    for i, layer in enumerate(decoder):
+        is_cut = i == len(decoder) - 1 and layer.cross.independent_queries  # type: ignore[union-attr]
+        asked = slice(len(steps) - last if is_cut else 0, None)
+        asked_variables = None if variables is None else variables[asked]
+        layers += [
+            AttentionLayer(f"decoder.{i}.attention", "decoder", i, steps, steps, None, variables, variables),
+            AttentionLayer(
+                f"decoder.{i}.cross",
+                "cross",
+                i,
+                steps[asked],
+                memory,
+                None,
+                asked_variables,
+                memory_variables,
+            ),
+        ]
+    return layers

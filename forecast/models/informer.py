@@ -138,7 +138,7 @@ class Informer(ForecastModel):
     def attention_layers(self) -> list[AttentionLayer]:
         layers = self.encoder_attention()
         decoded = np.arange(self.seq_len - self.label_len, self.seq_len + self.pred_len)
-        return layers + decoder_attention(self.decoder, decoded, layers)
+        return layers + decoder_attention(self.decoder, decoded, layers, last=self.pred_len)
 
 
 class EncoderStack(nn.Module):

@@ -1,6 +1,5 @@
 """An encoder on patches with a flat head that corrects the forecast of a linear model (Nie et al. 2023, PatchTST)."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,9 +104,7 @@ class PatchEncoder(ResidualModel):
 
     @staticmethod
     def estimate_size(settings: Any, *, n_features: int, n_targets: int) -> ModelSize:
-        return estimate_informer_size(
-            {**settings, "decoder_layers": 1}, n_features=n_features, n_targets=n_targets
-        )
+        return estimate_informer_size(settings, n_features=n_features, n_targets=n_targets)
 
     def correct(
         self,
@@ -138,7 +135,10 @@ class PatchEncoder(ResidualModel):
     def _time(
         self, past_time: Tensor, future_time: Tensor
     ) -> Float[Tensor, "batch 1 length n_time_features"]:
-        """Calendar features, and covariates relative to the past, of the steps that the tokens stand for."""
+        """Calendar features, and covariates relative to the past, of the steps that the tokens stand for.
+
+        Calendar features are not shifted at random here, as `TimeEmbedding` does.
+        """
         calendar = torch.cat([past_time, future_time], dim=1) * self.time_embedding.is_calendar
         time = calendar + self.time_embedding.relative_covariates(past_time, future_time)
         return time[:, None, self.seq_len - self.past_tokens * self.patch_len :]
@@ -149,15 +149,17 @@ class PatchEncoder(ResidualModel):
         With axes, every second layer reads the variables of one patch, which all have the step of the last one.
         """
         steps = np.concatenate(patch_centres(self.seq_len, self.pred_len, self.patch_len))
-        # a sequence of joint holds all channels
-        layers = encoder_attention(
-            self.encoder, np.tile(steps, self.channels.n_variables if self.channels.joint else 1)
-        )
+        variables = np.arange(self.channels.n_variables)
+        if self.channels.joint:  # one sequence holds all variables
+            return encoder_attention(
+                self.encoder, np.tile(steps, len(variables)), np.repeat(variables, len(steps))
+            )
+        layers = encoder_attention(self.encoder, steps)
         if not self.channels.axes:
             return layers
-        variables = np.full(self.channels.n_variables, steps[-1])
+        at = np.full(len(variables), steps[-1])
         return [
-            replace(layer, slot="variables", query_steps=variables, memory_steps=variables)
+            AttentionLayer(layer.name, "variables", layer.number, at, at, None, variables, variables)
             if is_over_variables(layer.number)
             else layer
             for layer in layers

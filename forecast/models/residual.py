@@ -103,8 +103,12 @@ class ResidualModel(ForecastModel):
             self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
 
     def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
-        """Set the gaps between quantiles of the untrained model, in standard deviations of a window."""
-        gaps = quantiles.diff(dim=1).clamp(min=MIN_GAP).float()
+        """Set the gaps between quantiles of the untrained model, in standard deviations of a window.
+
+        A target without measured values, whose quantiles are NaN, gets the mean gaps of the others.
+        """
+        gaps = quantiles.diff(dim=1).float()
+        gaps = torch.where(gaps.isnan(), gaps.nanmean(0), gaps).nan_to_num(0.0).clamp(min=MIN_GAP)
         set_gaps(self.out, gaps.mean(0, keepdim=True) if self.shares_outputs else gaps)
 
     def keep_median(self) -> None:

@@ -87,11 +87,12 @@ class ResidualInformer(ResidualModel):
             n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
             shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
         )  # fmt: skip
-        self.label_len, self.future_calendar = label_len, future_calendar
+        self.future_calendar = future_calendar
         self.patch_len: int = min(patch_len, seq_len)
         self.time_stride = largest_divisor(self.patch_len, time_stride)
         self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
         self.future_tokens = -(-pred_len // self.patch_len)
+        self.label_len = self.label_tokens * self.patch_len  # whole patches
         self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
         self._build_embeddings(n_time_features, d_calendar, d_model, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
@@ -161,9 +162,14 @@ class ResidualInformer(ResidualModel):
         """List the attention layers; see `patch_centres` for the steps of the tokens."""
         past, future = patch_centres(self.seq_len, self.pred_len, self.patch_len)
         labels = past[len(past) - self.label_tokens :]
-        # joint: one sequence holds all channels; in the decoder, all labels precede all horizons
-        channels = self.channels
-        n_read, n_forecast = (channels.n_variables, len(self.target_index)) if channels.joint else (1, 1)
-        decoded = np.concatenate([np.tile(labels, n_forecast), np.tile(future, n_forecast)])
-        layers = encoder_attention(self.encoder, np.tile(past, n_read))
-        return layers + decoder_attention(self.decoder, decoded, layers)
+        if not self.channels.joint:
+            layers = encoder_attention(self.encoder, past)
+            decoded = np.concatenate([labels, future])
+            return layers + decoder_attention(self.decoder, decoded, layers, last=len(future))
+        # one sequence holds all variables; in the decoder, the labels of all targets precede all horizons
+        read, targets = np.arange(self.channels.n_variables), self.target_index.cpu().numpy()
+        layers = encoder_attention(self.encoder, np.tile(past, len(read)), np.repeat(read, len(past)))
+        decoded = np.concatenate([np.tile(part, len(targets)) for part in (labels, future)])
+        variables = np.concatenate([np.repeat(targets, len(part)) for part in (labels, future)])
+        last = len(targets) * len(future)
+        return layers + decoder_attention(self.decoder, decoded, layers, last=last, variables=variables)

@@ -30,7 +30,7 @@ def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_ta
     Counts the matrix products of attention and feed-forward and the activations of one layer: a run takes more.
     Settings that are not positive whole numbers give an unknown size; the model's constructor refuses them.
     """
-    layers = _counts(settings, "encoder_layers", "decoder_layers")
+    layers = _counts(settings, *(name for name in ("encoder_layers", "decoder_layers") if name in settings))
     sizes = _counts({"patch_len": 1, **settings}, "d_model", "d_ff", "seq_len", "pred_len", "patch_len")
     if not layers or not sizes:
         return ModelSize(n_layers=max(layers, default=0))
@@ -46,7 +46,7 @@ def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_ta
         + sum(layers) * 2 * width * inner
         + width * (n_features + n_targets),
         activations=tokens * (6 * width + inner),
-        tables=past * width,
+        tables=past // patch * width,
     )
 
 

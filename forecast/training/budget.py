@@ -64,6 +64,10 @@ def check_budget(config: DictConfig) -> None:
     if config.budget is None:
         return
     parse_budget(config.budget)
+    if config.compile:
+        raise ConfigError(
+            f"budget={config.budget} measures epochs without compilation: leave compile out, or set trainer.max_epochs"
+        )
     if HydraConfig.initialized() and "trainer.max_epochs" in typed_overrides():
         raise ConfigError(f"budget={config.budget} gives the number of epochs: leave trainer.max_epochs out")
     devices = config.trainer.devices

@@ -9,18 +9,15 @@ from omegaconf import DictConfig
 
 from forecast.data import DataModule
 from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
-from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.measurement import score_validation
+from forecast.evaluation.naive_shrinkage import thin_validation
 from forecast.system.formatting import shorten
 
 MARGIN = 0.03
 """Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
 moves forecasts towards the mean."""
-
-MAX_VALUES = 1 << 24
-"""Largest number of validation values that are forecast; more are thinned to evenly spaced windows."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +90,6 @@ def linear_error(data: DataModule, loss: str) -> float:
     """
     fitted, windows = FittedBaselines.fit(data), data.windows["val"]
     linear = Linear(fitted.linear)
-    stride = spread_stride(len(windows), max(1, MAX_VALUES // data.pred_len), data.season)
+    stride = thin_validation(data, data.season)
     scores = score_validation(partial(linear, windows), data, fitted, stride=stride)
     return math.sqrt(scores["mse"]) if loss == "mse" else scores["mae"]

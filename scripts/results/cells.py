@@ -74,7 +74,7 @@ def merged(*overrides: str) -> tuple[str, ...]:
     return tuple({override.partition("=")[0]: override for override in overrides}.values())
 
 
-EVERY_STEP = {"ett", "load", "windows", "recall", "ablation"}
+EVERY_STEP = {"windows"}
 """Tables whose runs embed the time features of every step of the past, as the default model did when they ran."""
 
 

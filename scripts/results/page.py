@@ -19,13 +19,11 @@ HEAD = """\
 This page contains test scores on values scaled by the training rows: mean ± sample standard deviation over the seeds.
 Each table has a command that runs its cells and writes this page. An interrupted command is resumed by the same
 command. A cell is one run of `python -m forecast.train`. The files in `docs/results/` contain its overrides,
-scores and costs, and for newer cells the commit. In these cells the seasonal naive repeats one day; newer versions
-repeat the better of a day and a week, by validation.
+scores and costs, and for newer cells the commit. In the cells of version 0.1.0 the seasonal naive repeats one day, in
+newer ones the better of a day and a week, by validation. The machines are listed [at the end](#machines).
 
-The tables of the default model from hourly ETT to the contribution of each component ran with `model.time_stride=1`,
-the default at the time. It is 6 now ([comparison](#time-features-of-the-past)). Older versions also drew other random
-numbers for dropout on the CPU: on the sample, 24 hours ahead, the mean MSE of six seeds was 0.1885 before and 0.1890
-after (by hand).
+The table of longer windows ran with `model.time_stride=1`, the default at the time. It is 6 now
+([comparison](#time-features-of-the-past)).
 
 Three other pages rank models of this program among published ones: tasks of fev-bench
 [with covariates](benchmarks/fev_bench.md) and [of tables](benchmarks/fev_tables.md), and
@@ -78,10 +76,11 @@ are those of a whole run, with another run on the same machine.
 """
 RECALL = """\
 The default model without its linear model on the synthetic data set `recall` ([memory.md](memory.md)), one week of
-half hours ahead. Half of the horizon depends on steps that lie 1,008 to 2,688 steps earlier. Bold: the best attention
-type at a length. Each attention type is used in all slots, including cross-attention, except Fastformer, which has no
-cross-attention and uses full attention there. Errors are in original units. The linear baseline reads the same window.
-The runs of `gated_delta` shared the machine with other work, so that their seconds are not comparable.
+half hours ahead, with a time embedding of every step (`model.time_stride=1`). Half of the horizon depends on steps
+that lie 1,008 to 2,688 steps earlier. Bold: the best attention type at a length. Each attention type is used in all
+slots, including cross-attention, except Fastformer, which has no cross-attention and uses full attention there.
+Errors are in original units. The linear baseline reads the same window. The runs of `gated_delta` shared the machine
+with other work, so that their seconds are not comparable.
 """
 ABLATION = """\
 Test MSE of the default model with full attention, and with one setting changed. The header gives the data set and the
@@ -123,11 +122,11 @@ LOSS_NOTE = """\
 of [ETT, every 15 minutes](#ett-every-15-minutes) and [weather](#weather-every-10-minutes). The epoch is selected by
 validation MSE in every run. Weather is on the scale on which −9999 is a missing value.
 
-Validation errors do not choose between the losses: on ETTm1, `mae` and `huber` are lower up to 192 steps and higher at
-720, with equal means over the horizons; on weather, they are lower in some cells and higher in others. The default
+Validation errors do not choose between the losses: on ETTm1, `mae` and `huber` are lower up to 192 steps and higher
+at 720, with equal means over the horizons; on weather, they are lower in some cells and higher in others. The default
 stays `loss=mse`. The test errors of `mae` are lower in most cells of weather and, for the perceptron, of ETTm1; they
-selected nothing. Equal errors in a column are those of the linear model alone, which 38 of the 96 runs keep: nearly all
-of ETTm2, and 7 others, most of them at 720 steps.
+were used for no choice. Equal errors in a column are those of the linear model alone, which 38 of the 96 runs keep:
+nearly all of ETTm2, and 7 others, most of them at 720 steps.
 """
 AXES_NOTE = """\
 Weather, 96 steps ahead from 720: `model=patch_encoder model.tokens=axes` with one attention type over the patches of a
@@ -207,7 +206,6 @@ def page(folder: Path) -> str:
     lines = [HEAD, *markdown_table(["table", "command", "cells run", "computing"], overview), ""]
     if any(seconds.values()):
         lines += [f"Total: {duration(sum(seconds.values()))} of computing.", ""]
-        lines += ran_on(list(stores.values()))
     for table, result in results.items():
         lines += [f"## {TITLES[table]}", ""]
         if result.rows:
@@ -216,6 +214,7 @@ def page(folder: Path) -> str:
             lines += by_the_authors(folder) if table == "informer2020" else []
         else:
             lines += [f"Not run yet: `scripts/reproduce {table}`.", ""]
+    lines += ["## Machines", "", *ran_on(list(stores.values()))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -51,7 +51,7 @@ def tables_by_horizon(
         means = [mean_over(values) for values in zip(*(values for _, values in columns), strict=True)]
         columns.append(([score(mean) for mean in means], means))
         shown = [emboldened(texts, values) for texts, values in columns]
-        rows = [[name, *texts] for name, texts in zip(forecasters, zip(*shown, strict=True), strict=True)]
+        rows = name_rows(group, dict(zip(forecasters, zip(*shown, strict=True), strict=True)))
         rows.append([LINEAR, *(score(value) for value in (*linear, mean_over(linear)))])
         for paper, tables in PUBLISHED.items():
             if with_published and data in tables:
@@ -60,6 +60,18 @@ def tables_by_horizon(
         if missing := [name for name in names if name not in forecasters]:
             lines += [f"Not run: {', '.join(missing)}.", ""]
     return lines
+
+
+def name_rows(group: Result, texts: dict[str, tuple[str, ...]]) -> list[list[str]]:
+    """One row per forecaster; those that have kept the linear model alone in every cell share one."""
+    alone = [
+        name for name in texts if all(row["best_epoch"] == 0 for row in group.pick(forecaster=name).rows)
+    ]
+    rows = [[name, *cells] for name, cells in texts.items() if name not in alone]
+    if alone:
+        names = "every attention type" if len(alone) == len(texts) > 1 else ", ".join(alone)
+        rows.append([f"{names}: the linear model alone", *texts[alone[0]]])
+    return rows
 
 
 def untrained(result: Result) -> list[str]:

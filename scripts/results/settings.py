@@ -33,7 +33,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "recall": (
         "data=recall", "features=MS", "label_len=336", "model.linear=false", "model.normalize=false", "model.n_heads=2",
         "model.d_model=64", "model.d_calendar=16", "model.dropout=0", "data.eval_batch_size=32",
-        "trainer.max_epochs=10",
+        "trainer.max_epochs=10", "model.time_stride=1",
     ),
     **{
         name: (

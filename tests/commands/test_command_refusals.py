@@ -122,6 +122,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ("train", "table"): [
         Case(f"{SMALL} data=csv data.path={{load}} data.sort=maybe", "data.sort=maybe: true, false or null is needed"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=soon", "budget=soon: write a time as 90s, 10min or 1.5h"),
+        Case(f"{SMALL} data=csv data.path={{load}} budget=1min compile=true", "budget=1min measures epochs without compilation: leave compile out, or set trainer.max_epochs"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=0s", "budget=0s: write a time as 90s, 10min or 1.5h"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=1min trainer.max_epochs=2", "budget=1min gives the number of epochs: leave trainer.max_epochs out"),
         Case(f"{SMALL} data=csv data.path={{load}} budget=0.0001s", "budget=0.0001s: an epoch takes about … s, give more time, or validate on fewer windows (data.eval_stride=24)"),

@@ -99,14 +99,14 @@ def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None
         assert word in printed
     assert str(folder) in printed
     assert "encoder ProbSparse (self, 12 tokens), decoder ProbSparse (causal, 11 tokens)" in printed
-    assert "cross Full (cross, 11 × 6 tokens)" in printed
+    assert "cross Full (cross, 5 × 6 tokens)" in printed
     assert (
         "exact softmax attention, as attention=full does (encoder: ProbSparse keeps every one of 12"
         in printed
     )
     slots = json.loads((folder / "metrics.json").read_text())["attention_slots"]
     assert {name: (slot["queries"], slot["keys"]) for name, slot in slots.items()} == {
-        "encoder": (12, 12), "decoder": (11, 11), "cross": (11, 6),
+        "encoder": (12, 12), "decoder": (11, 11), "cross": (5, 6),
     }  # fmt: skip
 
 

@@ -93,8 +93,7 @@ def choose_layers(
 ) -> list[Layer]:
     """Select the layers and heads given by slot, layer and head. Raises ConfigError for one that does not exist."""
     network = trained.network
-    query_lens = {call.name: call.q.shape[2] for call in calls}
-    times = timelines(network, window.dates, data.seq_len, query_lens, trained.feature_columns)
+    times = timelines(network, window.dates, data.seq_len, trained.feature_columns)
     places = {place.name: place for place in network.attention_layers()}
     layers = [
         Layer(

@@ -26,10 +26,10 @@ def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
 
 def time_ticks(when: Timeline, most: int = 7) -> tuple[np.ndarray, list[str]]:
     """Positions of round dates and their labels; for joint variables, the middle of each variable and its name."""
-    if len(when.variables) == len(when.stretches):
-        every = slice(None, None, -(-len(when.variables) // MAX_NAMES))
+    if names := when.names:
+        every = slice(None, None, -(-len(names) // MAX_NAMES))
         middles = [(stretch.start + stretch.stop - 1) / 2 for stretch in when.stretches]
-        return np.array(middles[every]), list(when.variables[every])
+        return np.array(middles[every]), names[every]
     dates = mdates.date2num(when.when.to_numpy())
     locator = mdates.AutoDateLocator(minticks=1, maxticks=max(most // len(when.stretches), 2))
     formatter = mdates.ConciseDateFormatter(

@@ -5,7 +5,6 @@ The model gives the step that each position is centred on (`ForecastModel.attent
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,15 +18,15 @@ from forecast.models import ForecastModel
 class Timeline:
     """The time of each position of a sequence.
 
-    Steps increase within a stretch. The memory of a stack has one stretch per encoder; a sequence of joint variables
-    has one stretch per variable.
+    Steps increase within a stretch. The memory of a stack has one stretch per encoder; a sequence of several variables
+    has one stretch per variable, or two in a decoder that reads the history of all of them before their horizons.
 
     Attributes:
         steps: the step that each position is centred on; 0 is the first of the past, seq_len the first of the horizon.
         dates: of all steps (seq_len + pred_len).
         seq_len: steps of the past.
         patch_len: steps per position if positions are patches, else None.
-        variables: names of joint variables, whose positions follow one another.
+        variables: the variable of each position, in a sequence of several variables; else empty.
     """
 
     steps: Int[np.ndarray, " length"]
@@ -45,9 +44,21 @@ class Timeline:
 
     @property
     def stretches(self) -> list[range]:
-        """The positions of each stretch of increasing steps."""
-        starts = [0, *(np.flatnonzero(np.diff(self.steps) <= 0) + 1).tolist(), len(self)]
+        """The positions of each stretch of increasing steps of one variable."""
+        begins = np.diff(self.steps) <= 0
+        if self.variables:
+            begins |= np.array([one != other for one, other in pairwise(self.variables)], dtype=bool)
+        starts = [0, *(np.flatnonzero(begins) + 1).tolist(), len(self)]
         return [range(first, stop) for first, stop in pairwise(starts)]
+
+    @property
+    def names(self) -> list[str]:
+        """The variable of each stretch; empty if the sequence does not hold several variables."""
+        return (
+            [self.variables[stretch.start] for stretch in self.stretches]
+            if len(set(self.variables)) > 1
+            else []
+        )
 
     @property
     def widths(self) -> list[int]:
@@ -75,21 +86,22 @@ def timelines(
     network: ForecastModel,
     dates: pd.DatetimeIndex,
     seq_len: int,
-    query_lens: dict[str, int],
-    variables: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> dict[str, tuple[Timeline, Timeline]]:
     """Give the query positions and the memory positions of every attention layer, by the layer's name.
 
-    `dates` are those of the past and the horizon; `query_lens` holds the number of queries of each layer, because the
-    last cross-attention may answer only the horizon; `variables` are the columns that the network reads.
+    `dates` are those of the past and the horizon; `columns` are those that the network reads.
     """
-    separate = network.tokens in ("joint", "axes")
-    names = (*variables, *network.further_variables) if separate else ()
-    timeline = partial(Timeline, dates=dates, seq_len=seq_len, patch_len=network.patch_len, variables=names)
+    names = (*columns, *network.further_variables)
+
+    def timeline(steps: Int[np.ndarray, " length"], numbers: Int[np.ndarray, " length"] | None) -> Timeline:
+        variables = () if numbers is None else tuple(names[number] for number in numbers)
+        return Timeline(steps, dates, seq_len, network.patch_len, variables)
+
     return {
         layer.name: (
-            timeline(layer.query_steps[len(layer.query_steps) - query_lens[layer.name] :]),
-            timeline(layer.memory_steps),
+            timeline(layer.query_steps, layer.query_variables),
+            timeline(layer.memory_steps, layer.memory_variables),
         )
         for layer in network.attention_layers()
     }

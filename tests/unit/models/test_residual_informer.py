@@ -284,6 +284,31 @@ def test_quantiles_begin_where_they_are_told_to() -> None:
     torch.testing.assert_close(gaps, torch.tensor([201.0, 0.5]).expand_as(gaps), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("tokens", ["mixed", "independent"])
+def test_a_target_without_values_has_the_mean_gaps_of_the_others(tokens: str) -> None:
+    model = made(trained=False, n_quantiles=3, tokens=tokens)
+    model.set_quantile_gaps(torch.tensor([[-1.0, 0.0, 2.0], [torch.nan] * 3]))
+    past, *times = inputs()
+    scale = model.window_std(past - past.mean(1, keepdim=True))[..., list(model.target_index), None]
+    gaps = arrange_quantiles(model(past, *times), 2).diff() / scale
+    torch.testing.assert_close(gaps, torch.tensor([1.0, 2.0]).expand_as(gaps), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("label_len", [5, 13])
+def test_the_labels_are_whole_patches(label_len: int) -> None:
+    assert made(label_len=label_len).label_len == label_len // 6 * 6
+
+
+@pytest.mark.parametrize("attention_type", ["full", "nystrom"])
+def test_the_queries_of_a_layer_are_those_that_it_answers(attention_type: str) -> None:
+    """With one decoder layer, cross-attention of independent queries answers the horizon alone."""
+    torch.manual_seed(0)
+    model = ResidualInformer(attention=slots("full", cross=attention_type), **SIZES)
+    lengths = {layer.slot: len(layer.query_steps) for layer in model.attention_layers()}
+    is_cut = attention_type == "full"
+    assert lengths == {"encoder": 6, "decoder": 5, "cross": 3 if is_cut else 5}
+
+
 def test_a_window_shorter_than_a_patch_is_one_token() -> None:
     model = made(patch_len=39)
     assert (model.patch_len, model.past_tokens, model.future_tokens) == (38, 1, 1)

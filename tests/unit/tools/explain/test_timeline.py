@@ -35,7 +35,7 @@ def recorded(
         network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
     )
     dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
-    return network, forecast, calls, timelines(network, dates, seq_len, {c.name: c.q.shape[2] for c in calls})
+    return network, forecast, calls, timelines(network, dates, seq_len, ("a", "b", "c"))
 
 
 @pytest.mark.parametrize("seq_len", [16, 23, 50])
@@ -81,6 +81,12 @@ def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> Non
     assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
     assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
     assert decoded.in_horizon.tolist() == [False] * asked + [True] * 2 * asked
+    assert past.names == ["a", "b", "c"]
+    assert decoded.names == (
+        ["a", "b", "c"] * 2 if asked == 3 else []
+    )  # the history of each, then its horizon
+    labels = (["a"], ["a", "b", "c"])[asked == 3]
+    assert [*decoded.variables] == [*labels, *(name for name in labels for _ in range(2))]
 
 
 def test_a_distilled_position_is_centred_on_every_second_step() -> None:
