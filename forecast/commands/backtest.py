@@ -69,7 +69,7 @@ def read_data_of_checkpoint(config: DictConfig) -> DataModule:
     for key, argument in typed.items():
         if key.split(".")[0] not in ALLOWED_WITH_CHECKPOINT:
             raise ConfigError(
-                f"{argument}: with checkpoint=, this setting comes from the checkpoint: leave out one of them"
+                f"{argument}: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"
             )
     return read_model_data(config.checkpoint, tested=True).read_data(data_given(config, typed))
 

@@ -46,7 +46,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{HOURLY} refit=full", "refit=full: a backtest has no refit: leave it out"),
         Case(f"{HOURLY} resume=auto", "resume=auto: a backtest has no resume: leave it out"),
         Case(f"{HOURLY} callbacks.checkpoint=null", "callbacks.checkpoint=null: every run needs this callback; leave the setting out"),
-        Case("checkpoint={run} model=informer", "model=informer: with checkpoint=, this setting comes from the checkpoint: leave out one of them"),
+        Case("checkpoint={run} model=informer", "model=informer: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"),
         Case("checkpoint={run}/checkpoints/last.ckpt data.path=newer.csv", "checkpoints/last.ckpt: its run was not tested, so it holds no baselines and no calibration; give the folder of a finished run"),
     ],
     ("backtest", "series"): [
