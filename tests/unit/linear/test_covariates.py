@@ -285,7 +285,7 @@ def test_a_long_outage_changes_no_weight(n_targets: int) -> None:
 
 def test_an_outage_without_covariates_is_left_out() -> None:
     """The same weights as least squares on the windows whose horizon is measured, written out."""
-    frame = planted(3000)[["y0"]]
+    frame = planted(3000).drop(columns=["wind", "price"])
     frame.iloc[500:1500] = np.nan
     data = ready(frame, scaler="none", future_covariates=(), past_covariates=())
     batch = every(data, "train")
