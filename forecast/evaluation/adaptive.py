@@ -23,7 +23,7 @@ from forecast.evaluation.conformal import Calibration
 RATE, MAX_RATE = 0.002, 0.1
 """Step size for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest step.
 
-Chosen on validation rows, see docs/forecasting.md."""
+Chosen on validation rows, see docs/intervals.md."""
 
 SERIES_AT_ONCE = 256
 """Number of series whose intervals are adapted at once."""

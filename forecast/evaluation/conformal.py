@@ -10,7 +10,7 @@ n is the number of horizons that the validation rows hold, at least 1.
 The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
 guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test
 measures and reports the coverage. The factor √(1 + 1/n), the constant 30 and the symmetry of pooled offsets were chosen
-on data (docs/forecasting.md).
+on data (docs/intervals.md).
 """
 
 import warnings

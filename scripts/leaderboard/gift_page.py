@@ -50,7 +50,7 @@ GIFT-Eval does.
 
 Three rules were developed when test scores of an earlier version were visible. The combination of the linear model with
 a [naive forecast](../residual.md#shrinkage-to-a-naive-forecast): errors on the last fifth of daily and weekly means of
-these files and on 18 series of m4_hourly. The pooled [intervals of few windows](../forecasting.md#intervals): scores of
+these files and on 18 series of m4_hourly. The pooled [intervals of few windows](../intervals.md): scores of
 the settings with steps of a day or a week, also of versions that pooled otherwise; the rule was chosen on electricity
 prices, the weekly series of M4 and simulations, although symmetric intervals have lower scores here. The choice of the
 epoch by the quantile loss: scores of the hourly settings of jena_weather and ett1, which were run with both rules. No
