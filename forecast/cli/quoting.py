@@ -32,8 +32,22 @@ def quote(argument: str, *, sweep: bool) -> str:
         text = os.path.expanduser(text)
     if key.lstrip("+") in TEXT_OR_LIST and text.startswith("[") and text.endswith("]"):
         return argument
-    values = text.split(",") if sweep and text != "," else [text]
+    values = split_values(text) if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
+
+
+def split_values(text: str) -> list[str]:
+    """Split the values of a sweep at commas, except for those in quotes."""
+    values, start, sign = [], 0, ""
+    for place, letter in enumerate(text):
+        if sign:
+            sign = "" if letter == sign else sign
+        elif letter in "'\"" and place == start:
+            sign = letter
+        elif letter == ",":
+            values.append(text[start:place])
+            start = place + 1
+    return [*values, text[start:]]
 
 
 def quote_mapping(argument: str) -> str:

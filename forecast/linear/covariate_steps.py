@@ -20,7 +20,7 @@ MAX_READ = 2048
 MAX_PRODUCTS = 1 << 26
 """Largest number of products of these values with the steps of all targets, 512 MiB."""
 
-MAX_WORK = 1 << 31
+MAX_WORK = 1 << 29
 """Largest number of multiplications for one of the solutions that are compared, of which there are hundreds."""
 
 

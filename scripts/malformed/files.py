@@ -215,7 +215,7 @@ REFUSED = [
     Case("a line that names the separator", "{path}: no column 'date' in line 1, which names a separator: delete that line and set data.separator=;", b"sep=;\n" + GOOD.replace(b",", b";")),
     Case("comments above the header", "{path}: no column 'date' in line 1, but in line 3: delete the lines above the header", b"# exported by a logger\n# station 7\n" + GOOD),
     Case("units below the header", "{path}, line 2, column 'date': no date", line(2, ",kW,EUR")),
-    Case("a footer", "{path}, line 122, column 'date': 'Total' cannot be read as the dates above can: set data.date_format", GOOD + b"Total,171630.0,\n"),
+    Case("a footer", "{path}, line 122, column 'date': 'Total' in the last line is no date: delete the line", GOOD + b"Total,171630.0,\n"),
     Case("duplicate columns", "{path}, line 1: column 'load' appears twice (fields 2 and 3): rename one", written(header="date,load,load")),
     Case("a column without a name", "{path}, line 1: field 3 has values and no name: name or delete it", written(header="date,load,")),
     Case("a row too long", "{path}, line 5: 4 fields, where the lines above have 3: correct it", line(5, f"{ISO[3]},1009.5,3.25,7")),

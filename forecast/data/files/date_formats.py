@@ -153,6 +153,8 @@ def check_all_read(
     unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)
     if unread.any():
         row = int(unread.argmax())
+        if row == len(texts) - 1 and row > 1 and not has_digits.iloc[row]:
+            complaint = "in the last line is no date: delete the line"
         raise cells.error(f"{quote(texts.iloc[row])} {complaint}", row=row, column=column)
     dates = pd.DatetimeIndex(parsed).tz_localize(None)
     far = (dates.year < YEARS[0]) | (dates.year > YEARS[1])

@@ -67,7 +67,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         how = choose_merging(rows, str(duplicates))
         _warn_of_merged(rows, np.flatnonzero(same) + 1, str(duplicates), how)
-        rows = _merge(rows, np.concatenate([[True], ~same]), str(duplicates), how)
+        rows = _merge(_without_empty(rows, same), str(duplicates), how)
     starts = _starts(rows)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
 
@@ -166,11 +166,24 @@ def _warn_of_merged(
         )
 
 
-def _merge(
-    rows: TableRows, is_first: Bool[np.ndarray, " rows"], duplicates: str, how: Mapping[str, str]
-) -> TableRows:
+def _without_empty(rows: TableRows, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
+    """Leave out rows without any value whose date has another row.
+
+    Args:
+        rows: the rows in order.
+        same: whether a row has the series and the date of the row above it.
+    """
+    date = np.cumsum(np.concatenate([[True], ~same])) - 1
+    has_value = np.isfinite(rows.values).any(1) | np.isfinite(rows.future).any(1)
+    is_measured = np.bincount(date, weights=has_value) > 0
+    kept = has_value | ~is_measured[date]
+    return rows if kept.all() else rows.take(np.flatnonzero(kept))
+
+
+def _merge(rows: TableRows, duplicates: str, how: Mapping[str, str]) -> TableRows:
     """One row per series and date. Sums and means count the numbers that are there."""
-    firsts = np.flatnonzero(is_first).astype(np.int64)
+    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+    firsts = np.flatnonzero(np.concatenate([[True], ~same])).astype(np.int64)
     if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     merged = rows.take(firsts)

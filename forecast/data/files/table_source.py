@@ -20,6 +20,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
+from forecast.system.arguments import write_setting
 from forecast.system.checks import check_flag
 from forecast.system.errors import ConfigError, DataError
 
@@ -191,7 +192,9 @@ def check_list(key: str, names: object) -> None:
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise ConfigError(f"data.{key}={names}: write a list, as in data.{key}=[{names}]")
+        text = str(names)
+        name = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        raise ConfigError(f"data.{key}={names}: write a list, as in {write_setting(f'data.{key}', [name])}")
     if key in ("columns", "ids") and not names:
         raise ConfigError(
             f"data.{key}=[]: name a {'series' if key == 'ids' else 'column'}, or leave it out (null)"

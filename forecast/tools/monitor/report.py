@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.evaluation.loss_difference import LossDifference
 from forecast.inference.model import TrainedModel
@@ -37,6 +38,11 @@ class Findings:
     coverage: dict[str, dict[str, float]]
     drift: dict[str, Drift]
 
+    @property
+    def utc_offset(self) -> UtcOffset:
+        """That of the dates of both periods, which are shown in the zone of the training data."""
+        return utc_offset_of(self.model.data_state)
+
     def content(self) -> dict[str, Any]:
         """The findings in values that JSON can hold."""
         verdict = self.verdict
@@ -46,8 +52,8 @@ class Findings:
             "baseline": verdict.baseline,
             "periods": {
                 name: {
-                    "first": str(period.dates[0]),
-                    "last": str(period.dates[-1]),
+                    "first": str(self.utc_offset.zoned(period.dates[:1])[0]),
+                    "last": str(self.utc_offset.zoned(period.dates[-1:])[0]),
                     "origins": len(period.dates),
                     "mse": {each: float(losses.mean()) for each, losses in period.mse.items()},
                 }
@@ -75,8 +81,8 @@ def describe(findings: Findings) -> list[str]:
     test, newer, verdict = findings.test, findings.newer, findings.verdict
     baseline = LABELS[verdict.baseline]
     lines = [
-        f"test       {span(test)}",
-        f"newer      {span(newer)}",
+        f"test       {span(test, findings.utc_offset)}",
+        f"newer      {span(newer, findings.utc_offset)}",
         f"MSE        {newer.mse[MODEL].mean():.3f}, in the test {test.mse[MODEL].mean():.3f}: "
         f"{relative(verdict.error, test.mse[MODEL].mean())}",
         f"           {baseline} forecast: {newer.mse[verdict.baseline].mean():.3f}, in the test "
@@ -103,9 +109,10 @@ def describe_drift(drift: dict[str, Drift], scaler: str) -> list[str]:
     ]
 
 
-def span(period: Period) -> str:
+def span(period: Period, utc_offset: UtcOffset) -> str:
     """The dates of a period."""
-    return f"{len(period.dates):,} origins, {period.dates[0]} to {period.dates[-1]}"
+    dates = utc_offset.shown(period.dates)
+    return f"{len(dates):,} origins, {dates[0]} to {dates[-1]}"
 
 
 def relative(change: LossDifference, before: float) -> str:
@@ -138,21 +145,22 @@ def draw(findings: Findings) -> Figure:
     figure, axis = subplots(figsize=(9, 3.6))
     names = {MODEL: "model", findings.verdict.baseline: LABELS[findings.verdict.baseline]}
     for period in (findings.test, findings.newer):
+        dates = findings.utc_offset.shown(period.dates)
         width = max(1, min(period.overlap, len(period.dates) // 4))
         for name, label in names.items():
             running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
             colour = BASELINE_LINES.get(label, {"color": MODEL_COLOUR})["color"]
-            middle = period.dates[width // 2 :][: len(running)]
+            middle = dates[width // 2 :][: len(running)]
             axis.plot(
                 middle, running, color=colour,
                 label=label if period is findings.test else None, linewidth=1.2,
             )  # fmt: skip
             mean = float(period.mse[name].mean())
             axis.hlines(
-                mean, period.dates[0], period.dates[-1], color=colour,
+                mean, dates[0], dates[-1], color=colour,
                 linewidth=0.8, linestyle=":",
             )  # fmt: skip
-    axis.axvline(findings.newer.dates[0], color="#999999", linewidth=0.8)
+    axis.axvline(findings.utc_offset.shown(findings.newer.dates)[0], color="#999999", linewidth=0.8)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("MSE (scaled)")
     axis.set_title(

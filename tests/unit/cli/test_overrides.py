@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from forecast.cli.compose import compose_command
 from forecast.cli.overrides import parse
 from forecast.cli.quoting import quote
+from forecast.cli.sweep_values import values_of
 from forecast.system.arguments import read_mapping, write_mapping
 
 pytestmark = pytest.mark.slow
@@ -68,6 +69,12 @@ def test_commas_separate_values_in_a_sweep() -> None:
     (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
     assert override.is_sweep_override()
     assert list(override.sweep_string_iterator()) == ["'a b.csv'", "'c d.csv'"]
+
+
+def test_a_value_in_quotes_is_one_value_of_a_sweep() -> None:
+    typed = """data.target='south [bikes, both ways]',"a, b",it's"""
+    (parsed,) = parse([quote(typed, sweep=True)])
+    assert [value.text for value in values_of(parsed)] == ["south [bikes, both ways]", "a, b", "it's"]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,19 @@ def test_several_rows_of_one_date_are_added_up_in_their_hour(tmp_path: Path, fre
     assert table.values[:, 0].tolist() == [rows_per_date * n for n in range(96)]
 
 
+@pytest.mark.parametrize("duplicates", ["first", "last", "mean", "sum"])
+@pytest.mark.parametrize("is_above", [True, False])
+def test_an_empty_row_does_not_stand_for_a_measured_one(tmp_path: Path, duplicates: str, is_above: bool):
+    """As where clocks go forward: some files fill the hour that they skip by an empty row of the next one."""
+    dates = [f"2024-03-31 {hour:02}:00" for hour in range(8)]
+    rows = [f"{date},{number}.0" for number, date in enumerate(dates)]
+    rows.insert(3 if is_above else 4, f"{dates[3]},")
+    (tmp_path / "spring.csv").write_text("\n".join(["date,load", *rows]) + "\n")
+    with pytest.warns(UserWarning, match="merged 1 row"):
+        table = read_table(tmp_path / "spring.csv", duplicates=duplicates)
+    assert table.values[:, 0].tolist() == list(range(8))
+
+
 def with_offsets(path: Path, dates: pd.DatetimeIndex) -> Path:
     """Dates of a zone, each with its offset from UTC, and values that count the hours since 1970."""
     hours = dates.tz_convert(None).to_numpy().astype("datetime64[h]").astype(int)
