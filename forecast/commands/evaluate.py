@@ -35,7 +35,7 @@ def evaluate(config: DictConfig) -> None:
     model.data(data, find_unread_columns(list_forecasters(model)))
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
-    print_scores(title, model.config["model"]["attention"]["name"], results)
+    print_scores(title, model.config["model"]["attention"]["name"], results, data)
     by_series = tabulate_series(data, results)
     if by_series is not None:
         print(*describe_series(by_series, results.best_baseline), sep="\n")

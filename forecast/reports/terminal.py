@@ -11,6 +11,8 @@ from rich.table import Table
 from forecast.data import DataModule
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.results import Results
+from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.reports.series import tabulate_windows
 from forecast.system.formatting import format_column
 
 HEADINGS = {
@@ -50,8 +52,29 @@ def note_on_absolute_error(skill: float, scores: Mapping[str, Mapping[str, float
     return f"by absolute error (MAE), {LABELS[best]} is better than the model by {100 * excess:.1f}%"
 
 
-def print_scores(title: str, attention: str, results: Results) -> None:
-    """Print the table of scores, the skill, and the scores of the intervals."""
+def describe_significance(results: Results, data: DataModule) -> str:
+    """The interval of the difference in squared error from the best baseline; empty where it cannot be tested.
+
+    The Diebold-Mariano test, corrected for the number of baselines, holds for this run: other seeds may differ by more.
+    """
+    baseline, windows = results.best_baseline, data.windows[data.tested_split]
+    table = tabulate_windows(data, results)
+    losses = [
+        sum_losses_by_date(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
+        for name in (MODEL, baseline)
+    ]
+    overlap = math.ceil(data.pred_len / (1 if data.panel.has_ids else windows.stride))
+    difference = diebold_mariano(*losses, overlap, comparisons=len(results.baselines))
+    least = float(losses[1].mean())
+    if not difference.degrees_of_freedom or not least or abs(results.skill) < SAME_ERROR:
+        return ""
+    low, high = (100 * bound / least for bound in difference.interval())
+    doubt = ": not significant" if low < 0 < high else ""
+    return f"95% interval of the difference, for this run: {low:+.1f}% to {high:+.1f}% of that squared error{doubt}"
+
+
+def print_scores(title: str, attention: str, results: Results, data: DataModule) -> None:
+    """Print the table of scores, the skill with its test, and the scores of the intervals."""
     table = Table(title=title)
     table.add_column("attention,\nor baseline")
     for heading in HEADINGS.values():
@@ -62,8 +85,12 @@ def print_scores(title: str, attention: str, results: Results) -> None:
     Console(markup=False).print(table)
     console = Console(markup=False, soft_wrap=True)
     console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
-    if note := note_on_absolute_error(results.skill, results.scores):
-        console.print(note)
+    for note in (
+        describe_significance(results, data),
+        note_on_absolute_error(results.skill, results.scores),
+    ):
+        if note:
+            console.print(note)
     for method, scores in results.intervals.items():
         levels = "; ".join(
             f"{level}% {describe_interval(score)}"

@@ -183,7 +183,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
 def print_results(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     data, results, content = run.data, run.results, run.metrics
-    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results)
+    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results, data)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
     has_intervals = bool(results.coverage_by_step)

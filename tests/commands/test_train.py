@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.errors import SCORES
 from forecast.reports import figures
 from forecast.reports.colours import attention_colour
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import read_runs
 from forecast.runs import sweep
 from forecast.runs.folder import read_config
 from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
@@ -464,3 +467,13 @@ def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path
     assert metrics["precision"] == "bf16-mixed"
     assert "bf16-mixed" in printed
     assert math.isfinite(metrics["test"]["mse"])
+
+
+def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:
+    folder, printed = run
+    (task,) = group_into_tasks(read_runs([folder])[0])
+    of_baseline = task.differences[task.best_baseline.name].interval()  # minus the model
+    low, high = (-bound / task.best_baseline.error for bound in reversed(of_baseline))
+    found = re.search(r"95% interval of the difference, for this run: (\S+)% to (\S+)% of", printed)
+    assert found is not None
+    assert found.groups() == (f"{100 * low:+.1f}", f"{100 * high:+.1f}")
