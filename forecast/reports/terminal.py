@@ -59,13 +59,13 @@ def describe_significance(results: Results, data: DataModule) -> str:
     """
     baseline, windows = results.best_baseline, data.windows[data.tested_split]
     table = tabulate_windows(data, results)
-    losses = [
+    model, other = (
         sum_losses_by_date(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
         for name in (MODEL, baseline)
-    ]
+    )
     overlap = math.ceil(data.pred_len / (1 if data.panel.has_ids else windows.stride))
-    difference = diebold_mariano(*losses, overlap, comparisons=len(results.baselines))
-    least = float(losses[1].mean())
+    difference = diebold_mariano(model, other, overlap, comparisons=len(results.baselines))
+    least = float(other.mean())
     if not difference.degrees_of_freedom or not least or abs(results.skill) < SAME_ERROR:
         return ""
     low, high = (100 * bound / least for bound in difference.interval())
