@@ -81,9 +81,9 @@ number of trees, or the step at which training ends. No setting was selected by 
 TFT and TimeXer have 32 windows of one column in a batch; TFT on NP has 128. TimeXer has the learning rate and the
 patch length of its authors' code for electricity prices (`learning_rate=1e-4`, `patch_len=24`). With the rate of the
 library, 1e-3, its validation errors on NP and DE stayed near those before training. Its authors report lower errors,
-also from past columns: 0.236, 0.093, 0.379, 0.385 and 0.440 on NP, PJM, BE, FR and DE. But for BiTCN, and
-for TFT on GEFCom, the cells that were not run are the most expensive ones: a step of TFT takes 18 s on ETTm1, and one
-of TimeXer 3 s (by hand); training has up to 1,000 steps.
+also from past columns: 0.236, 0.093, 0.379, 0.385 and 0.440 on NP, PJM, BE, FR and DE. But for BiTCN, the
+cells that were not run are the most expensive ones: a step of TFT takes 18 s on ETTm1, and one of TimeXer 3 s (by
+hand); training has up to 1,000 steps.
 
 CPU seconds (user and system) and peak memory are those of the whole process: imports, reading, training and the
 forecasts of the test windows. Those of this project include the fit and the scores of three baselines, intervals and
