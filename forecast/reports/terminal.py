@@ -63,8 +63,7 @@ def describe_significance(results: Results, data: DataModule) -> str:
         sum_losses_by_date(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
         for name in (MODEL, baseline)
     )
-    overlap = math.ceil(data.pred_len / (1 if data.panel.has_ids else windows.stride))
-    difference = diebold_mariano(model, other, overlap, comparisons=len(results.baselines))
+    difference = diebold_mariano(model, other, windows.overlap, comparisons=len(results.baselines))
     least = float(other.mean())
     if not difference.degrees_of_freedom or not least or abs(results.skill) < SAME_ERROR:
         return ""

@@ -18,7 +18,6 @@ REASONS = {
     "inference/store_future.py": "rows cannot be appended to a store",
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "linear/window_choice.py": "the gaps of rows on disk are not searched",
-    "reports/terminal.py": "windows of several series may start one step apart, whatever the stride",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
     "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",
