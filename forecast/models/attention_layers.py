@@ -84,9 +84,8 @@ def decoder_attention(
             independent.
         variables: of `steps`, and then of the encoder layers too, in a sequence of several variables.
     """
-    last_layers = {
-        layer.encoder: layer for layer in encoder_layers
-    }.values()  # a later layer replaces an earlier one
+    # a later layer replaces an earlier one
+    last_layers = {layer.encoder: layer for layer in encoder_layers}.values()
     memory = np.concatenate([layer.query_steps for layer in last_layers])
     read = [layer.query_variables for layer in last_layers if layer.query_variables is not None]
     memory_variables = np.concatenate(read) if read else None
@@ -96,16 +95,13 @@ def decoder_attention(
         asked = slice(len(steps) - last if is_cut else 0, None)
         asked_variables = None if variables is None else variables[asked]
         layers += [
-            AttentionLayer(f"decoder.{i}.attention", "decoder", i, steps, steps, None, variables, variables),
             AttentionLayer(
-                f"decoder.{i}.cross",
-                "cross",
-                i,
-                steps[asked],
-                memory,
-                None,
-                asked_variables,
-                memory_variables,
+                f"decoder.{i}.attention", "decoder", i, steps, steps,
+                query_variables=variables, memory_variables=variables,
             ),
-        ]
+            AttentionLayer(
+                f"decoder.{i}.cross", "cross", i, steps[asked], memory,
+                query_variables=asked_variables, memory_variables=memory_variables,
+            ),
+        ]  # fmt: skip
     return layers

@@ -1,5 +1,6 @@
 """An encoder on patches with a flat head that corrects the forecast of a linear model (Nie et al. 2023, PatchTST)."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,14 @@ class PatchEncoder(ResidualModel):
             return layers
         at = np.full(len(variables), steps[-1])
         return [
-            AttentionLayer(layer.name, "variables", layer.number, at, at, None, variables, variables)
+            replace(
+                layer,
+                slot="variables",
+                query_steps=at,
+                memory_steps=at,
+                query_variables=variables,
+                memory_variables=variables,
+            )
             if is_over_variables(layer.number)
             else layer
             for layer in layers

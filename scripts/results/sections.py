@@ -69,7 +69,7 @@ def name_rows(group: Result, texts: dict[str, tuple[str, ...]]) -> list[list[str
     ]
     rows = [[name, *cells] for name, cells in texts.items() if name not in alone]
     if alone:
-        names = "every attention type" if len(alone) == len(texts) > 1 else ", ".join(alone)
+        names = "every trained model" if len(alone) == len(texts) > 1 else ", ".join(alone)
         rows.append([f"{names}: the linear model alone", *texts[alone[0]]])
     return rows
 

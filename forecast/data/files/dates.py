@@ -42,8 +42,7 @@ def read_dates(
     times stay local. If it changes, as with daylight saving time, dates are converted to UTC with a warning. With
     `timezone`, dates without an offset are local times of that zone and are converted to UTC, including the hours that
     daylight saving time repeats or skips. UTC or GMT after every date is an offset of zero; the name of another zone,
-    such as CET, is not read. Dates that are all
-    at midnight are days and stay unchanged.
+    such as CET, is not read. Dates that are all at midnight are days and stay unchanged.
 
     Args:
         series: number of the series of each row; None: one series.

@@ -55,19 +55,18 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
     if duplicates is not None:
         check_choice("data.duplicates", duplicates, DUPLICATES)
     rows = _group_series(rows)
-    later = _follows(rows)
-    falls = later & (rows.dates[1:] < rows.dates[:-1])
+    falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
         _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
-    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+    same = _repeats(rows)
     if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         how = choose_merging(rows, str(duplicates))
         _warn_of_merged(rows, np.flatnonzero(same) + 1, str(duplicates), how)
-        rows = _merge(_without_empty(rows, same), str(duplicates), how)
+        rows = _merge(_without_empty(rows), str(duplicates), how)
     starts = _starts(rows)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
 
@@ -75,6 +74,11 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
 def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
     """Whether a row has the series of the row above it."""
     return rows.codes[1:] == rows.codes[:-1]
+
+
+def _repeats(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
+    """Whether a row has the series and the date of the row above it."""
+    return _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
 
 
 def _starts(rows: TableRows) -> PerSeries:
@@ -166,14 +170,9 @@ def _warn_of_merged(
         )
 
 
-def _without_empty(rows: TableRows, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
-    """Leave out rows without any value whose date has another row.
-
-    Args:
-        rows: the rows in order.
-        same: whether a row has the series and the date of the row above it.
-    """
-    date = np.cumsum(np.concatenate([[True], ~same])) - 1
+def _without_empty(rows: TableRows) -> TableRows:
+    """Leave out rows without any value whose date has a row with values."""
+    date = np.cumsum(np.concatenate([[True], ~_repeats(rows)])) - 1
     has_value = np.isfinite(rows.values).any(1) | np.isfinite(rows.future).any(1)
     is_measured = np.bincount(date, weights=has_value) > 0
     kept = has_value | ~is_measured[date]
@@ -182,8 +181,7 @@ def _without_empty(rows: TableRows, same: Bool[np.ndarray, " rows_but_one"]) -> 
 
 def _merge(rows: TableRows, duplicates: str, how: Mapping[str, str]) -> TableRows:
     """One row per series and date. Sums and means count the numbers that are there."""
-    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
-    firsts = np.flatnonzero(np.concatenate([[True], ~same])).astype(np.int64)
+    firsts = np.flatnonzero(np.concatenate([[True], ~_repeats(rows)])).astype(np.int64)
     if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     merged = rows.take(firsts)

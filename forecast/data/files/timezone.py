@@ -66,11 +66,15 @@ def to_utc(
 
 def _oldest_first(dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
     """Return the order of rows by series; within a series that of the file, reversed if most dates descend."""
-    order = np.argsort(series, kind="stable")
-    steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
-    if np.sign(steps.astype(np.int64)).sum() >= 0:
-        return order
+    if np.sign(_steps(dates, series).astype(np.int64)).sum() >= 0:
+        return np.argsort(series, kind="stable")
     return len(series) - 1 - np.argsort(series[::-1], kind="stable")
+
+
+def _steps(dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"]) -> np.ndarray:
+    """Return the differences of consecutive dates within each series."""
+    order = np.argsort(series, kind="stable")
+    return np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
 
 
 def _is_summer(
@@ -189,8 +193,7 @@ def find_step(
         first, second = pd.date_range("2001-01-01", periods=2, freq=parse_frequency(options.freq)).to_numpy()
         step = second - first
     else:
-        order = np.argsort(series, kind="stable")
-        steps = np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+        steps = _steps(dates, series)
         lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
         if not len(lengths):
             raise ConfigError("data.stamp=end: too few dates to tell the step between them: set data.freq")

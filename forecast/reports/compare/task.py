@@ -133,8 +133,17 @@ class Task:
         """Whether an entry is tested against the reference: a variant against a variant only with known variances."""
         if entry.is_baseline or self.reference.is_baseline:
             return True
-        losses = {one.name: one.values(one.score) for one in self.variants}
-        return SeedVariance.pool(losses.values()).is_known(losses[entry.name], losses[self.reference.name])
+        return self.seeds.is_known(self.seed_losses[entry.name], self.seed_losses[self.reference.name])
+
+    @cached_property
+    def seed_losses(self) -> dict[str, list[float]]:
+        """By variant, the mean loss of each run."""
+        return {entry.name: entry.values(entry.score) for entry in self.variants}
+
+    @cached_property
+    def seeds(self) -> SeedVariance:
+        """The variance of the mean loss over seeds."""
+        return SeedVariance.pool(self.seed_losses.values())
 
     def equals_reference(self, entry: Entry) -> bool:
         """Return whether the losses of all windows equal those of the reference up to round-off."""
@@ -167,11 +176,12 @@ class Task:
         The variances hold windows and seeds. Where those over seeds are not known, see `is_tested`, variants are not
         tested against a variant, and tests between variants and baselines hold for these runs only.
         """
-        seeds, reference = {entry.name: entry.values(entry.score) for entry in self.variants}, self.reference
-        tests = {}
+        tests, reference = {}, self.reference
         for entries, count in zip((self.variants, self.baselines), self.comparisons, strict=True):
             losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
-            tests |= compare_to_reference(reference.name, losses, self.overlap, seeds, comparisons=count)
+            tests |= compare_to_reference(
+                reference.name, losses, self.overlap, self.seed_losses, comparisons=count
+            )
         for entry in self.variants:
             if entry.name in tests and not self.is_tested(entry):
                 tests[entry.name] = LossDifference(tests[entry.name].mean, math.nan, 0.0)

@@ -44,10 +44,8 @@ def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
     offset = parse_frequency(model.freq)
     last = pd.Timestamp(model.trained_until)
     first = pd.date_range(end=last, periods=model.seq_len, freq=offset)[0]
-    dates, utc_offset = (
-        pd.date_range(start=first, periods=steps, freq=offset),
-        utc_offset_of(model.data_state),
-    )
+    dates = pd.date_range(start=first, periods=steps, freq=offset)
+    utc_offset = utc_offset_of(model.data_state)
     return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
 
 

@@ -34,9 +34,8 @@ class RequestReader:
     def read(self, request: ForecastRequest, max_rows: int) -> Panel:
         """The rows of a request as a panel. Raises DataError, with the name of the field, if they cannot be read."""
         roles = self.source.roles
-        read = (
-            roles.all if roles.id is None else (*roles.all, roles.id)
-        )  # several id columns may be given joined
+        # several id columns may be given joined
+        read = roles.all if roles.id is None else (*roles.all, roles.id)
         rows = to_columns("rows", request.rows, read, max_rows)
         future = None
         if request.future is not None:
