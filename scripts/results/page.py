@@ -46,7 +46,7 @@ paper anew and counts every test window; the length of the lookback window is th
 The tables of several papers, among them PatchTST and TimeMixer, dropped the last incomplete batch of test windows and
 are not comparable. The scores here count every window. The rule that selects the linear model was
 developed on other data, but the ETT test errors of two rules were visible at the time
-([details](residual.md#how-the-settings-were-selected)).
+([details](selection.md#decisions-for-which-test-errors-were-visible)).
 """
 SUB_HOURLY = f"""\
 `model=patch_encoder` and the input length that `forecast.check` suggests for steps below an hour: five days, at most

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 TYPES = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
 LISTS = [
     ("README.md", r"^\| `NAME` \|", TYPES),
-    ("docs/comparing.md", r"^\| (`\w+`, )*`NAME`[ ,]", TYPES),
+    ("docs/explain.md", r"^\| (`\w+`, )*`NAME`[ ,]", TYPES),
     ("conf/benchmark.yaml", r"^attention_types: .*\bNAME\b", TYPES),
     ("conf/explain.yaml", r"^ {8}(\w+, )*NAME\b", TYPES),
     ("conf/experiment/compare_attention.yaml", r"^ +attention: .*\bNAME\b", TYPES),

@@ -34,6 +34,9 @@ SMALL = (
     "seq_len=24", "label_len=12", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=256",
     "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "callbacks.progress.refresh_rate=0",
 )  # fmt: skip
+LAYERS = ("model.d_model=8", "model.n_heads=2", "model.d_ff=8")
+"""Those of the overrides that `model=mlp` does not have."""
+
 PLAIN = ("pictures=false", "logger=[]")
 """Overrides of all training commands but the first one: drawing and logging take longer than two batches."""
 FEWER = {
@@ -127,8 +130,9 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
     if re.search(r"etth[12]", command):
         arguments += [f"data.root={request.getfixturevalue('data_root')}", "data.split=[2,1,1]"]
     write_csv(tmp_path / "my.csv", rows=700)
+    small = [override for override in SMALL if override not in LAYERS or "mlp" not in command]
     result = run(
-        module, [*arguments, *SMALL, *(PLAIN if name == "train" and command != OURS[0] else ())], tmp_path
+        module, [*arguments, *small, *(PLAIN if name == "train" and command != OURS[0] else ())], tmp_path
     )
     runs = list(tmp_path.rglob("backtest.json" if name == "backtest" else "metrics.json"))
     assert runs

@@ -12,7 +12,7 @@ MAX_PAST, MAX_HORIZON = 720, 96
 PATCH, PAST = 24, 336
 """Steps per token and default seq_len of model=residual_informer."""
 PAST_DAYS = 5
-"""Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/residual.md)."""
+"""Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/results.md)."""
 HORIZON = 24
 """pred_len if no season suggests another."""
 MIN_TRAINING_RATIO = 16
