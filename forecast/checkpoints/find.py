@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from forecast.system.errors import CheckpointError
+from forecast.system.paths import user_path
 
 LATEST, RUNS = "latest", "runs"
 """The name of the newest run, and the folder in which it is looked for."""
@@ -14,7 +15,7 @@ def find_run(path: str | Path) -> Path:
     Raises:
         CheckpointError: there is no finished run for `latest`.
     """
-    path = Path(path).expanduser()
+    path = user_path(path)
     if str(path) != LATEST or path.exists():
         return path
     finished = [file for file in Path(RUNS).rglob("metrics.json") if (file.parent / "checkpoints").is_dir()]

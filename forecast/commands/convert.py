@@ -17,6 +17,8 @@ from forecast.data.time_features import describe_frequency
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
 from forecast.system.formatting import plural
+from forecast.system.location import locate
+from forecast.system.paths import user_path
 from forecast.system.progress import bar
 from forecast.tools.check.settings import write_command
 
@@ -25,8 +27,10 @@ def convert(config: DictConfig) -> None:
     """Write the store and print a summary of it."""
     if not config.data.path:
         raise ConfigError("data.path=FILE is needed: a CSV or Parquet file")
-    file = Path(config.data.path).expanduser()
-    output = Path(config.output).expanduser() if config.output else Path(f"{file.name.split('.')[0]}.store")
+    file = locate(config.data.path)
+    if not isinstance(file, Path):
+        raise ConfigError(f"data.path={file}: a store is made from a file on disk: download it first")
+    output = user_path(config.output) if config.output else Path(f"{file.name.split('.')[0]}.store")
     check_output_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})

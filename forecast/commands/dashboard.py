@@ -18,6 +18,7 @@ from forecast.reports.compare.grouping import group_into_tasks
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.formatting import plural
+from forecast.system.paths import user_path
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def write_specification(config: DictConfig) -> None:
 
 def write_preview(place: str, selection: "RunFilter", project: str, path: Path) -> str:
     """Write the comparison page of the selected runs in a folder; return a sentence that says what was written."""
-    found = read_places([place])[0] if Path(place).expanduser().exists() else []
+    found = read_places([place])[0] if user_path(place).exists() else []
     runs = [run for run in found if selection.accepts(run)]
     if not runs:
         return f"no preview: {place} has no finished run that is selected; name another folder with preview="

@@ -11,6 +11,7 @@ from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def evaluate(config: DictConfig) -> None:
     """Print the table of scores, and write them as JSON if a file is given."""
     check_checkpoint(config)
-    file = Path(config.output).expanduser() if config.output else None
+    file = user_path(config.output) if config.output else None
     if file:
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
@@ -69,8 +70,11 @@ def describe_overlap(model: "TrainedModel", data: DataModule, split: str) -> lis
     if split == "test" and (note := note_on_test(model, data)):
         notes.append(note)
     if data.options.split != "test" and (now := data.last_date("train")) != model.trained_until:
+        trained, now = (
+            data.panel.utc_offset.describe(date, with_offset=False) for date in (model.trained_until, now)
+        )
         notes.append(
-            f"trained on rows to {model.trained_until}; the training rows of these data end {now}, so their "
+            f"trained on rows to {trained}; the training rows of these data end {now}, so their "
             f"{split} rows are not those of the run"
         )
     if split != "test":

@@ -13,6 +13,7 @@ from forecast.reports.compare.run_folders import list_places
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder, check_output_folder
 from forecast.system.formatting import plural
+from forecast.system.paths import user_path
 from forecast.tools.explain.wandb_run import check_mode, log_folder
 
 SLOTS = ("encoder", "decoder", "cross", "variables")
@@ -21,7 +22,7 @@ SLOTS = ("encoder", "decoder", "cross", "variables")
 def explain(config: DictConfig) -> None:
     """Measure the inputs of the forecasts, draw the chosen attention layers on one window, write and print both."""
     check_options(config)
-    output = Path(config.output).expanduser()
+    output = user_path(config.output)
     check_output_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     if config.runs:
         explain_runs(config, output)

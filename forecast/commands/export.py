@@ -13,6 +13,7 @@ from forecast.inference.model_data import read_model_data
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.paths import user_path
 from forecast.system.progress import status, track
 from forecast.tools.export.metadata import describe_model, metadata_path
 from forecast.tools.export.test_data import read_test_data
@@ -81,7 +82,7 @@ def check_options(config: DictConfig) -> None:
 
 def choose_output(config: DictConfig) -> Path:
     """Return the path of the file to write. Raises ConfigError for a name that does not suit the format."""
-    path = Path(config.output or f"model{SUFFIX[config.format]}").expanduser()
+    path = user_path(config.output or f"model{SUFFIX[config.format]}")
     if path.suffix != SUFFIX[config.format]:
         raise ConfigError(
             f"output={path}: format={config.format} needs a name that ends in {SUFFIX[config.format]}"

@@ -1,6 +1,5 @@
 """Body of `python -m forecast.monitor`: errors of a model on newer rows beside those of its test."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -10,6 +9,7 @@ from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def monitor(config: DictConfig) -> None:
     """Print what the newer rows show, and write it as JSON with a picture."""
     check_checkpoint(config)
-    file = Path(config.output).expanduser()
+    file = user_path(config.output)
     if file.suffix != ".json":
         raise ConfigError(f"output={config.output}: give a name that ends in .json")
     check_output_files(file, file.with_suffix(".png"), overwrite=config.overwrite)

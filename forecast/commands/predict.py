@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,6 +15,7 @@ from forecast.inference.model_data import ModelData, read_model_data
 from forecast.inference.store_future import add_future
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
+from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
     from forecast.inference.forecast import Forecast
@@ -25,7 +25,7 @@ def predict(config: DictConfig) -> None:
     """Write a CSV file of the forecast and its bounds, and a picture of the forecast beside recent history."""
     check_checkpoint(config)
     to_screen = config.output == "-"
-    file = Path(config.output).expanduser()
+    file = user_path(config.output)
     picture = file.with_suffix(".png")
     if not to_screen:
         if file.suffix != ".csv":
@@ -33,7 +33,7 @@ def predict(config: DictConfig) -> None:
         check_output_files(file, picture, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
-    found = make_forecast(model, config)
+    data_title, found = make_forecast(model, config)
     from forecast.inference.describe_test import describe_test
     from forecast.inference.forecast import describe_forecast
 
@@ -47,7 +47,7 @@ def predict(config: DictConfig) -> None:
         return
     from forecast.reports import figures  # imports Matplotlib
 
-    title = f"{name_data(model, config)}: {found.dates.shape[1]} steps by {found.forecaster.label}"
+    title = f"{data_title}: {found.dates.shape[1]} steps by {found.forecaster.label}"
     drawn = found.describe_plots()
     note = f" ({drawn})" if drawn else ""
     with atomic_file(file) as temporary:
@@ -68,15 +68,8 @@ def tabulate(
     return pd.concat(columns.values(), axis=1)
 
 
-def name_data(model: ModelData, config: DictConfig) -> str:
-    """The name of the file that is forecast, or of the data set."""
-    settings = model.config["data"]
-    path = config.data.get("path") or settings.get("path")
-    return Path(path).name if path else str(settings["name"])
-
-
-def make_forecast(model: ModelData, config: DictConfig) -> "Forecast":
-    """Read the data and forecast them, as the configuration says.
+def make_forecast(model: ModelData, config: DictConfig) -> "tuple[str, Forecast]":
+    """Read the data and forecast them, as the configuration says; return the title of the data and the forecast.
 
     Raises:
         ConfigError: a setting that this model cannot use.
@@ -95,7 +88,7 @@ def make_forecast(model: ModelData, config: DictConfig) -> "Forecast":
 
     forecaster = choose_forecaster(load(model.path), config.baseline)
     model.refuse_absent(data, find_unread_columns([forecaster]))
-    return predict_panel(
+    return data.title, predict_panel(
         forecaster,
         panel,
         horizon=config.horizon,

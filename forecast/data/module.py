@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class DataModule(SplitData):
     """A panel and its windows; `read()` reads and splits, `setup()` also scales and cuts, each once.
 
-    `training.lightning_data` serves its windows to a Lightning trainer.
-
     Args:
         source: where the panel comes from.
         options: keyword arguments of `DataOptions`.
@@ -41,9 +39,8 @@ class DataModule(SplitData):
     has no scale, and so no window in any split.
 
     After `setup()`: `panel`, `columns` (that `target` may name), `feature_columns`, `target_columns`, `target_index`,
-    `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training), `freq`, `season`, `seasons` (that the
-    seasonal naive may repeat), `scaler`, `target_scaler`, `rows` (first row of each series in each split, and the row
-    after its last one), `windows` and `n_windows` (by split).
+    `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training), `freq`, `season`, `scaler`,
+    `target_scaler`, `rows` (of each series in each split), `windows` and `n_windows` (by split).
 
     Raises:
         ConfigError: options that cannot be combined, or name nothing.
@@ -122,8 +119,7 @@ class DataModule(SplitData):
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
         from forecast.data.scaling.scales import Scales
 
-        state = self._saved_state
-        if state is None:
+        if (state := self._saved_state) is None:
             return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
         check_columns(self.title, state, self.feature_columns, self.target_columns)
         # a series that is not in the checkpoint is scaled by its rows before the first forecast
@@ -153,9 +149,16 @@ class DataModule(SplitData):
         first, last = self.rows[split]
         return str(self.panel.dates(last[last > first] - 1).max())
 
-    def resplit(self, split: Split, *, keep_categories: bool = False) -> "DataModule":
-        """The same panel split in another way, with a scaler of its own, and categories of its own or the same."""
-        return self._with(replace(self.options, split=split), self.categories if keep_categories else None)
+    def resplit(self, split: Split) -> "DataModule":
+        """The same panel split in another way, with a scaler and categories of its own."""
+        return self._with(replace(self.options, split=split), None)
+
+    def with_all_rows_in_training(self) -> "DataModule":
+        """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
+        whole = self._with(replace(self.options, split="train"), self.categories)
+        whole.scaler.measure_errors_as(self.scaler, self.scaled.scales.has_scale)
+        whole.target_scaler = whole.scaler.select_columns(whole.target_index)
+        return whole
 
     def set_transform(self, transform: TransformSetting | None) -> None:
         """Use another transform, before or after `setup()`."""

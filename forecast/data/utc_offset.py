@@ -68,6 +68,11 @@ class UtcOffset:
         """The dates of `zoned` without the time zone."""
         return self.zoned(dates).tz_localize(None)
 
+    def describe(self, date: str, *, with_offset: bool = True) -> str:
+        """A date of the grid as the source has it, in words."""
+        dates = pd.DatetimeIndex([date])
+        return str((self.zoned(dates) if with_offset else self.shown(dates))[0])
+
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The beginnings of steps as clocks and calendars of the zone show them; unchanged for days."""
         if self.timezone is None or self.minutes is None:

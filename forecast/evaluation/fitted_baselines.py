@@ -1,7 +1,7 @@
 """Baselines fitted to training rows: their parameters, the denominator of MASE, and the choice of their settings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -86,10 +86,15 @@ class FittedBaselines:
                     [(gram, window_gram(data.windows["val"], SAMPLE_DIVISOR))], ridges=RIDGES[::2]
                 )
             }
-        linear = fit_choice(gram, choices[True]) if choices else fit_least_squares(gram, RIDGE)
+        linear = fit_linear_baseline(gram, choices.get(True))
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choices)
+
+    def refit(self, data: DataModule) -> "FittedBaselines":
+        """The same baselines, with the linear one fitted again to the training windows of `data`."""
+        gram = window_gram(data.windows["train"])
+        return replace(self, linear=fit_linear_baseline(gram, self.choices.get(True)))
 
     def fit_linear(
         self, data: DataModule, chosen_on: DataModule, *, covariates: bool = True
@@ -162,6 +167,11 @@ class FittedBaselines:
         """The baselines of a checkpoint."""
         linear = LinearWeights.from_tensors({"past_weight": state["linear"], **state.get("covariates", {})})
         return cls(linear, state["naive_mae"], state["season"], ids)
+
+
+def fit_linear_baseline(gram: Gram, choice: Choice | None) -> LinearWeights:
+    """Fit the linear baseline: with the chosen settings where covariates are read, otherwise least squares."""
+    return fit_least_squares(gram, RIDGE) if choice is None else fit_choice(gram, choice)
 
 
 def choose_season(data: DataModule) -> int:

@@ -56,7 +56,9 @@ def choose_data_config(
         saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
         chosen = _with_full_path(chosen)
-        if not is_same_file(chosen["path"], saved.get("path")):
+        if is_same_file(chosen["path"], _with_full_path(saved)["path"] if saved.get("path") else None):
+            chosen = _without(chosen, ("path",))
+        else:
             saved = settings_for_other_file(saved, chosen["path"], feature_columns, name_keys(saved, state))
     else:
         _check_training_data(checkpoint, saved, chosen)

@@ -1,5 +1,6 @@
 """Forecasts with bounds, as a table, as plots and in words. Imports no torch."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,9 @@ from forecast.system.errors import ConfigError
 from forecast.system.formatting import shorten
 
 Values = Float64[np.ndarray, "series horizon n_targets"]
+
+RECENT_ROWS = 48
+"""Rows before a forecast whose spread tells how many digits of its values mean something."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,18 @@ class Forecast:
         return index, parts
 
     def rounded(self) -> "Forecast":
-        """The forecast with the digits that float32 holds, in which models compute: 12.3, not 12.300000190734863."""
-        low = {level: float32_digits(values) for level, values in self.low.items()}
-        high = {level: float32_digits(values) for level, values in self.high.items()}
-        return replace(self, values=float32_digits(self.values), low=low, high=high)
+        """The forecast with the digits that models compute: 12.3, not 12.300000190734863; see `round_values`."""
+        spread = self._recent_spread()
+        low = {level: round_values(values, spread) for level, values in self.low.items()}
+        high = {level: round_values(values, spread) for level, values in self.high.items()}
+        return replace(self, values=round_values(self.values, spread), low=low, high=high)
+
+    def _recent_spread(self) -> Float64[np.ndarray, "series 1 n_targets"]:
+        """The standard deviation of the last `RECENT_ROWS` rows of each series; NaN where none is measured."""
+        panel, targets = self.panel, [self.panel.columns.index(name) for name in self.columns]
+        rows = np.maximum(panel.ends[:, None] - np.arange(1, RECENT_ROWS + 1), panel.starts[:, None])
+        with warnings.catch_warnings(action="ignore"):  # of series without a measured value
+            return np.nanstd(panel.values[rows][..., targets], axis=1, dtype=np.float64)[:, None]
 
     def plots(self) -> list[PlottedForecast]:
         """Plots of the variables and series of `choose_plots`."""
@@ -130,9 +142,20 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
     return excerpt.grid.to_numpy()[places]
 
 
-def float32_digits(values: Values) -> Values:
-    """The shortest decimal numbers that are these values in float32."""
-    return values.astype(np.float32).astype(str).astype(np.float64)
+def round_values(values: Values, spread: Float64[np.ndarray, "series 1 n_targets"]) -> Values:
+    """The shortest decimal numbers that are these values in float32.
+
+    Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
+    rounded to that fraction.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        single = values.astype(np.float32)
+        factor = 10.0 ** (5 - np.floor(np.log10(spread)))
+        is_coarse = ~(np.spacing(np.abs(single)) <= 1e-5 * spread) & np.isfinite(factor)
+        rounded = np.where(
+            is_coarse, np.round(values * factor) / factor, single.astype(str).astype(np.float64)
+        )
+    return np.where(np.isfinite(rounded), rounded, values)
 
 
 class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
@@ -179,7 +202,7 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     if forecast.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
         if forecaster.is_refitted:
-            source += " (errors of the model that was tested)"
+            source += " (errors before the refit)"
         if forecast.method == "adaptive":
             source += f", moved by the errors of {forecast.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in forecast.low)
@@ -196,7 +219,8 @@ def describe_truth(forecast: Forecast) -> list[str]:
     dates, utc_offset = pd.DatetimeIndex(forecast.dates.ravel()), forecast.panel.utc_offset
     note = note_on_dates(forecast.forecaster.trained_until, dates, utc_offset)
     error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
-    mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
+    with warnings.catch_warnings(action="ignore"):  # of targets without a true value
+        mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     return [
         *([f"note       {note}"] if note else []),
         f"truth      known for {int(known.sum()):,} of {known.size:,} steps",

@@ -143,6 +143,7 @@ class BaselineForecaster(PointForecaster):
         self.name, self.label = baseline.name, LABELS[baseline.name]
         self.is_recursive = baseline.is_recursive
         self.history = max(model.seq_len, baseline.history)
+        self.is_refitted = model.refitted is not None and baseline.weights is not None
 
     def forecast(self, windows: Windows, batch: Batch, scaler: Scaler) -> tuple[Points, Output]:
         baseline, clip = self.baseline, partial(scaler.clip, series=batch.series)

@@ -47,7 +47,7 @@ def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     """
     state: Mapping[str, Any] = model.data_state
     columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)
-    options = {"stamp": keys["stamp"], "freq": model.freq}
+    options = {"stamp": keys["stamp"], "freq": model.freq, "day_first": state.get("day_first")}
     options |= {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
     id_column = given.get("id_column") or keys["id_column"]
     date_column = given.get("date_column") or keys["date_column"] or "date"

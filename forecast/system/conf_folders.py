@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from forecast.system.errors import ConfigError
-from forecast.system.paths import CONF
+from forecast.system.paths import CONF, user_path
 
 
 def conf_folders() -> list[Path]:
@@ -16,7 +16,7 @@ def conf_folders() -> list[Path]:
     own = os.environ.get("FORECAST_CONF")
     if not own:
         return [CONF]
-    folder = Path(own).expanduser().absolute()
+    folder = user_path(own).absolute()
     if not folder.is_dir():
         raise ConfigError(
             f"FORECAST_CONF={own}: no such folder: name one with YAML files, or unset the variable"

@@ -1,11 +1,17 @@
-"""Path of the configuration folder, in a checkout and in an installed wheel; the command that installs an extra."""
+"""Paths: of the user, of the configuration folder in a checkout and in a wheel; the command that installs an extra."""
 
+import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 UNPINNED = {"fev", "sktime"}
 """Extras whose packages exclude versions of constraints.txt."""
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path that a user typed: `~` is the home folder; `~name` stays where there is no such user."""
+    return Path(os.path.expanduser(path))
 
 
 def install_command(extra: str) -> str:

@@ -50,8 +50,9 @@ def refit(
 ) -> dict[str, Any]:
     """Train from the start on all rows, for as many epochs as the tested model's best took; save `refit.ckpt`.
 
-    The scaler is fitted on all rows too. No windows are left to test or to calibrate this model. Its intervals are
-    those of the tested model, equally wide in original units (with many series, on the scale of each series).
+    The scaler and the linear baseline are fitted on all rows too. Scaled errors stay in the units of the tested model.
+    No windows are left to test or to calibrate this model. Its intervals are those of the tested model, equally wide
+    in original units (with many series, on the scale of each series).
 
     Args:
         best: path of the tested checkpoint, beside which `refit.ckpt` is written.
@@ -61,7 +62,7 @@ def refit(
         What metrics.json says of the refit.
     """
     signals.exit_if_received(" before the refit")
-    whole, epochs = data.resplit("train", keep_categories=True), completed_epochs(tested)
+    whole, epochs = data.with_all_rows_in_training(), completed_epochs(tested)
     L.seed_everything(config.seed, workers=True, verbose=False)
     forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
     trainer = refit_trainer(config, best.parent, epochs)
@@ -85,7 +86,7 @@ def refit(
     with signals.deferred():
         trainer.fit(forecaster, datamodule=LightningData(whole), ckpt_path=path, weights_only=True)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
-    save_refit(trainer, best, tested, facts, data, whole)
+    save_refit(trainer, best, tested, facts, fitted.refit(whole), data, whole)
     return facts
 
 
@@ -94,6 +95,7 @@ def save_refit(
     best: Path,
     tested: dict[str, Any],
     facts: dict[str, Any],
+    baselines: FittedBaselines,
     data: DataModule,
     whole: DataModule,
 ) -> None:
@@ -101,6 +103,7 @@ def save_refit(
 
     Args:
         facts: see `describe_refit`.
+        baselines: those of the refit.
         data, whole: the data of the tested model and of the refit; intervals keep their width in original units.
     """
 
@@ -113,7 +116,7 @@ def save_refit(
         best.with_name("refit.ckpt"),
         refitted=facts,
         calibration=rescaled(tested["calibration"]),
-        baselines=tested["baselines"],
+        baselines=baselines.state_dict(),
         baseline_calibrations={n: rescaled(state) for n, state in tested["baseline_calibrations"].items()},
         test=tested["test"],
     )

@@ -486,3 +486,8 @@ def test_two_conversions_do_not_write_one_store(tmp_path: Path, convert: Convert
             == "a.store: another conversion is writing it: wait for its end, or give another output"
         )
     convert()
+
+
+def test_a_url_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=https://example.org/a.csv") == 2
+    assert "https://example.org/a.csv: a store is made from a file on disk" in capsys.readouterr().err

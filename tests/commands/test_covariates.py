@@ -218,3 +218,25 @@ def test_many_series_in_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )  # fmt: skip
     ids = model.predict(frame).index
     assert ids.value_counts().to_dict() == {"a": 5, "b": 5}
+
+
+def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load follows the temperature; its level, and with it the scale, changes after the training rows."""
+    random, dates = np.random.default_rng(0), pd.date_range("2024-01-01", periods=600, freq="h")
+    temperature = random.normal(size=600)
+    load_column = 2 * temperature + np.where(np.arange(600) < 450, 0, 40) + 0.1 * random.normal(size=600)
+    frame = pd.DataFrame({"date": dates, "load": load_column, "temperature": temperature})
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    options = (
+        *TINY, "data=csv", "data.path=load.csv", "data.columns=[load]", "data.future_covariates=[temperature]",
+        "refit=full", "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=run",
+    )  # fmt: skip
+    assert answer(monkeypatch, "train", tmp_path, *options) == 0
+    monkeypatch.chdir(tmp_path)
+    model = forecast.load("run")
+    assert model.refitted is not None
+    found = [model.predict(start=start, baseline="linear") for start in dates[480:590:5]]
+    errors = np.concatenate([each["load-error"].to_numpy() for each in found])
+    assert np.sqrt(np.mean(errors**2)) < 1  # without the temperature, 2

@@ -17,11 +17,13 @@ from matplotlib.figure import Figure
 
 from forecast.attention import FastformerAttention, NystromAttention
 from forecast.attention.depthwise_convolution import depthwise_convolution
+from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load
 from forecast.models import ForecastModel
 from forecast.tools.explain import layer as layers
 from forecast.tools.explain.explanation import adds_nothing, describe_layers
 from forecast.tools.explain.implied_map import fastformer_poolings, implied_map
+from forecast.tools.explain.importance import WindowSample
 from forecast.tools.explain.layer import Picture
 from forecast.tools.explain.page import write_page
 from forecast.tools.explain.record_calls import record_calls
@@ -130,6 +132,23 @@ def test_the_maps_of_a_trained_model_give_its_layers_answers(
             if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
                 answer = answer + depthwise_convolution(call.v, attention.conv_weight)
             torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [(), ("data.transform=asinh", "data.lower={load:5}")], ids=str)
+def test_the_importance_is_that_of_the_error_of_the_test(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch
+) -> None:
+    few = ("trainer.max_epochs=1", "+trainer.limit_train_batches=3", "logger=[]", "output_root=runs")
+    assert train_here(monkeypatch, workplace(tmp_path), "features=S", "data.target=load", *few, *options) == 0
+    monkeypatch.chdir(tmp_path)
+    model = load(only(tmp_path, "runs/*"))
+    data = model.data()
+    windows = data.windows["test"]
+    sample = WindowSample(data, windows, windows, most=len(windows))
+    with torch.no_grad():
+        found = sample.score(model.forecast_batch, sample.batch)
+    scores = evaluate(model, data, progress=False)[0]["test"]
+    assert (found.mse, found.mae) == pytest.approx((scores["mse"], scores["mae_raw"]), rel=1e-4)
 
 
 @pytest.mark.draws

@@ -90,3 +90,22 @@ def test_training_continues_on_newer_rows_with_the_scale_of_the_model(
         assert torch.equal(one, other)
     epochs = pd.read_csv(place / "runs" / "continued" / "metrics.csv")["epoch"]
     assert epochs.tolist() == [1]  # the first epoch, 0, is that of the run
+
+
+def test_errors_of_a_refit_have_the_units_of_the_test(place: Path, tmp_path: Path) -> None:
+    """Naive forecasts are the same with both models; the rows of the refit have twice the spread."""
+    rows = pd.read_csv(place / "newer.csv")
+    rows.loc[:ROWS, "load"] *= np.where(np.arange(ROWS + 1) < ROWS // 2, 0.5, 1.0)
+    rows.iloc[:ROWS].to_csv(tmp_path / "load.csv", index=False)
+    rows.to_csv(tmp_path / "newer.csv", index=False)
+    options = ("trainer.max_epochs=1", "logger=[]", "refit=full", "hydra.run.dir=run")
+    with pytest.MonkeyPatch.context() as patch:
+        assert train_here(patch, tmp_path, *options) == 0
+    checkpoints = tmp_path / "run" / "checkpoints"
+    tested, refitted = (load(checkpoints / name) for name in ("best.ckpt", "refit.ckpt"))
+    assert not torch.allclose(tested.target_scaler.scale, refitted.target_scaler.scale, rtol=0.05)
+    given = {"path": str(tmp_path / "newer.csv"), "split": "test"}
+    found = [examine(model, model.read_data(given)).newer for model in (tested, refitted)]
+    assert found[0].dates.equals(found[1].dates)
+    for name in ("naive", "seasonal_naive"):
+        assert found[1].mse[name] == pytest.approx(found[0].mse[name], rel=1e-4)

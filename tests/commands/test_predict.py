@@ -19,7 +19,7 @@ from forecast.inference import intervals, predict
 from forecast.inference.forecasters import ModelForecaster
 from forecast.reports import figures
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
-from tests.support.commands import SMALL, answer, train_here, trained
+from tests.support.commands import SMALL, answer, train_here, trained, workplace
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
 
@@ -363,3 +363,32 @@ def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypat
         answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
     )  # days of twelve months, with gaps
     assert capsys.readouterr().out == ""
+
+
+def test_the_picture_names_the_data_that_are_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    titles = []
+    drawn = figures.prediction_figure
+    monkeypatch.setattr(
+        figures, "prediction_figure", lambda plots, title: titles.append(title) or drawn(plots, title)
+    )
+    options = ("trainer.max_epochs=1", "logger=[]", "hydra.run.dir=run", "data.columns=[load]")
+    assert train_here(monkeypatch, workplace(tmp_path), *options) == 0
+    for data in ((), ("data=csv", "data.path=load.csv")):
+        base = ("checkpoint=run", "levels=[]", "overwrite=true")
+        assert answer(monkeypatch, "predict", tmp_path, *base, *data) == 0
+    (tmp_path / "other.csv").write_bytes((tmp_path / "load.csv").read_bytes())
+    assert answer(monkeypatch, "predict", tmp_path, *base, "data.path=other.csv") == 0
+    names = [title.partition(":")[0] for title in titles]
+    assert names == ["load.csv", "load.csv", "other.csv"]
+
+
+@pytest.mark.parametrize("key", ["checkpoint", "data.path", "output"])
+def test_a_home_folder_that_does_not_exist(
+    key: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    given = {"checkpoint": str(run), "output": str(tmp_path / "a.csv"), key: "~nobody_here/a.csv"}
+    settings = [f"{name}={value}" for name, value in given.items()]
+    assert answer(monkeypatch, "predict", tmp_path, "levels=[]", *settings) == 2
+    assert "~nobody_here" in capsys.readouterr().err

@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forecast.checkpoints.find import find_trained
+from forecast.inference.model import load
 from forecast.system.errors import ForecastError
 from forecast.tools.serve import worker_process
 from forecast.tools.serve.answer_request import answer_request
+from forecast.tools.serve.example import make_example
 from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
 from forecast.tools.serve.export_model import export_model
 from forecast.tools.serve.exported_model import ExportedModel
@@ -50,6 +52,13 @@ RUNS: dict[str, tuple[str, ...]] = {
         "loss=quantile",
         "levels=[50,80]",
     ),
+    "large": (
+        "data=csv",
+        "data.path=large.csv",
+        "data.columns=[load]",
+        "data.transform=log1p",
+        "data.lower=0",
+    ),
 }
 
 
@@ -61,6 +70,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     zone = table()[["load"]]
     zone.set_axis(zone.index.tz_localize("UTC").tz_convert("Europe/Berlin").rename("date")).to_csv(
         folder / "zone.csv"
+    )
+    np.exp(13 + table()[["load"]].apply(lambda load: (load - load.mean()) / load.std() / 2)).to_csv(
+        folder / "large.csv"
     )
     long_frame(future=10).to_csv(folder / "long.csv", index=False)
     found = {}
@@ -177,6 +189,32 @@ def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
             ask(runs["zone"], request, use_graph=use_graph)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> None:
+    request = example_of(runs["zone"])
+    last = pd.Timestamp(request["rows"]["date"][-1])
+    dates = pd.date_range(end=last, periods=100, freq="h")
+    request["rows"] = {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
+    assert is_answered_by_graph(runs["zone"], request)
+    found, expected = (ask(runs["zone"], request, use_graph=use_graph) for use_graph in (True, False))
+    pd.testing.assert_frame_equal(*(pd.DataFrame(each["forecast"]) for each in (found, expected)), rtol=1e-4)
+
+
+def test_the_end_of_training_is_in_the_zone_of_the_data(runs: dict[str, Path]) -> None:
+    answer = ask(runs["zone"], example_of(runs["zone"]), use_graph=True)
+    about = json.loads(ServedModel("m", runs["zone"], use_graph=True).describe())
+    until = pd.Timestamp(answer["trained_until"])
+    assert about["trained_until"] == answer["trained_until"]
+    assert until.tz is not None
+    last = pd.Timestamp(example_of(runs["zone"])["rows"]["date"][-1])
+    assert until == last
+
+
+def test_the_example_is_of_a_series_with_a_scale(runs: dict[str, Path]) -> None:
+    model = load(runs["long"])
+    model.data_state["has_scale"][0] = False
+    assert set(make_example(model)["rows"]["unique_id"]) == {model.data_state["ids"][1]}
 
 
 def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(

@@ -120,6 +120,24 @@ def test_future_covariates_of_a_store_come_from_a_file(tmp_path: Path, monkeypat
     assert (tmp_path / "forecast.csv").read_bytes() == before
 
 
+def test_a_file_of_the_future_has_the_order_of_dates_of_the_store(tmp_path: Path, monkeypatch) -> None:
+    """3 February in place of 2 March, which the file itself does not show."""
+    workplace(tmp_path, rows=340)
+    whole = pd.read_csv(tmp_path / "load.csv")
+    dates = pd.date_range("2024-01-20", periods=340, freq="h")
+    whole["date"] = dates.strftime("%d/%m/%Y %H:%M")
+    whole[:335].to_csv(tmp_path / "past.csv", index=False)
+    whole.loc[335:, ["date", "temperature"]].to_csv(tmp_path / "ahead.csv", index=False)
+    assert whole["date"].iloc[335].startswith("02/02")
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=past.csv") == 0
+    roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data=store")
+    options = ("data.path=past.store", *roles, "attention=full", "logger=[]", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, tmp_path, *options) == 0
+    base = (f"checkpoint={only(tmp_path, 'runs/*')}", "levels=[]", "future=ahead.csv")
+    assert answer(monkeypatch, "predict", tmp_path, *base) == 0
+    assert pd.read_csv(tmp_path / "forecast.csv")["date"].iloc[0] == str(dates[335])
+
+
 def test_forecasts_of_covariates_and_their_missing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

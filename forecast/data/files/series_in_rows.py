@@ -87,7 +87,10 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
         return
     first = header.index(steps.names[0])
     records = csv.reader(io.StringIO(raw.decode()), delimiter=separator)
-    rows = [row[: first + 1] for row in records if row][1:]
+    try:
+        rows = [row[: first + 1] for row in records if row][1:]
+    except csv.Error as error:
+        raise DataError(f"{path}, line {records.line_num}: {error}: is a quote never closed?") from None
     if not rows:
         raise DataError(f"{path}: a header and no rows")
     columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(header[: first + 1])}

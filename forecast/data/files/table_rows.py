@@ -31,7 +31,7 @@ class TableRows:
         utc_offset: UTC offset of the dates, and the time zone of their source.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
-        ahead: of a second file, whose rows follow the `n_history_rows` of the first.
+        ahead: of a second file, whose rows have the positions from `first_ahead` on.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
         booleans: columns of true and false, which hold 1 and 0.
     """
@@ -48,7 +48,7 @@ class TableRows:
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
-    n_history_rows: int = 0
+    first_ahead: int = 0
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
     booleans: frozenset[str] = frozenset()
 
@@ -70,8 +70,8 @@ class TableRows:
     def place(self, row: int) -> tuple[Cells, int]:
         """Return the file of a row and its position there."""
         position = row if self.order is None else int(self.order[row])
-        if self.ahead is not None and position >= self.n_history_rows:
-            return self.ahead, position - self.n_history_rows
+        if self.ahead is not None and position >= self.first_ahead:
+            return self.ahead, position - self.first_ahead
         return self.cells, position
 
     def split_by_file(
@@ -79,7 +79,7 @@ class TableRows:
     ) -> list[tuple[Cells, Int64[np.ndarray, " in_file"]]]:
         """Return the rows of each file that has some of them."""
         positions = rows if self.order is None else self.order[rows]
-        is_ahead = positions >= (len(self) if self.ahead is None else self.n_history_rows)
+        is_ahead = (positions >= self.first_ahead) & (self.ahead is not None)
         parts = [(self.cells, rows[~is_ahead])]
         if self.ahead is not None:
             parts.append((self.ahead, rows[is_ahead]))
@@ -115,7 +115,8 @@ class TableRows:
         last = np.full(len(ids), np.datetime64("NaT"), dtype=self.dates.dtype)
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
-        n_rows, n_history_rows = len(kept), len(self)
+        order = np.arange(len(self)) if self.order is None else self.order
+        n_rows, first_ahead = len(kept), int(order.max(initial=-1)) + 1
         given = np.full((n_rows, self.future.shape[1]), np.nan)
         given[:, [self.roles.future.index(name) for name in other.roles.future]] = other.future[kept]
         other = replace(other.take(kept), future=given)
@@ -136,16 +137,16 @@ class TableRows:
             static=static,
             texts=texts,
             booleans=self.booleans | other.booleans,
-            order=np.concatenate([np.arange(n_history_rows), n_history_rows + kept]),
+            order=np.concatenate([order, first_ahead + kept]),
             ahead=other.cells,
-            n_history_rows=n_history_rows,
+            first_ahead=first_ahead,
         )
 
     def refuse_new_series(self) -> None:
         """Raise DataError for series of the second file that the first file does not have."""
         if self.ahead is None:
             return
-        is_ahead = np.arange(len(self)) if self.order is None else self.order >= self.n_history_rows
+        is_ahead = np.arange(len(self)) if self.order is None else self.order >= self.first_ahead
         known = np.bincount(self.codes[~is_ahead], minlength=len(self.ids)) > 0
         new = np.flatnonzero((np.bincount(self.codes, minlength=len(self.ids)) > 0) & ~known)
         if len(new):

@@ -4,11 +4,12 @@ f is a monotone transform (`forecast.data.scaling.transforms`), by default x its
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64
 from torch import Tensor
 
 from forecast.data.row_ranges import PerSeries, series_slices
@@ -26,8 +27,8 @@ class Scaler:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
         location, shape: parameters of the transforms (series, columns), see `forecast.data.scaling.transforms.fit`.
-        error_unit: scale of x itself (series, columns), in which errors of transformed columns are measured; None: that
-            of f(x), for columns without a transform.
+        error_unit: scale of x itself (series, columns), in which errors are measured: of transformed columns, and of a
+            model that is trained again, whose errors stay in the units of the first one. None: the scale of f(x).
     """
 
     def __init__(
@@ -52,6 +53,11 @@ class Scaler:
     def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
         """`center`, `scale`, `location`, `shape` and `error_unit`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
+
+    @cached_property
+    def is_unit_scale(self) -> bool:
+        """Whether scaled errors are differences of scaled values."""
+        return not self.domain.has_transforms and torch.equal(self.error_unit, self.scale)
 
     def transform(
         self, values: Float[Tensor, "*shape columns"], series: Series
@@ -103,17 +109,20 @@ class Scaler:
     ) -> Float[Tensor, "batch steps columns ..."]:
         """Scaled values, or their quantiles, whose differences are scaled errors.
 
-        Those of a column with a transform are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0, so that errors
-        are the same multiple of errors in original units as without a transform. Others are returned as they are.
+        They are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0: the values themselves in a column without a
+        transform whose unit is its scale.
         """
-        if not self.domain.has_transforms:
+        if self.is_unit_scale:
             return values
         if values.ndim == 4:
             return torch.stack([self.error_values(each, series) for each in values.unbind(-1)], dim=-1)
         is_transformed = torch.tensor([kind != NONE for kind in self.domain.transforms])
-        *_, unit = self._of(series, values.device)
+        _, scale, *_, unit = self._of(series, values.device)
+        linear = values.double() * (scale / unit)
+        if not is_transformed.any():
+            return linear
         shifted = self.inverse(values, series) - self.inverse(torch.zeros_like(values[:, :1]), series)
-        return torch.where(is_transformed.to(values.device), shifted / unit, values.double())
+        return torch.where(is_transformed.to(values.device), shifted / unit, linear)
 
     def clip(
         self, values: Float[Tensor, "batch steps columns ..."], series: Series
@@ -207,6 +216,11 @@ class Scaler:
         cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
             mine[cells] = theirs[source]
+
+    def measure_errors_as(self, other: "Scaler", series: Bool[np.ndarray, " series"]) -> None:
+        """Measure the errors of some series in the units of another scaler of the same columns, in place."""
+        some = torch.from_numpy(series)
+        self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:
         names = ("center", "scale", "location", "shape", "error_unit")

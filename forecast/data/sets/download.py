@@ -9,6 +9,7 @@ from filelock import FileLock
 from forecast.data.files.file_source import FileSource
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.paths import user_path
 
 _TIMEOUT = 30  # seconds without an answer of the server
 
@@ -39,7 +40,7 @@ class DownloadedSource(FileSource):
     def __post_init__(self) -> None:
         path, self.path = self.path, Path(self.root) / self.path
         super().__post_init__()
-        below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(Path(self.root).expanduser()))
+        below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(user_path(self.root)))
         if self.url is not None and not below:
             raise ConfigError(
                 f"data.path={path}: not below data.root={self.root}, where a downloaded set lies; a file of your own "

@@ -30,6 +30,7 @@ from forecast.data.time_features import parse_frequency
 from forecast.data.utc_offset import is_zone, utc_offset_of
 from forecast.system.errors import DataError, ForecastError
 from forecast.system.memory import available
+from forecast.system.paths import user_path
 
 _WORK = 5
 """Memory that examining a table takes, as a multiple of its size."""
@@ -44,12 +45,12 @@ _KEYS = {
 
 
 def is_store(path: str | Path) -> bool:
-    return (Path(path).expanduser() / DESCRIPTION).is_file()
+    return (user_path(path) / DESCRIPTION).is_file()
 
 
 def open_store(path: str | Path) -> Panel:
     """The panel in the folder `path`, with its values on disk. Raises DataError for a damaged or incomplete store."""
-    folder = Path(path).expanduser()
+    folder = user_path(path)
     if not is_store(folder):
         what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
         raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")

@@ -18,6 +18,7 @@ from forecast.data.store.format import open_store
 from forecast.data.store.static_columns import read_static
 from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ConfigError, DataError, TextColumns
+from forecast.system.paths import user_path
 
 
 class StoreSource(Source):
@@ -50,7 +51,7 @@ class StoreSource(Source):
     ) -> None:
         if path is None:
             raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
-        self.path, self.ids = Path(path).expanduser(), ids
+        self.path, self.ids = user_path(path), ids
         check_list("columns", columns)
         check_list("ids", ids)
         pairs = check_as_of(as_of, future_covariates)

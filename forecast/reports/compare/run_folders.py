@@ -20,6 +20,7 @@ from forecast.reports.compare.run_settings import parse_settings
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError
 from forecast.system.identity import variant_settings
+from forecast.system.paths import user_path
 
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
 TIMES_FILE = "times.json"
@@ -72,7 +73,7 @@ class FinishedRun:
     def overlap(self) -> int:
         """Number of consecutive forecast starts whose test windows share a step."""
         # windows of several series may start one step apart, whatever the stride
-        stride = 1 if self.ids else int(self.metrics.get("eval_stride") or 1)
+        stride = 1 if len(self.ids) > 1 else int(self.metrics.get("eval_stride") or 1)
         return ceil(int(self.metrics["pred_len"]) / stride)
 
     @property
@@ -106,16 +107,15 @@ def list_places(runs: str | Sequence[str]) -> list[str]:
 def find_run_folders(places: Sequence[str]) -> list[Path]:
     """Return the run folders in the given places, without duplicates.
 
-    A place is a run folder, a sweep folder, a folder that contains either, or a glob. A folder without runs is
-    returned itself, so that `read_runs` reports it as excluded. Files are ignored, because a glob such as `runs/*`
-    also matches files.
+    A place is a run folder, a sweep folder, a folder that contains either, or a glob, whose files are ignored. A folder
+    without runs is returned itself, so that `read_runs` reports it as excluded.
 
     Raises:
         ConfigError: a path or glob matches nothing.
     """
     found: dict[Path, None] = {}
     for place in places:
-        path = Path(place).expanduser()
+        path = user_path(place)
         matches = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path)))]
         if not matches:
             raise ConfigError(

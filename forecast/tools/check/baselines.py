@@ -10,6 +10,7 @@ import torch
 
 from forecast.data import DataModule, Panel
 from forecast.data.source import Source
+from forecast.data.window_starts import spread_stride
 from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.tools.check.windows import BaselineScores
@@ -26,7 +27,7 @@ def score_baselines(data: DataModule) -> BaselineScores:
     """
     fitted = FittedBaselines.fit(data, thorough=False)
     windows = data.windows["test"]
-    every = max(1, -(-len(windows) * data.pred_len * data.n_targets // CELLS))
+    every = spread_stride(len(windows), max(1, CELLS // (data.pred_len * data.n_targets)), data.season)
     chosen = torch.arange(0, len(windows), every)
     errors = {name: new_error_sums(fitted, data) for name in fitted.baselines()}
     for index in chosen.split(BATCH):

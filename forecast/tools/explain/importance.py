@@ -93,10 +93,12 @@ class WindowSample:
 
     def score(self, forecast: Forecast, batch: Batch) -> Score:
         """Score the forecasts of a batch that differs from the sample in its inputs."""
-        found = torch.cat([forecast(part) for part in split(batch)])
-        in_units = [self.data.unscale_targets(values, batch.series) for values in (found, batch.future)]
-        by_target = (in_units[0] - in_units[1]).abs().nanmean((0, 1))
-        return Score(float((found - batch.future).square().nanmean()), float(by_target.nanmean()))
+        scaler, series = self.data.target_scaler, batch.series
+        found = scaler.clip(torch.cat([forecast(part) for part in split(batch)]), series)
+        scaled = scaler.error_values(found, series) - scaler.error_values(batch.future, series)
+        in_units = scaler.inverse(found, series) - scaler.inverse(batch.future, series)
+        by_target = in_units.abs().nanmean((0, 1))
+        return Score(float(scaled.square().nanmean()), float(by_target.nanmean()))
 
 
 def choose_windows(count: int, most: int, random: np.random.Generator) -> Int64[np.ndarray, " chosen"]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from forecast.data.files.dates import COUNTS
+from forecast.data.files.read import PARQUET
 from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.files.series_in_rows import ROW
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
+from forecast.system.location import is_folder, locate
 
 ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
              "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
@@ -63,8 +64,9 @@ def _write_merging(data: Mapping[str, Any], how: str) -> list[str]:
 
 
 def is_parquet(data: Mapping[str, Any]) -> bool:
-    """Whether the file of the run is a Parquet file."""
-    return Path(str(data.get("path"))).suffix == ".parquet"
+    """Whether the file of the run is a Parquet file, or a folder of Parquet files."""
+    location = locate(data.get("path"))
+    return is_folder(location) or location.suffix in PARQUET
 
 
 def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:

@@ -84,7 +84,7 @@ def keep_windows_after(data: DataModule, end: np.datetime64) -> None:
     data.windows["test"] = windows.with_starts(kept)
     data.n_windows["test"] = len(data.windows["test"])
     if not data.n_windows["test"]:
-        date = pd.Timestamp(end)
+        date = data.panel.utc_offset.describe(str(end), with_offset=False)
         raise DataError(
             f"{data.title}: fewer than {data.pred_len} rows follow {date}, the last date of the test: give newer rows"
         )

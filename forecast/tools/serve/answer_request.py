@@ -26,5 +26,5 @@ def answer_request(served: ServedModel, body: bytes, max_rows: int) -> bytes:
             caught.clear()
             found = forecast_with_torch(served.whole(), request, max_rows)
     notes = [*describe_forecast(found), *describe_test(found)]
-    until, table = found.forecaster.trained_until, found.rounded().table()
+    until, table = found.panel.utc_offset.describe(found.forecaster.trained_until), found.rounded().table()
     return write_answer(served.name, until, *table, notes=notes, caught=caught)

@@ -7,6 +7,7 @@ from typing import Any
 from forecast.data.categories import columns_of_indicators
 from forecast.data.files.series_ids import list_id_columns, name_ids
 from forecast.data.files.table_source import TableSource
+from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
@@ -31,7 +32,7 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
         "seq_len": model.seq_len,
         "pred_len": model.pred_len,
         "levels": list(model.config["levels"]),
-        "trained_until": model.trained_until,
+        "trained_until": utc_offset_of(model.data_state).describe(model.trained_until),
         "refitted": model.refitted is not None,
         "test_mse": model.test.mse if model.test else None,
     }

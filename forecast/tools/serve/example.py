@@ -15,13 +15,18 @@ from forecast.inference.model import TrainedModel
 from forecast.tools.serve.describe_model import date_column, id_column
 
 
+def example_series(model: TrainedModel) -> int:
+    """The number of the series of the example: the first one that has a scale."""
+    return int(np.argmax(model.data_state["has_scale"]))
+
+
 def make_example(model: TrainedModel) -> dict[str, Any]:
     """The fields of a request: `seq_len` rows up to the end of the training rows, of one series."""
     steps = model.seq_len + model.pred_len
     dates = make_dates(model, steps)
     keys: dict[str, list[Any]] = {date_column(model): [date.isoformat() for date in dates]}
     if (ids := id_column(model)) is not None:
-        keys[ids] = [model.data_state["ids"][0]] * steps
+        keys[ids] = [model.data_state["ids"][example_series(model)]] * steps
     wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
     targets = make_columns(model, model.scaler, model.feature_columns, wave)
     state = model.data_state
@@ -55,7 +60,8 @@ def make_columns(
     """Values of each column: the wave in its units, or the first of its categories."""
     if not names:
         return {}
-    values = scaler.inverse(wave.double()[None, :, None].expand(1, -1, len(names)), 0)[0].numpy()
+    waves = wave.double()[None, :, None].expand(1, -1, len(names))
+    values = scaler.inverse(waves, example_series(model))[0].numpy()
     columns = {name: np.round(values[:, i], 4).tolist() for i, name in enumerate(names)}
     for indicator, column in columns_of_indicators(model.categories).items():
         if columns.pop(indicator, None):

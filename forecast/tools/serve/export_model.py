@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from forecast.evaluation.levels import bounds
 from forecast.inference.forecasters import ModelForecaster
@@ -16,7 +17,7 @@ from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model as describe_export
 from forecast.tools.export.onnx_file import write_program
 from forecast.tools.serve.describe_model import DATA_STATE, describe_model, reading_settings
-from forecast.tools.serve.example import make_example
+from forecast.tools.serve.example import example_series, make_example
 from forecast.tools.serve.export_files import facts_file, file_state, graph_file
 from forecast.tools.serve.exported_model import ExportedModel
 from forecast.tools.serve.request import read_request
@@ -109,13 +110,16 @@ def write_graph(
         raise
     except Exception as error:  # PyTorch and ONNX Runtime raise errors of many kinds
         return f"it cannot be exported ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
-    if difference > TOLERANCE:
+    if not difference <= TOLERANCE:
         return f"the graph differs from PyTorch by {difference:.2g} in scaled units"
     return ""
 
 
 def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, Any]) -> float:
-    """The largest difference of the forecast and its bounds from PyTorch, in scaled units; infinity: no forecast."""
+    """The largest difference of the forecast and its bounds from PyTorch, in scaled units; infinity: no forecast.
+
+    NaN: one of them is not a number.
+    """
     served = set(facts["quantiles"])
     levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
     request = read_request(json.dumps(facts["example"] | {"levels": levels}).encode())
@@ -123,11 +127,15 @@ def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, A
     found = ExportedModel.load(checkpoint, json.loads(json.dumps(facts))).forecast(request, rows)
     if found is None:
         return math.inf
-    expected, scale = forecast_with_torch(model, request, rows), model.target_scaler.scale.numpy()[0]
+    expected, series = forecast_with_torch(model, request, rows), example_series(model)
     pairs = [(found.values, expected.values)]
     pairs += [
         (mine[level], its[level])
         for mine, its in ((found.low, expected.low), (found.high, expected.high))
         for level in its
     ]
-    return max(float(np.abs((mine - its) / scale).max()) for mine, its in pairs)
+    mine, its = (
+        model.target_scaler.transform(torch.from_numpy(np.concatenate(values)), series)
+        for values in zip(*pairs, strict=True)
+    )
+    return float((mine - its).abs().max())

@@ -91,7 +91,9 @@ class GraphInputs:
         if not set(self.columns) <= set(panel.columns) or panel.future_columns != tuple(self.future):
             return None
         panel = panel.select_columns(list(self.columns))
-        check_values("the data", panel, self.domain)
+        series = np.arange(len(panel))
+        read = panel.take_rows(series, panel.ends - self.seq_len, panel.ends, panel.ends)
+        check_values("the data", read, self.domain)
         past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
         past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():

@@ -222,3 +222,10 @@ def test_several_rows_of_one_id_are_not_joined_to_one_series(tmp_path: Path) -> 
         LongSource(path=write(tmp_path, text), id_column="id", **given).read()
     panel = LongSource(path=write(tmp_path, text), id_column="row", drop=["id"], **given).read()
     assert values_by_id(panel)["2"] == [10, 20, 30, 40]
+
+
+def test_an_unclosed_quote_below_a_header_of_steps_is_named(tmp_path: Path) -> None:
+    header = "id," + ",".join(f"d_{number}" for number in range(1, 30))
+    path = write(tmp_path, f'{header}\n"a,1\n' + "b,2\n" * 50_000)
+    with pytest.raises(DataError, match=r"line \d+: .*is a quote never closed"):
+        read_table(path)

@@ -154,3 +154,10 @@ def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     pd.DataFrame({"date": DATES, "y": np.arange(60.0)}).to_parquet(tmp_path / "my.parquet")
     table = run(write_reading({"path": "load.parquet"}, "h", UtcOffset()), tmp_path)
     assert list(table.index) == list(DATES)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.pq", "folder"])
+def test_parquet_files_are_read_as_such(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    lines = write_reading({"path": str(tmp_path / name)}, "h", UtcOffset())
+    assert 'pd.read_parquet("my.parquet")' in lines
