@@ -23,7 +23,8 @@ def check_value(key: str, value: Any, default: Any) -> None:
     if row.takes is Takes.NAME and (value is None or not str(value).strip()):
         raise ConfigError(f"{key}={'null' if value is None else ''}: a name is needed")
     if row.takes is Takes.ANY_TYPE:
-        check_devices(key, value)
+        if key == "trainer.devices":
+            check_devices(key, value)
     elif row.takes is Takes.COUNT_OR_NULL:
         if value is not None:
             check_count(key, value, advice=", or null")
@@ -36,9 +37,8 @@ def check_value(key: str, value: Any, default: Any) -> None:
 
 
 def check_devices(key: str, value: Any) -> None:
-    """Raise ConfigError if `trainer.devices` is zero, empty or a fraction."""
-    is_nothing = value == 0 or isinstance(value, float) or value in ([], "")
-    if key == "trainer.devices" and is_nothing:
+    """Raise ConfigError if a number of devices is zero, empty or a fraction."""
+    if value == 0 or isinstance(value, float) or value in ([], ""):
         raise ConfigError(
             f"{key}={value}: a number of processes or GPUs is needed, or a list of GPUs, or -1 for all"
         )

@@ -137,7 +137,7 @@ def start_run(config: DictConfig, body: BodyInRunFolder) -> None:
     """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run(config) if config.get("resume") == "auto" else None
+        folder: Path | None = resume.find_run_to_resume(config) if config.get("resume") == "auto" else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first("run folder", choose_folder)

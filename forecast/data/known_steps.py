@@ -10,7 +10,7 @@ from forecast.system.errors import ConfigError, DataError
 KnownSteps = int | Mapping[str, int]
 
 
-def feature_names(covariates: Sequence[str], known_steps: Sequence[int | None]) -> list[str]:
+def covariate_feature_names(covariates: Sequence[str], known_steps: Sequence[int | None]) -> list[str]:
     """Names of the columns of `FutureCovariates`: covariates, then masks. They follow the calendar features."""
     masked = [name for name, steps in zip(covariates, known_steps, strict=True) if steps is not None]
     return [*covariates, *(f"{name} known" for name in masked)]

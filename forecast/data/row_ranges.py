@@ -14,10 +14,10 @@ PerSeries = Int64[np.ndarray, " series"]
 
 
 class RowRanges(NamedTuple):
-    """Of each series s, the rows first[s] … last[s] − 1."""
+    """Of each series s, the rows first[s] … stop[s] − 1."""
 
     first: PerSeries
-    last: PerSeries
+    stop: PerSeries
 
     def series_of(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
         """The number s of the range that each row lies in. The ranges ascend."""

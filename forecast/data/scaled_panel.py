@@ -17,7 +17,7 @@ from forecast.data.panel import Panel
 from forecast.data.rows import DiskRows, Rows, TensorRows
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
-from forecast.data.static_features import encode_static, feature_names
+from forecast.data.static_features import encode_static, static_feature_names
 from forecast.data.step_features import StepFeatures, calendar_rows
 from forecast.data.stored_values import StoredValues
 from forecast.data.windows import Windows, read_past
@@ -97,7 +97,7 @@ class ScaledPanel:
             "known_steps": self.scales.known_steps,
             "future_scaler": self.scales.future_scaler.state_dict(),
             "static": self.scales.static,
-            "static_features": feature_names(self.scales.static),
+            "static_features": static_feature_names(self.scales.static),
         }
 
 

@@ -53,7 +53,7 @@ def fit_static(where: str, static: pd.DataFrame) -> Encoding:
                     stacklevel=2,
                 )
             encoding[str(name)] = {"texts": sorted(texts)}
-    width = len(feature_names(encoding))
+    width = len(static_feature_names(encoding))
     if width > MAX_FEATURES:
         widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
         raise ConfigError(
@@ -63,7 +63,7 @@ def fit_static(where: str, static: pd.DataFrame) -> Encoding:
     return encoding
 
 
-def feature_names(encoding: Encoding) -> list[str]:
+def static_feature_names(encoding: Encoding) -> list[str]:
     return [
         f"{name}={text}" if text else name
         for name, how in encoding.items()
@@ -74,7 +74,7 @@ def feature_names(encoding: Encoding) -> list[str]:
 def encode_static(
     where: str, static: pd.DataFrame, encoding: Encoding
 ) -> Float32[np.ndarray, "series n_static"]:
-    """The features of each series, in the order of `feature_names`; a text that is not known has none.
+    """The features of each series, in the order of `static_feature_names`; a text that is not known has none.
 
     Raises DataError for a number that is missing, and for text where the model was trained on numbers.
     """

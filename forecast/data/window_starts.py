@@ -47,7 +47,7 @@ def find_window_starts(
         if count == len(panel):
             needed = pred_len + (seq_len if split == "train" else 0)
             lengths = f"seq_len={seq_len}, pred_len={pred_len}"
-            raise refuse_short_split(name, split, needed, lengths, rows[split].last - rows[split].first)
+            raise refuse_short_split(name, split, needed, lengths, rows[split].stop - rows[split].first)
     if any(without.values()):
         counts = ", ".join(f"{count:,} {split}" for split, count in without.items() if count)
         warnings.warn(
@@ -78,7 +78,7 @@ def check_season(name: str, season: int, key: str, rows: SplitRows, window: int)
     """
     if "train" not in rows or len(rows["train"].first) > 1:
         return
-    length = int(rows["train"].last[0] - rows["train"].first[0])
+    length = int(rows["train"].stop[0] - rows["train"].first[0])
     if season >= length >= window:  # shorter rows are refused for their windows
         raise DataError(
             f"{name}: {key} is {season} rows, and there are {length:,} training rows: give more rows, or set a "

@@ -4,10 +4,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from forecast.data import DataModule
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import N_SUMS, Errors, cell_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.running_sums import RunningSums
 
 
@@ -70,8 +68,3 @@ class ErrorSums(RunningSums):
             total["n_windows"],
             self.naive_mae,
         )
-
-
-def new_error_sums(fitted: FittedBaselines, data: DataModule) -> ErrorSums:
-    """Create empty error sums for the targets of `data`, with the MASE denominators of the baselines."""
-    return ErrorSums(data.pred_len, data.target_scaler, fitted.naive_mae_of(data.panel.ids))

@@ -12,7 +12,7 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import DECILES, QUANTILE, Level, trained_levels
+from forecast.evaluation.levels import CONFORMAL, DECILES, QUANTILE, Level, trained_levels
 from forecast.evaluation.quantiles import crps, pinball
 
 MAX_SCORED = 1 << 24
@@ -62,7 +62,7 @@ class IntervalScorer:
         found, parts = [], (point, forecast, batch.future, batch.series)
         for points, quantiles, future, series in split(parts, len(self.calibration.quantiles)):
             around = self.data.clip_targets(self.calibration.around(points.float()), series)
-            scores = self.sums["conformal"].update(around, future, series)
+            scores = self.sums[CONFORMAL].update(around, future, series)
             if QUANTILE in self.sums:
                 scores = self.sums[QUANTILE].update(quantiles, future, series)
             found.append(self._fill_missing(MODEL, scores, points, future, series))
@@ -102,7 +102,7 @@ def make_interval_sums(
     levels: Sequence[Level],
     scaler: Scaler,
     pred_len: int,
-    calibrated: Sequence[str] = ("conformal",),
+    calibrated: Sequence[str] = (CONFORMAL,),
 ) -> dict[str, IntervalSums]:
     """Create empty sums of the interval scores, by method.
 

@@ -7,7 +7,10 @@ from typing import Any
 from forecast.system.errors import ConfigError
 
 Level = int | float  # nominal coverage of an interval, in percent
-QUANTILE = "quantile"  # the loss
+QUANTILE_LOSS = "quantile"
+CONFORMAL, QUANTILE, ADAPTIVE = INTERVAL_METHODS = ("conformal", "quantile", "adaptive")
+"""Where the bounds of intervals come from: errors on validation windows, quantiles that the network forecasts, or
+conformal bounds that follow the errors on rows after training."""
 DECILES = tuple(n / 10 for n in range(1, 10))
 MIN_WINDOWS = 3
 """Fewest validation windows on which an interval is calibrated."""
@@ -37,7 +40,7 @@ def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) ->
 
 def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
     """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
-    return probabilities(levels) if loss == QUANTILE else None
+    return probabilities(levels) if loss == QUANTILE_LOSS else None
 
 
 def trained_levels(quantiles: Sequence[float], levels: Sequence[Level]) -> tuple[Level, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.conformal import Calibration, window_stride
-from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
@@ -127,28 +127,36 @@ def forecast_baselines(
     return {name: data.clip_targets(prediction, batch.series) for name, prediction in found.items()}
 
 
-def score_validation(
-    point: Callable[[Batch], Points], data: DataModule, fitted: FittedBaselines, *, stride: int = 1
-) -> dict[str, float]:
-    """The scores of point forecasts on every `stride`-th validation window, as training measures them.
+def score_windows(
+    forecasters: Mapping[str, Callable[[Batch], Points]],
+    data: DataModule,
+    fitted: FittedBaselines,
+    split: str,
+    *,
+    stride: int = 1,
+) -> dict[str, dict[str, float]]:
+    """The scores of point forecasts on every `stride`-th window of a split, as training measures them.
 
     Args:
-        point: forecasts the scaled values of a batch.
+        forecasters: by name, what forecasts the scaled values of a batch.
         data: the data.
         fitted: the fitted baselines, whose naive error scales the MASE.
+        split: a key of `data.windows`.
         stride: number of windows from one to the next.
     """
-    windows = data.windows["val"]
-    sums = new_sums(fitted, data, windows.device)
+    windows = data.windows[split]
+    sums = {name: new_sums(fitted, data, windows.device) for name in forecasters}
     for index in torch.arange(0, len(windows), stride).split(BATCH):
         batch = windows.gather(index.to(windows.device))
-        sums.update(data.clip_targets(point(batch), batch.series), batch.future, batch.series)
-    return sums.compute().scores()
+        for name, point in forecasters.items():
+            sums[name].update(data.clip_targets(point(batch), batch.series), batch.future, batch.series)
+    return {name: each.compute().scores() for name, each in sums.items()}
 
 
 def new_sums(fitted: FittedBaselines, data: DataModule, device: torch.device) -> ErrorSums:
-    """Empty sums of the errors of batches on a device."""
-    return new_error_sums(fitted, data).to(sums_device(device))
+    """Empty sums of the errors of the targets, with the MASE denominators of the baselines, for batches on a device."""
+    sums = ErrorSums(data.pred_len, data.target_scaler, fitted.naive_mae_of(data.panel.ids))
+    return sums.to(sums_device(device))
 
 
 def sums_device(device: torch.device) -> torch.device:

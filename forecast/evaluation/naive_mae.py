@@ -50,9 +50,9 @@ def seasonal_naive_mae(
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
     pair gets NaN. Source: Hyndman and Koehler 2006.
     """
-    lengths = rows.last - rows.first
+    lengths = rows.stop - rows.first
     lag = np.where(lengths > season, season, 1)
-    later = RowRanges(rows.first + lag, rows.last)  # the rows t
+    later = RowRanges(rows.first + lag, rows.stop)  # the rows t
     found = np.full((len(lengths), len(values.columns)), np.nan)
     for some in series_slices(np.maximum(lengths, 1)):
         series = np.flatnonzero(lengths[some] > lag[some]) + some.start
@@ -67,7 +67,7 @@ def _mean_change(
     values: TargetValues, series: int, later: RowRanges, lag: int
 ) -> Float64[np.ndarray, " n_targets"]:
     """Mean |y(t) − y(t − lag)| of one series, of which `ROWS_AT_ONCE` rows are in memory at once."""
-    total, count, last = 0.0, 0, int(later.last[series])
+    total, count, last = 0.0, 0, int(later.stop[series])
     for begin in range(int(later.first[series]), last, ROWS_AT_ONCE):
         end = min(begin + ROWS_AT_ONCE, last)
         now, before = (values.of_series(series, slice(begin - back, end - back)) for back in (0, lag))
@@ -83,7 +83,7 @@ def _mean_changes(
     lag: Int64[np.ndarray, " some"],
 ) -> Float64[np.ndarray, "some n_targets"]:
     """Mean |y(t) − y(t − lag)| of each of several series, whose rows are in memory together."""
-    first, last = later.first[series], later.last[series]
+    first, last = later.first[series], later.stop[series]
     pairs, rows = last - first, ranges(first, last)
     own = np.repeat(series, pairs)
     now, before = (values.of_rows(own, each) for each in (rows, rows - np.repeat(lag, pairs)))

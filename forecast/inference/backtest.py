@@ -16,14 +16,16 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
 from forecast.evaluation.adaptive import adaptive_quantiles
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
-from forecast.evaluation.conformal import Calibration, calibrate
+from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.interval_scorer import make_interval_sums
-from forecast.evaluation.levels import QUANTILE, list_untrained
+from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, list_untrained
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.evaluate import baselines_for
+from forecast.inference.forecasters import ModelForecaster
+from forecast.inference.intervals import calibration_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.trained_rows import count_seen, note_on_origins
 from forecast.models.quantile_head import take_median
@@ -60,12 +62,8 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     A series of the training data keeps its scale. A new series is scaled by its rows before its first origin.
     """
     origins = choose_backtest_origins(data, config.steps, config.stride)
-    fitted, calibration = baselines_for(model, data), model.calibration
-    if calibration is None or not calibration.has([*config.levels]):
-        own = model.data()
-        calibration = calibrate(
-            model.forecast_batch, own.windows["val"], own.target_scaler, BATCH_SIZE, [*config.levels]
-        )
+    fitted = baselines_for(model, data)
+    calibration = calibration_for(ModelForecaster(model), [*config.levels], model.pred_len)
 
     def output(batch: Batch) -> Tensor:
         return model.forecast(batch.past, batch.past_time, batch.future_time)
@@ -120,8 +118,8 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
 
 def interval_methods(config: DictConfig) -> tuple[str, ...]:
     """The methods of the intervals to score. Raises ConfigError for an unknown one."""
-    check_choice("intervals", config.intervals, ("conformal", "adaptive"))
-    return ("conformal",) if config.intervals == "conformal" else ("conformal", "adaptive")
+    check_choice("intervals", config.intervals, (CONFORMAL, ADAPTIVE))
+    return (CONFORMAL,) if config.intervals == CONFORMAL else (CONFORMAL, ADAPTIVE)
 
 
 def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
@@ -159,13 +157,13 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
                 backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
             points.append(scaler.clip(point.float(), batch.series))
             truths.append(batch.future)
-            keep_intervals("conformal", place.numpy(), calibration.around(points[-1]))
+            keep_intervals(CONFORMAL, place.numpy(), calibration.around(points[-1]))
             if trained.quantiles is not None:
                 keep_intervals(QUANTILE, place.numpy(), output.float())
-    if "adaptive" in backtest.intervals:
+    if ADAPTIVE in backtest.intervals:
         parts = adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths))
         for part, quantiles in parts:
-            keep_intervals("adaptive", chosen[part], quantiles)
+            keep_intervals(ADAPTIVE, chosen[part], quantiles)
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

@@ -3,7 +3,7 @@
 import math
 
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, describe_change
-from forecast.evaluation.levels import Level
+from forecast.evaluation.levels import CONFORMAL, Level
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.forecast import Forecast
 
@@ -47,7 +47,7 @@ def has_same_mse(test: ReportedScores, name: str, other: str) -> bool:
 
 def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
     """Recommend conformal intervals where they covered shares much nearer to every level than those of `method`."""
-    ours, theirs = (test.coverage.get(name, {}) for name in (method, "conformal"))
+    ours, theirs = (test.coverage.get(name, {}) for name in (method, CONFORMAL))
     measured = [f"{level:g}" for level in levels if f"{level:g}" in ours and f"{level:g}" in theirs]
     nearer = [
         abs(ours[level] - float(level) / 100) - abs(theirs[level] - float(level) / 100) for level in measured

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.panel_labels import describe_size, label_rows
-from forecast.evaluation.levels import Level
+from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level
 from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
 from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError
@@ -203,12 +203,10 @@ def describe_forecast(forecast: Forecast) -> list[str]:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
         if forecaster.is_refitted:
             source += " (errors before the refit)"
-        if forecast.method == "adaptive":
+        if forecast.method == ADAPTIVE:
             source += f", moved by the errors of {forecast.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in forecast.low)
-        lines.append(
-            f"intervals  {levels}, {forecast.method}{source if forecast.method != 'quantile' else ''}"
-        )
+        lines.append(f"intervals  {levels}, {forecast.method}{source if forecast.method != QUANTILE else ''}")
     return lines + describe_truth(forecast)
 
 

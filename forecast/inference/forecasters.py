@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.known_steps import feature_names
+from forecast.data.known_steps import covariate_feature_names
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
@@ -178,7 +178,7 @@ def columns_of_linear(model: TrainedModel, weights: LinearWeights) -> set[str]:
     """The columns that a linear model of the data of `model` reads, see `PointForecaster.columns_read`."""
     features, state = model.feature_columns, model.data_state
     covariates, n_time = state["future_covariates"], state["n_time_features"]
-    known = feature_names(covariates, state.get("known_steps", [None] * len(covariates)))
+    known = covariate_feature_names(covariates, state.get("known_steps", [None] * len(covariates)))
     n_calendar = n_time - len(known) - len(state["static_features"])
     read = find_covariates(weights, n_time, n_calendar, len(covariates))
     past = {features[position % len(features)] for position in weights.past_index.tolist()}

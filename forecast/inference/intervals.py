@@ -10,7 +10,7 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.levels import Level, list_untrained
+from forecast.evaluation.levels import CONFORMAL, INTERVAL_METHODS, QUANTILE, Level, list_untrained
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.recursive import round_up_horizon
@@ -18,7 +18,7 @@ from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
-METHODS = ("auto", "conformal", "quantile", "adaptive")
+AUTO = "auto"
 
 MAX_RECURSIVE_ORIGINS = 512
 """Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
@@ -33,19 +33,19 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     Raises:
         ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
     """
-    check_choice("intervals", method, METHODS)
-    if method == "quantile" and forecaster.name != MODEL:
+    check_choice("intervals", method, (AUTO, *INTERVAL_METHODS))
+    if method == QUANTILE and forecaster.name != MODEL:
         raise ConfigError(
             f"intervals=quantile are the model's, not those of baseline={forecaster.name}: use conformal or adaptive"
         )
     missing = explain_missing_quantiles(forecaster, levels, horizon)
-    if method == "quantile" and levels and missing:
+    if method == QUANTILE and levels and missing:
         raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")
-    if method != "auto":
+    if method != AUTO:
         return method
     if missing and levels and forecaster.quantiles is not None:
         warnings.warn(f"the intervals of all levels are conformal, because {missing}", stacklevel=2)
-    return "conformal" if missing else "quantile"
+    return CONFORMAL if missing else QUANTILE
 
 
 def explain_missing_quantiles(

@@ -14,7 +14,7 @@ from forecast.data import Panel, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
-from forecast.evaluation.levels import Level, bounds, parse_levels
+from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level, bounds, parse_levels
 from forecast.inference.adaptive import adapted_offsets
 from forecast.inference.forecast import Forecast, Values, dates_from
 from forecast.inference.forecasters import PointForecaster
@@ -76,10 +76,10 @@ def predict(
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
     sides, replayed = {}, 0
-    if levels and method == "quantile":
+    if levels and method == QUANTILE:
         sides = choose_bounds(output[:, :horizon], forecaster.quantiles or (), levels)
     elif levels:
-        is_adaptive = method == "adaptive"
+        is_adaptive = method == ADAPTIVE
         sides, replayed = calibrated_bounds(forecaster, panel, origins, point, levels, adaptive=is_adaptive)
 
     def unscale(values: Tensor) -> Values:

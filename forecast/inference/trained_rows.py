@@ -23,7 +23,7 @@ def count_seen(model: TrainedModel, data: DataModule, origins: Origins) -> dict[
     """
     if data.options.split != "test" and data.last_date("train") == model.trained_until:
         trained, validated = (
-            origins.rows < data.rows[split].last[origins.series] for split in ("train", "val")
+            origins.rows < data.rows[split].stop[origins.series] for split in ("train", "val")
         )
     else:
         trained, validated = find_seen_dates(model, data.panel.dates(origins.rows))

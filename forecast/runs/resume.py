@@ -16,7 +16,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
 
 
-def find_run(config: DictConfig) -> Path | None:
+def find_run_to_resume(config: DictConfig) -> Path | None:
     """Find the newest interrupted run of this configuration below `output_root`, or else a finished one.
 
     Prints which run is resumed, or that there is none. `BodyInRunFolder` names a finished one.

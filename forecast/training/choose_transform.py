@@ -11,7 +11,7 @@ from forecast.data import DataModule
 from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
 from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.measurement import score_validation
+from forecast.evaluation.measurement import score_windows
 from forecast.evaluation.naive_shrinkage import thin_validation
 from forecast.system.formatting import shorten
 
@@ -91,5 +91,5 @@ def linear_error(data: DataModule, loss: str) -> float:
     fitted, windows = FittedBaselines.fit(data), data.windows["val"]
     linear = Linear(fitted.linear)
     stride = thin_validation(data, data.season)
-    scores = score_validation(partial(linear, windows), data, fitted, stride=stride)
+    scores = score_windows({"linear": partial(linear, windows)}, data, fitted, "val", stride=stride)["linear"]
     return math.sqrt(scores["mse"]) if loss == "mse" else scores["mae"]

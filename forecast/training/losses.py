@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from forecast.data import Batch
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import window_errors
-from forecast.evaluation.levels import QUANTILE
+from forecast.evaluation.levels import QUANTILE_LOSS
 from forecast.evaluation.quantiles import pinball
 from forecast.models.quantile_head import take_median
 from forecast.system.errors import ConfigError
@@ -29,8 +29,8 @@ def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tenso
     Raises:
         ConfigError: there is no loss of this name.
     """
-    if name not in (*LOSSES, QUANTILE):
-        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE))}")
+    if name not in (*LOSSES, QUANTILE_LOSS):
+        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE_LOSS))}")
     return LOSSES[name] if quantiles is None else partial(mean_pinball, quantiles)
 
 

@@ -7,7 +7,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
-from forecast.evaluation.levels import QUANTILE
+from forecast.evaluation.levels import QUANTILE_LOSS
 from forecast.system import distributed
 from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
@@ -66,8 +66,8 @@ def check_monitors(config: DictConfig) -> None:
     for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
         monitor = OmegaConf.select(config, key)
         if monitor is not None:
-            choices = MONITORED_QUANTILES if config.loss == QUANTILE else MONITORED
-            advice = f"; with loss={QUANTILE}, it is" if monitor in MONITORED_QUANTILES else ""
+            choices = MONITORED_QUANTILES if config.loss == QUANTILE_LOSS else MONITORED
+            advice = f"; with loss={QUANTILE_LOSS}, it is" if monitor in MONITORED_QUANTILES else ""
             check_choice(key, monitor, choices, advice=advice)
 
 

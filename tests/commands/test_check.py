@@ -18,8 +18,8 @@ from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
-from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.measurement import new_sums
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
@@ -121,7 +121,7 @@ def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, d
     windows = etth1.windows["test"]
     batch = windows.gather(torch.arange(len(windows)))
     for name, baseline in fitted.baselines().items():
-        errors = new_error_sums(fitted, etth1)
+        errors = new_sums(fitted, etth1, torch.device("cpu"))
         errors.update(baseline(windows, batch), batch.future, batch.series)
         expected = errors.compute().scores()
         assert content["baselines"]["scores"][name] == pytest.approx(

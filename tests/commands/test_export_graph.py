@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data.static_features import encode_static, feature_names, fit_static
+from forecast.data.static_features import encode_static, fit_static, static_feature_names
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError
@@ -150,7 +150,7 @@ def test_static_features_in_pandas_alone() -> None:
     )
     encoding = fit_static("the data", static)
     features = static_expressions(encoding)
-    assert [feature["name"] for feature in features] == feature_names(encoding)
+    assert [feature["name"] for feature in features] == static_feature_names(encoding)
     columns = [eval(feature["pandas"], {"static": static, "np": np}) for feature in features]
     alone = np.stack([np.asarray(column, dtype="float64") for column in columns], axis=1)
     assert np.allclose(alone, encode_static("the data", static, encoding), atol=1e-6)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn
@@ -49,12 +50,16 @@ class FileSource(TableSource, ReadOptions):
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
 
-    def read_rows(self) -> TableRows:
-        rows = self.choose_dates(read_file(self.path, self.roles, self.date_column, self))
+    def _options(self) -> ReadOptions:
+        return ReadOptions(**{name: getattr(self, name) for name in ReadOptions.option_names()})
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return read_file(self.path, self.roles, self.date_column, options)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future_path is None:
-            return rows
-        path, options = locate(self.future_path), self.of_rows_after(rows.utc_offset)
-        return rows.followed_by(read_file(path, self.roles.of_future_rows(), self.date_column, options))
+            return None
+        return read_file(locate(self.future_path), roles, self.date_column, options)
 
     def _finish(self, panel: Panel) -> Panel:
         if self.static_path is None:

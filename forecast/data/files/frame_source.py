@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.date_formats import is_date
 from forecast.data.files.find_date_column import DEFAULT_NAMES, SAMPLED
@@ -46,16 +47,15 @@ class FrameSource(TableSource):
             return frame.rename_axis([None] * frame.index.nlevels)
         return frame.rename_axis(self.roles.date) if has_dates(frame.index) else frame
 
-    def read_rows(self) -> TableRows:
-        options = ReadOptions(stamp=self.stamp, freq=self.freq)
-        rows = self.choose_dates(rows_from_frame(pd.DataFrame(self.frame), self.roles, options))
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return rows_from_frame(pd.DataFrame(self.frame), self.roles, options)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future is None:
-            return rows
-        if not self.roles.future:
+            return None
+        if not roles.future:
             raise ConfigError("future needs data.future_covariates: the columns to take from it")
-        future = self._with_dates(as_frame(self.future))
-        options = options.of_rows_after(rows.utc_offset)
-        return rows.followed_by(rows_from_frame(future, self.roles.of_future_rows(), options))
+        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options)
 
 
 def as_frame(frame: pd.DataFrame | pd.Series) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from forecast.data.files.align import align
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn, list_id_columns
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
@@ -114,7 +115,22 @@ class TableSource(Source):
         return tuple(map(str, self.static_covariates))
 
     def read_rows(self) -> TableRows:
-        """The rows of the table, in its order."""
+        """The rows of the table in its order, followed by those of its future covariates."""
+        options = self._options()
+        rows = self._choose_dates(self._read_given(options))
+        future = self._read_future(self.roles.of_future_rows(), options.of_rows_after(rows.utc_offset))
+        return rows if future is None else rows.followed_by(future)
+
+    def _options(self) -> ReadOptions:
+        """How the rows are parsed."""
+        return ReadOptions(stamp=self.stamp, freq=self.freq)
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        """The rows of the table itself."""
+        raise NotImplementedError
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
+        """The rows of future covariates after the ends of the series; None if there are none."""
         raise NotImplementedError
 
     def read(self) -> Panel:
@@ -127,7 +143,7 @@ class TableSource(Source):
     def _finish(self, panel: Panel) -> Panel:
         return panel
 
-    def choose_dates(self, rows: TableRows) -> TableRows:
+    def _choose_dates(self, rows: TableRows) -> TableRows:
         """The rows between the dates of `rows`. Raises DataError if there are none."""
         if self.rows is None:
             return rows

@@ -41,7 +41,7 @@ class PanelScaling:
 
     @property
     def has_rows(self) -> Bool[np.ndarray, " series"]:
-        return self.rows.last > self.rows.first
+        return self.rows.stop > self.rows.first
 
     @property
     def has_scale(self) -> Bool[np.ndarray, " series"]:
@@ -90,7 +90,7 @@ class PanelScaling:
             columns = tuple(columns[i] for i in index)
             others = None if others is None else others.select_columns(index)
         fitted = fit_scaler(
-            values, columns, self.rows.first[series], self.rows.last[series],
+            values, columns, self.rows.first[series], self.rows.stop[series],
             kind=self.kind, by=self.by, others=others, domain=scaler.domain.select_columns(index),
         )  # fmt: skip
         source = np.arange(len(series))

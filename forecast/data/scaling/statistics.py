@@ -69,7 +69,7 @@ def center_and_scale_on_disk(
     The scale is 0 where a column is constant. `transformed` has the transforms of these series.
     """
     if kind == "robust":
-        every = -(-int((rows.last - rows.first).sum()) // QUARTILE_ROWS)
+        every = -(-int((rows.stop - rows.first).sum()) // QUARTILE_ROWS)
         sample = np.concatenate([block[::every] for block in pieces_of(values, *rows)])
         return center_and_scale(
             kind, transformed.apply_transforms(values[sample], rows.series_of(sample)), columns

@@ -3,19 +3,17 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from forecast.data import DataModule, Panel
 from forecast.data.source import Source
 from forecast.data.window_starts import spread_stride
-from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.measurement import score_windows
 from forecast.tools.check.windows import BaselineScores
 
-BATCH = 256
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 
@@ -28,17 +26,13 @@ def score_baselines(data: DataModule) -> BaselineScores:
     fitted = FittedBaselines.fit(data, thorough=False)
     windows = data.windows["test"]
     every = spread_stride(len(windows), max(1, CELLS // (data.pred_len * data.n_targets)), data.season)
-    chosen = torch.arange(0, len(windows), every)
-    errors = {name: new_error_sums(fitted, data) for name in fitted.baselines()}
-    for index in chosen.split(BATCH):
-        batch = windows.gather(index)
-        for name, baseline in fitted.baselines().items():
-            forecast = data.clip_targets(baseline(windows, batch), batch.series)
-            errors[name].update(forecast, batch.future, batch.series)
-    found = {name: sums.compute().scores() for name, sums in errors.items()}
+    forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}
+    found = score_windows(forecasters, data, fitted, "test", stride=every)
     scores = {name: {score: each[score] for score in ("mse", "mae", "mase")} for name, each in found.items()}
     ranked = dict(sorted(scores.items(), key=lambda item: item[1]["mse"]))
-    return BaselineScores(ranked, len(chosen), every * windows.stride, fitted.seasonal_naive_season)
+    return BaselineScores(
+        ranked, -(-len(windows) // every), every * windows.stride, fitted.seasonal_naive_season
+    )
 
 
 @dataclass

@@ -125,7 +125,7 @@ def measure_columns(
     has_row = np.logical_or.reduce(~np.isnan(values), axis=1)
     train, test = parts[0], parts[-1]
     borders = [
-        each.tolist() for each in (panel.starts, panel.ends, train.first, train.last, test.first, test.last)
+        each.tolist() for each in (panel.starts, panel.ends, train.first, train.stop, test.first, test.stop)
     ]
     by_series = []
     for column in values.T:
@@ -140,7 +140,7 @@ def measure_columns(
         ])  # fmt: skip
     columns, parts_of_dates = [], number_date_parts(panel.local_dates(np.arange(len(values))))
     for name, column, each in zip(names, values.T, by_series, strict=True):
-        is_empty = {part.name: np.isnan(column[ranges(part.first, part.last)]).all() for part in parts}
+        is_empty = {part.name: np.isnan(column[ranges(part.first, part.stop)]).all() for part in parts}
         empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
         columns.append(pool_series(name, column, each, panel, empty_in, follows_date(column, parts_of_dates)))
     return share_sentinels(columns), by_series

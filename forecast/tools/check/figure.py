@@ -126,7 +126,7 @@ def cut_curve(diagnosis: Diagnosis, series: int, name: str) -> Curve:
             start:end, diagnosis.panel.columns.index(name)
         ],
         parts={
-            part.name: range(int(part.first[series]) - start, int(part.last[series]) - start)
+            part.name: range(int(part.first[series]) - start, int(part.stop[series]) - start)
             for part in diagnosis.parts
         },
     )

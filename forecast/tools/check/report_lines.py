@@ -197,7 +197,7 @@ def describe_split(diagnosis: Diagnosis) -> list[str]:
             f"{plural(validation, 'validation window')}: too few to select an epoch, and {LEVEL}% intervals need "
             f"{needed}; a larger validation part (data.split) has more"
         )
-    unused = int((diagnosis.file.ends - diagnosis.parts[-1].last).sum())
+    unused = int((diagnosis.file.ends - diagnosis.parts[-1].stop).sum())
     return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
 
 

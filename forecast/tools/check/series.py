@@ -98,5 +98,5 @@ def training_rows(
 ) -> list[Float64[np.ndarray, "_ columns"]]:
     """These columns in the training rows of each of these series; series without training rows are left out."""
     values = np.asarray(panel.values)
-    borders = zip(train.first[series].tolist(), train.last[series].tolist(), strict=True)
+    borders = zip(train.first[series].tolist(), train.stop[series].tolist(), strict=True)
     return [values[first:last, list(columns)] for first, last in borders if last > first]

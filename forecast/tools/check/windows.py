@@ -15,7 +15,7 @@ from forecast.tools.check.gaps import date_at
 
 @dataclass(frozen=True)
 class SplitPart:
-    """One split: the rows first[s] … last[s] − 1 of each series s of a panel.
+    """One split: the rows first[s] … stop[s] − 1 of each series s of a panel.
 
     Attributes:
         history: rows of each series before `first`, from which windows of validation and test may take their past.
@@ -25,7 +25,7 @@ class SplitPart:
 
     name: str
     first: PerSeries
-    last: PerSeries
+    stop: PerSeries
     history: PerSeries
     has_scale: Bool[np.ndarray, " series"]
     begins: pd.Timestamp
@@ -33,7 +33,7 @@ class SplitPart:
 
     @property
     def lengths(self) -> PerSeries:
-        return self.last - self.first
+        return self.stop - self.first
 
     @property
     def n_rows(self) -> int:

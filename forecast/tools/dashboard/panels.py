@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import wandb_workspaces.reports.v2 as wr
 
 from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.levels import CONFORMAL, QUANTILE
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)
@@ -15,7 +16,7 @@ VARIANT = tuple(row.name for row in TABLE if row.variant)
 GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 """Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""
 
-INTERVALS = ("conformal", "quantile")
+INTERVALS = (CONFORMAL, QUANTILE)
 COSTS = {
     "ms_per_window": "inference time per test window (ms)",
     "peak_memory_mb": "peak memory (MiB)",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.static_features import feature_names
+from forecast.data.static_features import static_feature_names
 from forecast.data.time_features import time_feature_names
 
 MAX_COLUMNS = 32
@@ -160,7 +160,7 @@ def _list_static(data: DataModule, first: int) -> list[InputGroup]:
     """List the static columns; the features of a column of texts are one group."""
     groups = []
     for name, encoding in data.scaled.scales.static.items():
-        width = len(feature_names({name: encoding}))
+        width = len(static_feature_names({name: encoding}))
         groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, first + width))))
         first += width
     return groups

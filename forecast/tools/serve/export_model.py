@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from forecast.evaluation.levels import bounds
+from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
 from forecast.system.files import atomic_file
@@ -77,7 +77,7 @@ def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> 
         "series": described["series"],
         "levels": list(model.config["levels"]),
         "quantiles": list_quantiles(model),
-        "method": "quantile" if model.quantiles else "conformal",
+        "method": QUANTILE if model.quantiles else CONFORMAL,
         "description": describe_model(name, model),
         "example": make_example(model),
     }

@@ -53,15 +53,15 @@ class RequestSource(TableSource):
         other.given, other.future = given, future
         return other
 
-    def read_rows(self) -> TableRows:
-        options = ReadOptions(stamp=self.stamp, freq=self.freq)
-        rows = read_columns("rows", self.given, self.roles, options)
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return read_columns("rows", self.given, self.roles, options)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future is None:
-            return rows
-        if not self.roles.future:
+            return None
+        if not roles.future:
             raise ConfigError("future: this model reads no future covariates: leave it out")
-        options = options.of_rows_after(rows.utc_offset)
-        return rows.followed_by(read_columns("future", self.future, self.roles.of_future_rows(), options))
+        return read_columns("future", self.future, roles, options)
 
 
 def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOptions) -> TableRows:

@@ -10,7 +10,7 @@ import torch
 
 from forecast.data import DataModule, long_data
 from forecast.data.future_covariates import FutureCovariates
-from forecast.data.known_steps import describe_known, feature_names
+from forecast.data.known_steps import covariate_feature_names, describe_known
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 
 CALENDAR = 3
@@ -68,7 +68,7 @@ def test_windows_are_those_cut_by_hand(known: int) -> None:
     np.testing.assert_allclose(batch.past_time[..., CALENDAR:], past, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(batch.future_time[..., CALENDAR:], ahead, rtol=1e-5, atol=1e-6)
     assert data.n_time_features == CALENDAR + 3
-    assert feature_names(data.panel.future_covariates, data.scaled.scales.known_steps) == [
+    assert covariate_feature_names(data.panel.future_covariates, data.scaled.scales.known_steps) == [
         "price", "temperature", "temperature known",
     ]  # fmt: skip
 

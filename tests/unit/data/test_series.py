@@ -17,9 +17,10 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.data.sources import store_data
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import SeasonalNaive
-from forecast.evaluation.error_sums import ErrorSums, new_error_sums
+from forecast.evaluation.error_sums import ErrorSums
 from forecast.evaluation.errors import SCORES, window_errors
 from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.measurement import new_sums
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
 from forecast.system.errors import DataError
@@ -443,9 +444,9 @@ def test_baselines_of_a_run_on_other_series_than_the_checkpoint_do_not_use_its_s
     for names in (["é"], ["002", "a"]):
         mine = ready(pd.concat([frame.loc[frame["unique_id"] == name, :] for name in names]))
         fitted = FittedBaselines.fit(mine)
-        before = new_error_sums(fitted, mine)
+        before = new_sums(fitted, mine, torch.device("cpu"))
         mine.load_state_dict(state)
-        after = new_error_sums(fitted, mine)
+        after = new_sums(fitted, mine, torch.device("cpu"))
         assert torch.equal(before.naive_mae, after.naive_mae)
         assert not after.naive_mae.isnan().any()
 
@@ -492,7 +493,7 @@ def test_scores_are_each_series_own_then_their_mean() -> None:
     test, baseline = data.windows["test"], fitted.baselines()["linear"]
     batch = every(data, "test")
     series, forecast = batch.series, baseline(test, batch)
-    sums = new_error_sums(fitted, data)
+    sums = new_sums(fitted, data, torch.device("cpu"))
     sums.update(forecast, batch.future, series)
     errors, each = sums.compute(), window_errors(forecast, batch.future, data.target_scaler, series)
     alone = []

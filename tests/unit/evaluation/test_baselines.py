@@ -8,10 +8,10 @@ from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
-from forecast.evaluation.error_sums import new_error_sums
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.fitted_baselines import RIDGE, FittedBaselines, choose_season
 from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.measurement import new_sums
 from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.linear.fit import fit_least_squares
 from forecast.linear.gram import window_gram
@@ -136,7 +136,11 @@ def test_mase_denominators_of_several_series() -> None:
 
 def test_every_window_is_scored(etth1) -> None:
     """Naive on real data, against the same rule written out on the table."""
-    split, sums, each = etth1.windows["test"], new_error_sums(FittedBaselines.fit(etth1), etth1), []
+    split, sums, each = (
+        etth1.windows["test"],
+        new_sums(FittedBaselines.fit(etth1), etth1, torch.device("cpu")),
+        [],
+    )
     for index in torch.arange(len(split)).split(256):
         batch = split.gather(index)
         prediction = Naive()(split, batch)
