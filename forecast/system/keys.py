@@ -111,6 +111,7 @@ DATA_KEYS = (
     Key("data.split", DATA, takes=Takes.LIST_OR_WORD),
     *(Key(f"data.{name}", DATA, text=True, takes=Takes.ANY_TYPE) for name in ("id_column", "date_column")),
     Key("data.calendar", DATA, takes=Takes.ANY_TYPE),
+    Key("data.skip_rows", DATA, limits=COUNT_FROM_0, null=True),
     Key("data.target", DATA, text=True, as_trained=True),
     *(Key(f"data.{name}", DATA, text=True, one_file=True) for name in ("static_path", "future_path", "start")),
     *(

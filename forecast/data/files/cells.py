@@ -13,7 +13,8 @@ import pandas as pd
 
 from forecast.data.files.date_columns import date_name, mark_quarters
 from forecast.data.files.empty_lines import find_rows, line_of_row, strip_blank_lines, warn_of_skipped_lines
-from forecast.data.files.header import Header, hint_on_names, read_header
+from forecast.data.files.header import Header, read_header
+from forecast.data.files.header_hints import hint_on_names
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote, read_text
 from forecast.system.errors import DataError
@@ -104,24 +105,25 @@ def parse_cells(
 ) -> Cells:
     """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = header or read_header(path, raw, options.separator, options.given_names)
-    _check_date_columns(path, raw, header.names, dated, options.separator)
-    first_line = first_line or header.n_lines + 1
+    header = header or read_header(path, raw, options)
+    _check_date_columns(path, raw, header.names, dated, options)
+    first_line = first_line or header.line + header.n_lines
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
     try:
         frame = _parse(raw, header, texts, options, _missing(header, text_columns, options))
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error), above=first_line - header.n_lines - 1)}") from None
     except pd.errors.ParserWarning:
-        raise DataError(f"{path}: lines of more fields than lines 1 and 2: correct them") from None
+        two = f"lines {header.line} and {header.line + 1}"
+        raise DataError(f"{path}: lines of more fields than {two}: correct them") from None
     # the rows of a file without dates are counted, also those without a value
     are_missing = header.width == 1 or (options.start is not None and not options.melt)
     cells = _drop_empty_lines(Cells(path, frame, first_line), texts, are_missing=are_missing)
-    return replace(cells, frame=_name_columns(path, cells.frame, header.all_names, dated))
+    return replace(cells, frame=_name_columns(path, cells.frame, header, dated))
 
 
 def _check_date_columns(
-    path: Location, raw: bytes, header: list[str], dated: list[str], separator: str
+    path: Location, raw: bytes, header: list[str], dated: list[str], options: ReadOptions
 ) -> None:
     """Raise DataError for date columns that are missing, or that have one name."""
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
@@ -130,7 +132,7 @@ def _check_date_columns(
         )
     for name in dated:
         if name not in header:
-            cause, advice = hint_on_names(header, raw, name, separator)
+            cause, advice = hint_on_names(header, raw, name, options)
             raise DataError(f"{path}: no column {quote(name)} {cause}", advice)
 
 
@@ -185,11 +187,14 @@ def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> C
     return replace(cells, frame=cells.frame.iloc[rows].reset_index(drop=True), skipped=skipped)
 
 
-def _name_columns(path: Location, frame: pd.DataFrame, names: list[str], dated: list[str]) -> pd.DataFrame:
+def _name_columns(path: Location, frame: pd.DataFrame, header: Header, dated: list[str]) -> pd.DataFrame:
     """The columns by name, with the date columns joined. Raises DataError for a column of values without a name."""
+    names = header.all_names
     for number, name in enumerate(names):
         if not name and frame[number].notna().to_numpy().any():
-            raise DataError(f"{path}, line 1: field {number + 1} has values and no name: name or delete it")
+            raise DataError(
+                f"{path}, line {header.line}: field {number + 1} has values and no name: name or delete it"
+            )
     named = [number for number, name in enumerate(names) if name]
     frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:

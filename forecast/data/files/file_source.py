@@ -65,7 +65,8 @@ class FileSource(TableSource, ReadOptions):
         if self.static_path is None:
             return panel
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
-        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, self))
+        options = replace(self._options(), skip_rows=None)
+        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
 
 @dataclass(kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from forecast.data.files.date_formats import is_date
+from forecast.data.files.header import Header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
@@ -21,19 +22,18 @@ SAMPLED, _HEAD = 50, 1 << 20
 """Cells of a column, and bytes of a file, that are looked at."""
 
 
-def find_date_column(
-    path: Location, wanted: str, raw: bytes, header: Sequence[str], options: ReadOptions
-) -> str:
+def find_date_column(path: Location, wanted: str, raw: bytes, header: Header, options: ReadOptions) -> str:
     """The date column of a CSV file: `wanted`, or if that is missing, see `choose_date_column`.
 
     If `options` number the rows (`start`), it is `wanted`. Raises DataError also for a file with one series a row.
     """
-    if wanted in header:
+    if wanted in header.names:
         return wanted
     refuse_series_in_rows(path, raw, options.separator, header)
     if options.start is not None:
         return wanted
-    return choose_date_column(path, wanted, header, find_date_columns(raw, options.separator, header))
+    dates = find_date_columns(raw, options.separator, header.names)
+    return choose_date_column(path, wanted, header.names, dates)
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:

@@ -46,14 +46,18 @@ def read_file(
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
+        if options.skip_rows:
+            raise ConfigError(
+                f"data.skip_rows={options.skip_rows}: a Parquet file has no lines: leave it out"
+            )
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
-    header = read_header(path, raw, options.separator, options.given_names)
+    header = read_header(path, raw, options)
     if options.melt:
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
         if date_column in DEFAULT_NAMES and options.given_names is None:
-            date_column = find_date_column(path, str(date_column), raw, header.names, options)
+            date_column = find_date_column(path, str(date_column), raw, header, options)
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()

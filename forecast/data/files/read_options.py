@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from forecast.data.time_features import name_step
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.checks import check_choice, check_flag
+from forecast.system.checks import check_choice, check_count, check_flag
 from forecast.system.errors import ConfigError
 
 STAMPS = ("start", "end")
@@ -28,6 +28,7 @@ class ReadOptions:
         day_first: whether 01/02/2024 is 1 February, in a file whose dates do not show it. None: such a file is refused.
         timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
         stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step, `freq`.
+        skip_rows: lines above the header, or above the first row of a file without one. None: 0.
         separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
         encoding: of the text, such as latin-1. None: UTF-8, or UTF-16 where the file begins so.
         header: `first`: the first line names the columns. `none`: it is a row, and the columns have the `names`.
@@ -46,6 +47,7 @@ class ReadOptions:
     day_first: bool | None = None
     timezone: str | None = None
     stamp: str = "start"
+    skip_rows: int | None = None
     separator: str = ","
     decimal: str = "."
     thousands: str | None = None
@@ -68,6 +70,8 @@ class ReadOptions:
         check_flag("data.day_first", self.day_first)
         check_choice("data.stamp", self.stamp, STAMPS)
         check_choice("data.header", self.header, HEADERS)
+        if self.skip_rows is not None:
+            check_count("data.skip_rows", self.skip_rows, unit="lines", least=0)
         if self.names and self.header != "none":
             raise ConfigError("data.names names the columns of a file without a header: set data.header=none")
         if self.start is not None and self.freq is None:
@@ -90,6 +94,7 @@ class ReadOptions:
         return replace(
             self,
             melt=False,
+            skip_rows=None,
             day_first=self.day_first if order is None else order,
             freq=name_step(step) if step else self.freq,  # too few rows may not show it
         )
@@ -97,6 +102,11 @@ class ReadOptions:
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
+
+    @property
+    def first_line(self) -> int:
+        """The first line of a file that is read."""
+        return 1 + (self.skip_rows or 0)
 
     @property
     def given_names(self) -> Sequence[str] | None:

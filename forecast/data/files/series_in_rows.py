@@ -75,13 +75,13 @@ def _have_steps(header: Sequence[str], steps: Steps) -> bool:
     return len(names) > len(others) and len(names) >= least * (breaks + 1)
 
 
-def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Sequence[str]) -> None:
+def refuse_series_in_rows(path: Location, raw: bytes, separator: str, found: Header) -> None:
     """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
 
     Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
     series. Raises DataError if there are no rows.
     """
-    header = ["" if is_unnamed(name) else name for name in header]
+    header = ["" if is_unnamed(name) else name for name in found.names]
     steps = find_steps(header)
     if not _have_steps(header, steps):
         return
@@ -90,7 +90,8 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
     try:
         rows = [row[: first + 1] for row in records if row][1:]
     except csv.Error as error:
-        raise DataError(f"{path}, line {records.line_num}: {error}: is a quote never closed?") from None
+        line = found.line + records.line_num - 1
+        raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if not rows:
         raise DataError(f"{path}: a header and no rows")
     columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(header[: first + 1])}
@@ -115,7 +116,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Se
         what, word = "steps", re.sub(r"[\d\W_]+$", "", names[0]).lower()
         freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
         settings += [f"data.start={'2010-01-04' if freq == 'W-MON' else '2010-01-01'}", f"data.freq={freq}"]
-    problem = f"{path}: one series a row, with {what} from {quote(names[0])} to {quote(names[-1])} in line 1"
+    problem = f"{path}: one series a row, with {what} from {quote(names[0])} to {quote(names[-1])} in line {found.line}"
     raise SeriesInRows(
         problem, settings, "" if steps.are_dates else " (the first date and the step are examples)"
     )
@@ -164,7 +165,7 @@ def melt_series(
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
     columns.resolve(str(path), list(map(str, table.columns)))
-    _check_steps(path, steps, options)
+    _check_steps(f"{path}, line {header.line}", steps, options)
     if options.start is not None and (again := table.duplicated(list(roles.id_columns))).any():
         named = ", ".join(f"{name}={table.loc[again, name].iloc[0]}" for name in roles.id_columns)
         raise DataError(
@@ -181,8 +182,11 @@ def melt_series(
     return replace(cells, frame=long, n_lines=len(table))
 
 
-def _check_steps(path: Location, names: Sequence[str], options: ReadOptions) -> None:
-    """Raise DataError for a name unlike the other steps, and for numbers with gaps, which would shift the dates."""
+def _check_steps(where: str, names: Sequence[str], options: ReadOptions) -> None:
+    """Raise DataError for a name unlike the other steps, and for numbers with gaps, which would shift the dates.
+
+    The message begins with `where`.
+    """
     steps = find_steps(names)
     known = {*steps.names}
     others = [name for name in names if name not in known]
@@ -190,12 +194,12 @@ def _check_steps(path: Location, names: Sequence[str], options: ReadOptions) -> 
     if known and others:
         kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
         raise DataError(
-            f"{path}, line 1: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
+            f"{where}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
         )
     is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
     if is_numbered and (gaps := _find_gaps(names)):
         before, after = map(quote, gaps[0])
         raise DataError(
-            f"{path}, line 1: {after} follows {before}, and the numbers of steps must go up by one: rename the "
+            f"{where}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
             f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
         )

@@ -26,7 +26,8 @@ _TABLE_PER_TEXT = 4
 def read_text(path: Location, options: ReadOptions) -> bytes:
     """Return the text of a file as UTF-8 without a byte-order mark; compression and UTF-16 are detected and decoded.
 
-    A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16.
+    A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16. The
+    first `options.skip_rows` lines are left out.
 
     Raises:
         DataError: not text, not a regular file, or too large for the available memory.
@@ -43,9 +44,20 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
         raise DataError(f"{path}: cannot be read: {reason}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
+    raw = _without_lines(path, raw, options.skip_rows or 0)
     if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
     return raw
+
+
+def _without_lines(path: Location, raw: bytes, count: int) -> bytes:
+    """The text below a number of lines. Raises DataError if it has no more lines."""
+    end, begin = b"\n" if b"\n" in raw else b"\r", 0
+    for _ in range(count):
+        begin = raw.find(end, begin) + 1
+        if not begin:
+            raise DataError(f"{path}: data.skip_rows={count}: the file has no line below them")
+    return raw[begin:]
 
 
 def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:

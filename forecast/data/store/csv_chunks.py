@@ -48,8 +48,11 @@ class CsvChunks(Chunks):
             raise DataError(f"{self.path}: cannot be read: {error}") from None
 
     def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
+        for line in range(1, self.options.first_line):
+            self._line(stream, line)
         header = self._header(stream)
-        start = {"offset": stream.tell(), "line": 1 + header.count(b"\n"), "empty": [0, 0], "anchors": []}
+        line = self.options.first_line
+        start = {"offset": stream.tell(), "line": line + header.count(b"\n"), "empty": [0, 0], "anchors": []}
         start |= {"skipped": start["empty"]}  # number of lines without a value, and the first one
         blank = b"\r\n\t " + self.options.separator.encode()
         while (first_row := self._line(stream, start["line"])) and not first_row.strip(blank):
@@ -57,8 +60,8 @@ class CsvChunks(Chunks):
         at = start | (position or {})
         stream.seek(at["offset"])
         header, first_row = (
-            self._as_utf8(header, 1).removeprefix(codecs.BOM_UTF8),
-            self._as_utf8(first_row, 2),
+            self._as_utf8(header, line).removeprefix(codecs.BOM_UTF8),
+            self._as_utf8(first_row, start["line"]),
         )
         column = self.roles.date
         while raw := self._lines(stream, at["line"]):
@@ -94,9 +97,9 @@ class CsvChunks(Chunks):
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
         texts = [*self.kinds.texts, *self.roles.id_columns]
         try:
-            header = read_header(self.path, text, self.options.separator)
+            header = read_header(self.path, text, self.options)
             if self.date_column in DEFAULT_NAMES and self.date_column not in header.names:
-                refuse_series_in_rows(self.path, text, self.options.separator, header.names)
+                refuse_series_in_rows(self.path, text, self.options.separator, header)
             return parse_cells(
                 self.path, text, self.date_column, self.options, texts, header=header, first_line=first_line
             )
@@ -121,7 +124,8 @@ class CsvChunks(Chunks):
             return None
         file, sign = quote_for_shell(str(self.path)), quote_for_shell(self.options.separator)
         keys = " ".join(f"-k{number},{number}" for number in (names.index(name) + 1 for name in columns))
-        return f"(head -n 1 {file}; tail -n +2 {file} | LC_ALL=C sort -s -t {sign} {keys}) > sorted.csv"
+        line = self.options.first_line
+        return f"(head -n {line} {file}; tail -n +{line + 1} {file} | LC_ALL=C sort -s -t {sign} {keys}) > sorted.csv"
 
     def _as_utf8(self, raw: bytes, line: int) -> bytes:
         """Return the text from this line on as UTF-8. Raises DataError if it is not in the encoding of the options."""
@@ -132,8 +136,9 @@ class CsvChunks(Chunks):
 
     def _header(self, stream: io.BufferedIOBase) -> bytes:
         """Read the first line, and further ones while a quote is open."""
-        header = self._line(stream, 1)
-        while header.count(b'"') % 2 and (line := self._line(stream, 1)):
+        first_line = self.options.first_line
+        header = self._line(stream, first_line)
+        while header.count(b'"') % 2 and (line := self._line(stream, first_line)):
             header += line
         if b"\0" in header:
             raise DataError(
@@ -144,7 +149,7 @@ class CsvChunks(Chunks):
                 f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
             )
         if not header.strip():
-            raise DataError(f"{self.path}: line 1 is empty, and should name the columns")
+            raise DataError(f"{self.path}: line {first_line} is empty, and should name the columns")
         return header if header.endswith(b"\n") else header + b"\n"
 
     def _lines(self, stream: io.BufferedIOBase, first: int) -> bytes:

@@ -11,8 +11,10 @@ from forecast.data.files.series_in_rows import ROW
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate
 
-ARGUMENTS = {"separator": ("sep", ","), "decimal": ("decimal", "."), "thousands": ("thousands", None),
-             "encoding": ("encoding", None), "na_values": ("na_values", [])}  # fmt: skip
+ARGUMENTS = {
+    "skip_rows": ("skiprows", 0), "separator": ("sep", ","), "decimal": ("decimal", "."),
+    "thousands": ("thousands", None), "encoding": ("encoding", None), "na_values": ("na_values", []),
+}  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
 TIME_AND_OFFSET = rf"({TIME_END}) ?(?:UTC|GMT|{OFFSET})$"

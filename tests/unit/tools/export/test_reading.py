@@ -161,3 +161,11 @@ def test_parquet_files_are_read_as_such(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     lines = write_reading({"path": str(tmp_path / name)}, "h", UtcOffset())
     assert 'pd.read_parquet("my.parquet")' in lines
+
+
+def test_lines_above_the_header_are_skipped(tmp_path: Path) -> None:
+    write_file(tmp_path / "my.csv", {"date": DATES})
+    (tmp_path / "my.csv").write_text("A title\n\n" + (tmp_path / "my.csv").read_text())
+    panel = read_table(tmp_path / "my.csv", skip_rows=2)
+    table = run(write_reading({"skip_rows": 2}, "h", panel.utc_offset), tmp_path)
+    np.testing.assert_array_equal(table["größe"], panel.values[:, 0])

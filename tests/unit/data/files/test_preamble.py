@@ -1,0 +1,112 @@
+"""Files with lines above the header."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data import read_table
+from forecast.data.files.file_source import LongSource
+from forecast.system.errors import ConfigError, DataError
+from tests.support.commands import answer
+from tests.support.csv_files import write
+
+DATES = pd.date_range("2024-01-01", periods=30, freq="h")
+ROWS = "".join(f"{date},{number},{number}.5\n" for number, date in enumerate(DATES))
+OPEN_METEO = (
+    "latitude,longitude,elevation,utc_offset_seconds,timezone,timezone_abbreviation\n"
+    "52.52,13.41,38.0,0,GMT,GMT\n\n"
+    f"time,temperature_2m (°C),wind\n{ROWS}"
+)
+TITLED = f"A title: load, price\nUnit;kW\ndate,load,price\n{ROWS}"
+
+
+@pytest.mark.parametrize(("text", "lines"), [(OPEN_METEO, 3), (TITLED, 2), (TITLED.replace("\n", "\r\n"), 2)])
+@pytest.mark.filterwarnings("ignore:.*looks like dates and is used")
+def test_lines_above_the_header_are_named_and_skipped(text: str, lines: int, tmp_path: Path) -> None:
+    path = write(tmp_path, text)
+    advice = f"the header seems to be line {lines + 1}: set data.skip_rows={lines}$"
+    with pytest.raises(DataError, match=advice):
+        read_table(path)
+    panel = read_table(path, skip_rows=lines)
+    assert panel.grid.equals(DATES)
+    np.testing.assert_array_equal(panel.values, np.arange(30)[:, None] + [[0, 0.5]])
+
+
+def test_the_separator_below_is_named_too(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,a\n" + TITLED.replace(",", ";").replace(".5", ",5"))
+    with pytest.raises(
+        DataError, match=r"twice .*: the header seems to be line 4: set data.skip_rows=3 "
+    ) as error:
+        read_table(path)
+    assert str(error.value).endswith("'data.separator=;' data.decimal=,")
+    assert read_table(path, skip_rows=3, separator=";", decimal=",").columns == ("load", "price")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda text: text.replace("date,load,price", "date,load,load"),
+            "line 3: column 'load' appears twice",
+        ),
+        (
+            lambda text: text.replace(",7,7.5", ",seven,7.5"),
+            "line 11, column 'load': 'seven' is not a number",
+        ),
+        (lambda text: text.replace(",7,7.5", ",7,7.5,9"), "line 11: 4 fields, where the lines above have 3"),
+        (lambda text: text.replace("date,load,price", "day,load,price"), "no column 'date' in line 3"),
+    ],
+    ids=["header", "cell", "fields", "name"],
+)
+def test_lines_are_those_of_the_file(change, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path, change(TITLED))
+    options = {"date_column": "date", "skip_rows": 2}
+    if "no column" in message:
+        options["date_column"] = "dates"
+        message = message.replace("'date'", "'dates'")
+    with pytest.raises(DataError, match=message):
+        read_table(path, **options)
+
+
+def test_a_number_that_cannot_be(tmp_path: Path) -> None:
+    path = write(tmp_path, TITLED)
+    with pytest.raises(DataError, match=r"data\.skip_rows=99: the file has no line below them"):
+        read_table(path, skip_rows=99)
+    with pytest.raises(ConfigError, match=r"data\.skip_rows=-1 must be a whole number of lines"):
+        read_table(path, skip_rows=-1)
+    pd.DataFrame({"date": DATES, "load": 1.0}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ConfigError, match="a Parquet file has no lines"):
+        read_table(tmp_path / "a.parquet", skip_rows=1)
+
+
+def test_other_files_have_no_such_lines(tmp_path: Path) -> None:
+    """Those of static covariates and of the future."""
+    series = "".join(f"a,{row}\n" for row in ROWS.splitlines())
+    path = write(tmp_path, f"A title\nunique_id,ds,y,price\n{series}")
+    static = write(tmp_path, "unique_id,region\na,north\n", "static.csv")
+    later = pd.date_range(DATES[-1], periods=4, freq="h")[1:]
+    future = write(
+        tmp_path, "unique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
+    )
+    source = LongSource(
+        path=path, skip_rows=1, static_path=static, static_covariates=["region"], future_path=future,
+        future_covariates=["price"],
+    )  # fmt: skip
+    panel = source.read()
+    assert panel.static["region"].tolist() == ["north"]
+    assert panel.future is not None
+    np.testing.assert_array_equal(panel.future[-3:, 0], 7)
+
+
+def test_a_store_skips_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    write(tmp_path, TITLED)
+    assert answer(monkeypatch, "convert", tmp_path, "data.path=table.csv") == 2
+    assert "set data.skip_rows=2" in capsys.readouterr().err
+    settings = ("data.path=table.csv", "data.skip_rows=2", "chunk=200")
+    assert answer(monkeypatch, "convert", tmp_path, *settings) == 0
+    (tmp_path / "bad").mkdir()
+    write(tmp_path / "bad", TITLED.replace(",20,20.5", ",twenty,20.5"))
+    assert answer(monkeypatch, "convert", tmp_path / "bad", *settings) == 2
+    assert "line 24, column 'load': 'twenty' is not a number" in capsys.readouterr().err
