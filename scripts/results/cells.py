@@ -74,18 +74,11 @@ def merged(*overrides: str) -> tuple[str, ...]:
     return tuple({override.partition("=")[0]: override for override in overrides}.values())
 
 
-EVERY_STEP = {"windows"}
-"""Tables whose runs embed the time features of every step of the past, as the default model did when they ran."""
-
-
 def cell(table: str, data: str, horizon: int, attention: str, seed: int, variant: str = "") -> Cell:
     changes = () if variant in ("", "everything") else variant.split()
-    settings = SETTINGS[data]
-    if table in EVERY_STEP and not any(change.startswith("model=") for change in changes):
-        settings = (*settings, "model.time_stride=1")
     overrides = merged(
         "model=residual_informer",
-        *settings,
+        *SETTINGS[data],
         f"pred_len={horizon}",
         f"attention={attention}",
         f"seed={seed}",

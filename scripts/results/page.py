@@ -22,9 +22,6 @@ command. A cell is one run of `python -m forecast.train`. The files in `docs/res
 scores and costs, and for newer cells the commit. In the cells of version 0.1.0 the seasonal naive repeats one day, in
 newer ones the better of a day and a week, by validation. The machines are listed [at the end](#machines).
 
-The table of longer windows ran with `model.time_stride=1`, the default at the time. It is 6 now
-([comparison](#time-features-of-the-past)).
-
 Three other pages rank models of this program among published ones: tasks of fev-bench
 [with covariates](benchmarks/fev_bench.md) and [of tables](benchmarks/fev_tables.md), and
 [GIFT-Eval](benchmarks/gift_eval.md).
@@ -72,7 +69,7 @@ WINDOWS = """\
 The default model with increasing window length, one seed: all columns of ETT, and `load` from itself with holidays.
 `etth1-joint` has one token per variable and patch (`model.tokens=joint`), which gives 98 to 840 tokens; the other
 tables have 14 to 120. Bold: the best attention type at a length. The linear baseline reads the same window. Seconds
-are those of a whole run, with another run on the same machine.
+are those of a whole run, beside another run and, at times, other work on the same machine.
 """
 RECALL = """\
 The default model without its linear model on the synthetic data set `recall` ([memory.md](memory.md)), one week of
