@@ -10,6 +10,8 @@ from forecast.cli.overrides import options_with_key, parse
 from forecast.cli.sweep_values import values_of
 from forecast.commands.check import examine
 from forecast.system.errors import ConfigError
+from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.options import describe_options
 from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Setting, leave_out_typed, print_suggested
 
@@ -46,11 +48,12 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
     for key in ("data", *about):
         if key in typed and typed[key].is_sweep_override():
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
-    settings = _suggest(config, about)
-    return print_suggested(leave_out_typed(settings, _find_settled(config, typed, settings)))
+    found = _diagnose(config, about)
+    settings = leave_out_typed(found.settings, _find_settled(config, typed, found.settings))
+    return print_suggested(settings, describe_options(found, typed))
 
 
-def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:
+def _diagnose(config: DictConfig, about: dict[str, Override]) -> Diagnosis:
     source = config.hydra.runtime.choices["data"]
     arguments = [f"data={source}", *(override.input_line or "" for override in about.values())]
     data = {key: override.value() for key, override in about.items() if key.startswith("data.")}
@@ -58,7 +61,7 @@ def _suggest(config: DictConfig, about: dict[str, Override]) -> list[Setting]:
         data["data.batch_size"] = config.data.batch_size
     check = compose_command("check", arguments)
     with warnings_only_with_errors():
-        return examine(check, {"data": source, **data}, must_fit=True).settings
+        return examine(check, {"data": source, **data}, must_fit=True)
 
 
 def _find_settled(config: DictConfig, typed: dict[str, Override], settings: Sequence[Setting]) -> set[str]:

@@ -143,12 +143,12 @@ class Gaps:
 
 
 def carry_forward(
-    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries, *, start: float = 0.0
+    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
 ) -> Float[Tensor, "rows columns"]:
-    """Replace NaN by the value above it in its series, or by `start`, by default the center after scaling."""
+    """Replace NaN by the value above it in its series, or by 0, the center after scaling."""
     missing = values.isnan().numpy()
     if not missing.any():
         return values
     own = np.repeat(starts, stops - starts)[:, None]
     source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
-    return values.gather(0, torch.from_numpy(source)).nan_to_num(start)
+    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)

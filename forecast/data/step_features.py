@@ -1,4 +1,4 @@
-"""Time features of windows: calendar features, future covariates, masks of missing values, and static features."""
+"""Step features of windows: calendar features, future covariates, masks of missing values, and static features."""
 
 from dataclasses import dataclass, replace
 

@@ -30,7 +30,7 @@ class IntervalScorer:
 
     Args:
         calibrations: of the model and of each baseline, by name.
-        quantile_levels: probabilities of the trained quantiles; None without any.
+        probabilities: probabilities of the trained quantiles; None without any.
         levels: the intervals to score, in percent.
         data: the data of the test.
         device: where sums are added up.
@@ -39,7 +39,7 @@ class IntervalScorer:
     def __init__(
         self,
         calibrations: Mapping[str, Calibration],
-        quantile_levels: tuple[float, ...] | None,
+        probabilities: tuple[float, ...] | None,
         levels: Sequence[Level],
         data: DataModule,
         device: torch.device,
@@ -48,7 +48,7 @@ class IntervalScorer:
         self.deciles = {name: calibration.deciles() for name, calibration in calibrations.items()}
         self.lacks_offsets = {name: bool(each.offsets.isnan().any()) for name, each in calibrations.items()}
         self.scaler = data.target_scaler.to(device)
-        sums = make_interval_sums(self.calibration, quantile_levels, levels, self.scaler, data.pred_len)
+        sums = make_interval_sums(self.calibration, probabilities, levels, self.scaler, data.pred_len)
         self.sums = {method: each.to(device) for method, each in sums.items()}
 
     def update(
@@ -98,7 +98,7 @@ class IntervalScorer:
 
 def make_interval_sums(
     calibration: Calibration,
-    quantile_levels: Sequence[float] | None,
+    probabilities: Sequence[float] | None,
     levels: Sequence[Level],
     scaler: Scaler,
     pred_len: int,
@@ -107,13 +107,13 @@ def make_interval_sums(
     """Create empty sums of the interval scores, by method.
 
     Args:
-        quantile_levels: probabilities of the trained quantiles; None without any.
+        probabilities: probabilities of the trained quantiles; None without any.
         levels: the intervals to score, in percent; each method scores those that it has.
         calibrated: the methods that use the calibration.
     """
     found = dict.fromkeys(calibrated, (calibration.quantiles, calibrated_levels(calibration, levels)))
-    if quantile_levels is not None:
-        found[QUANTILE] = tuple(quantile_levels), trained_levels(quantile_levels, levels)
+    if probabilities is not None:
+        found[QUANTILE] = tuple(probabilities), trained_levels(probabilities, levels)
     return {method: IntervalSums(*each, scaler, pred_len) for method, each in found.items()}
 
 

@@ -31,7 +31,7 @@ class SplitScorer:
         data: the data of the test.
         fitted: the baselines, and the denominators of MASE.
         calibrations: of the intervals of the model and of each baseline, by name.
-        quantile_levels: probabilities of the quantiles in the forecasts of the model; None without any.
+        probabilities: probabilities of the quantiles in the forecasts of the model; None without any.
         levels: levels of the intervals, in percent.
         device: the device of the batches.
     """
@@ -41,7 +41,7 @@ class SplitScorer:
         data: DataModule,
         fitted: FittedBaselines,
         calibrations: Mapping[str, Calibration],
-        quantile_levels: tuple[float, ...] | None,
+        probabilities: tuple[float, ...] | None,
         levels: Sequence[Level],
         device: torch.device,
     ) -> None:
@@ -49,7 +49,7 @@ class SplitScorer:
         self._sums = {name: new_sums(fitted, data, device) for name in (MODEL, *self.baselines)}
         shape = data.n_windows[data.tested_split], len(SCALED_SCORES)
         self._windows = {name: torch.zeros(shape, dtype=torch.float64) for name in self._sums}
-        self._intervals = IntervalScorer(calibrations, quantile_levels, levels, data, self.device)
+        self._intervals = IntervalScorer(calibrations, probabilities, levels, data, self.device)
 
     def update(
         self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch

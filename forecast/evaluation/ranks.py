@@ -9,8 +9,8 @@ BOOTSTRAP_DRAWS = 2000
 
 
 def rank_errors(
-    errors: Float[np.ndarray, "sets levels"], tolerance: float
-) -> Float[np.ndarray, "sets levels"]:
+    errors: Float[np.ndarray, "sets n_forecasters"], tolerance: float
+) -> Float[np.ndarray, "sets n_forecasters"]:
     """Return the rank of each error in its row, 1 for the lowest; equal errors share the mean of their ranks.
 
     Args:
@@ -23,7 +23,7 @@ def rank_errors(
     return lower.sum(2) + (equal.sum(2) + 1) / 2
 
 
-def critical_difference(levels: int, sets: int, alpha: float = 0.05) -> float:
+def critical_difference(n_forecasters: int, sets: int, alpha: float = 0.05) -> float:
     """Return the difference of two average ranks that is significant in the test of Nemenyi.
 
     It is q √(k (k + 1) / 6N) for k forecasters on N data sets, where q is the quantile of the Studentized range with
@@ -33,11 +33,11 @@ def critical_difference(levels: int, sets: int, alpha: float = 0.05) -> float:
     low, high = 0.0, 20.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if studentized_range(middle, levels) < 1 - alpha else (low, middle)
-    return low / math.sqrt(2) * math.sqrt(levels * (levels + 1) / (6 * sets))
+        low, high = (middle, high) if studentized_range(middle, n_forecasters) < 1 - alpha else (low, middle)
+    return low / math.sqrt(2) * math.sqrt(n_forecasters * (n_forecasters + 1) / (6 * sets))
 
 
-def studentized_range(q: float, levels: int) -> float:
+def studentized_range(q: float, n_forecasters: int) -> float:
     """Return the probability that the range of k independent standard normal variables is at most q.
 
     It is k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz. `scipy.stats` has the same function; its import takes a second.
@@ -46,7 +46,7 @@ def studentized_range(q: float, levels: int) -> float:
 
     z, step = np.linspace(-9, 9, 4001, retstep=True)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return float(levels * np.sum(density * (ndtr(z) - ndtr(z - q)) ** (levels - 1)) * step)
+    return float(n_forecasters * np.sum(density * (ndtr(z) - ndtr(z - q)) ** (n_forecasters - 1)) * step)
 
 
 def bootstrap_skill(

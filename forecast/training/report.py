@@ -26,6 +26,7 @@ from forecast.reports.terminal import describe_least_covered, print_scores, whic
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural, shorten
+from forecast.system.keys import FILE_SOURCES
 from forecast.training.attention_slots import describe_equal_to_softmax, summarize_attention
 from forecast.training.describe_inputs import describe_inputs
 from forecast.training.examples import Examples
@@ -77,7 +78,9 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"data       {data.title}: {describe_panel(data.panel)}")
     shown = shorten(data.target_columns)
-    console.print(f"forecast   {shown} from {plural(data.n_features, 'column')} (features={config.features})")
+    alone = f"; {data.options.target} alone: features=MS" if ignores_target(config, data) else ""
+    source = plural(data.n_features, "column")
+    console.print(f"forecast   {shown} from {source} (features={config.features}){alone}")
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
@@ -98,6 +101,12 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
         f"seed {config.seed}"
     )
+
+
+def ignores_target(config: DictConfig, data: DataModule) -> bool:
+    """Whether other columns of a file are forecast beside the one that `data.target` names."""
+    is_one_of_several = data.n_targets > 1 and data.options.target in data.target_columns
+    return is_one_of_several and config.features == "M" and data.name in FILE_SOURCES
 
 
 def save_tables(run: RunReport) -> Path:

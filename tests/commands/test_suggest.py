@@ -217,3 +217,14 @@ def test_fit_leaves_out_useless_columns_and_reads_text(folder: Path, monkeypatch
 def test_fit_refuses_a_wrong_setting_before_it_suggests_others() -> None:
     with pytest.raises(ConfigError, match="nonsense: there is no such key"):
         fit(pd.DataFrame({"load": [1.0, 2.0]}), suggest=True, nonsense=1)
+
+
+def test_settings_that_only_the_user_can_choose_are_said(tmp_path: Path, monkeypatch, capsys) -> None:
+    numbers(40 * 24, ("load",)).assign(load=lambda table: table["load"].abs()).to_csv(
+        tmp_path / "load.csv", index=False
+    )
+    assert train(monkeypatch, tmp_path) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("not set:")]
+    assert any("data.lower=0" in line for line in lines)
+    assert train(monkeypatch, tmp_path, "data.lower=0") == 0
+    assert "data.lower" not in capsys.readouterr().err

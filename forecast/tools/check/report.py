@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from forecast.system.arguments import quote_for_shell, write_mapping, write_value
-from forecast.system.formatting import shorten
+from forecast.system.arguments import write_value
 from forecast.tools.check.columns import Column
 from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.options import describe_options
 from forecast.tools.check.report_lines import (
     describe_baselines,
     describe_copies,
@@ -58,30 +58,6 @@ def print_report(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> None:
     for line in describe_options(diagnosis, typed):
         console.print(line)
     console.print(f"\n{write_command(typed, diagnosis.settings)}\n")
-
-
-def describe_options(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> list[str]:
-    """Settings that depend on what the numbers are, which the suggested command leaves out."""
-    lines = []
-    if any(season.name == "a week" for season in diagnosis.seasons) and "data.holidays" not in typed:
-        lines.append(
-            "if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)"
-        )
-    positive = [
-        column.name
-        for column in diagnosis.columns
-        if column.name in diagnosis.targets and column.minimum >= 0
-    ]
-    if positive and "data.lower" not in typed:
-        if len(positive) == len(diagnosis.targets):
-            lines.append(
-                "no target is ever negative: if none can be, data.lower=0 keeps forecasts at or above 0"
-            )
-        else:
-            named = shorten(positive)
-            example = quote_for_shell(f"data.lower={write_mapping(positive[0], 0)}")
-            lines.append(f"never negative: {named}; for one that cannot be: {example}")
-    return lines
 
 
 def print_section(console: Console, name: str, lines: list[str]) -> None:

@@ -56,11 +56,16 @@ def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list
     return [setting for setting in others if "model" not in typed or not setting.key.startswith("model")]
 
 
-def print_suggested(settings: Sequence[Setting]) -> list[str]:
-    """Print suggested settings with their reasons to standard error, and return them as overrides."""
+def print_suggested(settings: Sequence[Setting], options: Sequence[str]) -> list[str]:
+    """Print suggested settings with their reasons to standard error, and return them as overrides.
+
+    `options` are lines on settings that are not suggested; they are printed too.
+    """
     lines = [format_argument(setting.key, setting.value) for setting in settings]
     for line, setting in zip(lines, settings, strict=True):
         print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
+    for option in options:
+        print(f"not set:   {option}", file=sys.stderr)
     return lines
 
 

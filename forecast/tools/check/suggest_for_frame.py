@@ -8,6 +8,7 @@ import pandas as pd
 
 from forecast.data import frame_data
 from forecast.tools.check.diagnosis import diagnose
+from forecast.tools.check.options import describe_options
 from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Choices, leave_out_typed, print_suggested
 
@@ -56,4 +57,4 @@ def suggest_overrides(
         if each.key == "data.na_values":
             warnings.warn(f"{each.why}: replace them by NaN in the DataFrame", stacklevel=2)
     settings = [each for each in leave_out_typed(found.settings, typed) if each.key in KEYS]
-    return print_suggested(settings)
+    return print_suggested(settings, describe_options(found, typed))
