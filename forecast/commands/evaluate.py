@@ -70,11 +70,11 @@ def describe_overlap(model: "TrainedModel", data: DataModule, split: str) -> lis
     if split == "test" and (note := note_on_test(model, data)):
         notes.append(note)
     if data.options.split != "test" and (now := data.last_date("train")) != model.trained_until:
-        trained, now = (
+        trained_until, rows_end = (
             data.panel.utc_offset.describe(date, with_offset=False) for date in (model.trained_until, now)
         )
         notes.append(
-            f"trained on rows to {trained}; the training rows of these data end {now}, so their "
+            f"trained on rows to {trained_until}; the training rows of these data end {rows_end}, so their "
             f"{split} rows are not those of the run"
         )
     if split != "test":

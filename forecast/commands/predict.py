@@ -18,6 +18,7 @@ from forecast.system.files import atomic_file, check_output_files
 from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
+    from forecast.data import DataModule
     from forecast.inference.forecast import Forecast
 
 
@@ -33,7 +34,7 @@ def predict(config: DictConfig) -> None:
         check_output_files(file, picture, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
-    data_title, found = make_forecast(model, config)
+    data, found = make_forecast(model, config)
     from forecast.inference.describe_test import describe_test
     from forecast.inference.forecast import describe_forecast
 
@@ -47,7 +48,7 @@ def predict(config: DictConfig) -> None:
         return
     from forecast.reports import figures  # imports Matplotlib
 
-    title = f"{data_title}: {found.dates.shape[1]} steps by {found.forecaster.label}"
+    title = f"{data.title}: {found.dates.shape[1]} steps by {found.forecaster.label}"
     drawn = found.describe_plots()
     note = f" ({drawn})" if drawn else ""
     with atomic_file(file) as temporary:
@@ -68,8 +69,8 @@ def tabulate(
     return pd.concat(columns.values(), axis=1)
 
 
-def make_forecast(model: ModelData, config: DictConfig) -> "tuple[str, Forecast]":
-    """Read the data and forecast them, as the configuration says; return the title of the data and the forecast.
+def make_forecast(model: ModelData, config: DictConfig) -> "tuple[DataModule, Forecast]":
+    """Read the data and forecast them, as the configuration says; return the data and the forecast.
 
     Raises:
         ConfigError: a setting that this model cannot use.
@@ -88,7 +89,7 @@ def make_forecast(model: ModelData, config: DictConfig) -> "tuple[str, Forecast]
 
     forecaster = choose_forecaster(load(model.path), config.baseline)
     model.refuse_absent(data, find_unread_columns([forecaster]))
-    return data.title, predict_panel(
+    return data, predict_panel(
         forecaster,
         panel,
         horizon=config.horizon,

@@ -156,7 +156,7 @@ class DataModule(SplitData):
     def with_all_rows_in_training(self) -> "DataModule":
         """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
         whole = self._with(replace(self.options, split="train"), self.categories)
-        whole.scaler.measure_errors_as(self.scaler, self.scaled.scales.has_scale)
+        whole.scaler.copy_error_units(self.scaler, self.scaled.scales.has_scale)
         whole.target_scaler = whole.scaler.select_columns(whole.target_index)
         return whole
 

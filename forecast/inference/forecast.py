@@ -11,6 +11,7 @@ from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.panel_labels import describe_size, label_rows
 from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level
+from forecast.evaluation.rounding import round_to_unit
 from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
 from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError
@@ -19,7 +20,12 @@ from forecast.system.formatting import shorten
 Values = Float64[np.ndarray, "series horizon n_targets"]
 
 RECENT_ROWS = 48
-"""Rows before a forecast whose spread tells how many digits of its values mean something."""
+"""Rows before a forecast that are shown beside it, and whose spread tells how many of its digits mean something."""
+
+
+def count_history(read: int, horizon: int) -> int:
+    """The rows before a forecast that are taken: those that are read, one to fill covariates from, and more to show."""
+    return max(read + 1, 4 * horizon, RECENT_ROWS)
 
 
 @dataclass(frozen=True)
@@ -146,15 +152,12 @@ def round_values(values: Values, spread: Float64[np.ndarray, "series 1 n_targets
     """The shortest decimal numbers that are these values in float32.
 
     Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
-    rounded to that fraction.
+    rounded to that fraction. The spread of equal numbers, which is a rounding error, does not count.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
-        factor = 10.0 ** (5 - np.floor(np.log10(spread)))
-        is_coarse = ~(np.spacing(np.abs(single)) <= 1e-5 * spread) & np.isfinite(factor)
-        rounded = np.where(
-            is_coarse, np.round(values * factor) / factor, single.astype(str).astype(np.float64)
-        )
+        is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
+    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), single.astype(str).astype(np.float64))
     return np.where(np.isfinite(rounded), rounded, values)
 
 

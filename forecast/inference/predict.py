@@ -16,7 +16,7 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level, bounds, parse_levels
 from forecast.inference.adaptive import adapted_offsets
-from forecast.inference.forecast import Forecast, Values, dates_from
+from forecast.inference.forecast import Forecast, Values, count_history, dates_from
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.intervals import calibration_for, choose_method
 from forecast.inference.known_steps import count_known, describe_known_steps, warn_of_unknown_steps
@@ -65,7 +65,7 @@ def predict(
     panel = model.select_columns(panel)
     origins = choose_origins(model, panel, start)
     n_steps = round_up_horizon(horizon, model.pred_len)
-    history = max(forecaster.history + 1, 4 * horizon, 48)  # one row more, from which covariates are filled
+    history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
     is_read = forecaster.covariates_ahead(scaled)

@@ -13,6 +13,7 @@ from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
+from forecast.evaluation.rounding import round_to_unit
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
@@ -90,9 +91,7 @@ def round_to_scale(
 
     A true value that equals a bound then lies within the interval.
     """
-    scale = backtest.scaler.error_unit.numpy()[backtest.origins.series][:, None]
-    factor = 10.0 ** (DIGITS - np.floor(np.log10(scale)))
-    return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
+    return round_to_unit(values, backtest.scaler.error_unit.numpy()[backtest.origins.series][:, None], DIGITS)
 
 
 def summarize_backtest(backtest: Backtest) -> dict[str, Any]:

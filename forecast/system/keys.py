@@ -229,7 +229,7 @@ HYDRA_KEYS = (
     *(Key(f"hydra.{name}.dir", PLACE, text=True) for name in ("sweep", "run")),
 )
 
-FILE_SOURCES = ("csv", "long", "store")  # values of data.name that stand for a user's file, whose name says more
+FILE_SOURCES = ("csv", "long", "store")  # values of data.name that stand for a file of the user
 
 TABLE = (*RUN_KEYS, *DATA_KEYS, *TASK_KEYS, *MODEL_KEYS, *TRAINING_KEYS, *COMMAND_KEYS, *HYDRA_KEYS)
 ROWS = {row.name: row for row in TABLE}

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.paths import user_path
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PACKAGES = {
@@ -51,7 +52,7 @@ Location = Path | RemoteFile
 def locate(path: object) -> Location:
     """The location that a user's text names."""
     text = str(path)
-    return RemoteFile(text) if _URL.match(text) else Path(os.path.expanduser(text))
+    return RemoteFile(text) if _URL.match(text) else user_path(text)
 
 
 def is_folder(location: Location) -> bool:

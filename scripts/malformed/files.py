@@ -212,7 +212,7 @@ REFUSED = [
     Case("an unknown calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or one of MS, ME, BMS, BME, QS, QE, BQS, BQE, YS, YE, BYS, BYE", GOOD, ("data.steps=rows", "data.calendar=weekly")),
     Case("no header", "{path}: no column 'date' in line 1 ('2024-03-28 00:00', '1000.5', '0.25'): for a file without a header set data.header=none", b"\n".join(GOOD.splitlines()[1:])),
     Case("other separator", "{path}: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;'", GOOD.replace(b",", b";")),
-    Case("a line that names the separator", "{path}: no column 'date' in line 1, which names a separator: delete that line and set data.separator=;", b"sep=;\n" + GOOD.replace(b",", b";")),
+    Case("a line that names the separator", "{path}: no column 'date' in line 1, which names a separator: set data.skip_rows=1 'data.separator=;'", b"sep=;\n" + GOOD.replace(b",", b";")),
     Case("comments above the header", "{path}: no column 'date' in line 1: the header seems to be line 3: set data.skip_rows=2", b"# exported by a logger\n# station 7\n" + GOOD),
     Case("units below the header", "{path}, line 2, column 'date': no date", line(2, ",kW,EUR")),
     Case("a footer", "{path}, line 122, column 'date': 'Total' in the last line is no date: delete the line", GOOD + b"Total,171630.0,\n"),

@@ -199,6 +199,14 @@ def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> 
     assert is_answered_by_graph(runs["zone"], request)
     found, expected = (ask(runs["zone"], request, use_graph=use_graph) for use_graph in (True, False))
     pd.testing.assert_frame_equal(*(pd.DataFrame(each["forecast"]) for each in (found, expected)), rtol=1e-4)
+    request["rows"]["load"] = [
+        *np.arange(1.0, 71),
+        -5.0,
+        *np.arange(1.0, 30),
+    ]  # before the window, and near it
+    for use_graph in (True, False):
+        with pytest.raises(Exception, match="takes values above -1"):
+            ask(runs["zone"], request, use_graph=use_graph)
 
 
 def test_the_end_of_training_is_in_the_zone_of_the_data(runs: dict[str, Path]) -> None:

@@ -65,7 +65,7 @@ class FileSource(TableSource, ReadOptions):
         if self.static_path is None:
             return panel
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
-        options = replace(self._options(), skip_rows=None)
+        options = replace(self._options(), skip_rows=None)  # a file of another kind
         return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
 

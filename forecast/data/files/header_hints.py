@@ -1,16 +1,17 @@
-"""Hints on a header in which the column of the dates is missing: the likely cause, and the setting that helps."""
+"""Hints on a header that is missing or unlikely: the likely cause, and the setting that helps."""
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.formatting import shorten
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
-_DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9].*)?")
+_DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9.].*)?|(19|20)[0-9]{6}")
+_NO_NAME = re.compile(r"[-+]?[0-9.,]*|-|(?i:na|nan|n/a|null|none)")
 _SEPARATORS = ";\t,|"
 _HEAD, _MAX_PREAMBLE = 1 << 16, 100
 """Bytes of a file that are looked at, and lines above a header."""
@@ -25,18 +26,22 @@ def hint_on_names(names: Sequence[str], raw: bytes, wanted: str, options: ReadOp
         wanted: the name of the date column.
         options: how the text was read.
     """
-    where = f"in line {options.first_line}"
+    line = options.first_line
+    where = "in line 1" if line == 1 else f"in line {line}, where data.skip_rows={line - 1} places the header"
     if names and names[0][:1] in ("{", "[", "<"):
         return f"{where}, which looks like JSON or HTML: give a CSV file", ""
     if len(list(filter(None, names))) == 1 and names[0].lower().startswith("sep="):
         sign = names[0][4:]
-        return f"{where}, which names a separator: delete that line and set data.separator={sign}", ""
+        settings = f"data.skip_rows={line} 'data.separator={sign}'"
+        return f"{where}, which names a separator: set {settings}", ""
     if advice := hint_on_preamble(raw, options, wanted):
         return f"{where}: {advice}", ""
     if len(list(filter(None, names))) == 1:
         for other in _SEPARATORS:
             if other != options.separator and other in names[0]:
-                return f"{where}, which looks separated by {other!r}: {_advice_on_separator(other, raw)}", ""
+                row = raw[:_HEAD].decode(errors="replace").splitlines()[1:2]
+                advice = _advice_on_separator(other, "".join(row))
+                return f"{where}, which looks separated by {other!r}: {advice}", ""
     named = shorten(list(map(quote, names)), 20)
     if any(_NUMBER.fullmatch(name) for name in names):
         return f"{where} ({named})", ": for a file without a header set data.header=none"
@@ -52,42 +57,52 @@ def hint_on_names(names: Sequence[str], raw: bytes, wanted: str, options: ReadOp
 def hint_on_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -> str:
     """Advise `data.skip_rows` if the header seems to stand below other lines; else an empty text.
 
-    A header has as many fields as the line below it, which has a date where the header has none. A line with the name
-    `wanted` is a header too.
+    It is a line with the name `wanted`, or else one that `_is_header`. Lines of as many fields above it may belong to
+    the header, such as names above units: then nothing is advised.
     """
     lines = raw[:_HEAD].decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for separator in dict.fromkeys((options.separator, *_SEPARATORS)):
         rows = [
-            [field.strip(" \"'") for field in line.split(separator)] for line in lines[: _MAX_PREAMBLE + 2]
+            [field.strip(" \"'") for field in line.split(separator)] for line in lines[: _MAX_PREAMBLE + 3]
         ]
-        found = [
-            number
-            for number, (fields, below) in enumerate(pairwise(rows))
-            if _is_header(fields, below) or (wanted in fields and separator == options.separator)
-        ]
-        if found and found[0] > 0:
-            setting = f"data.skip_rows={found[0] + options.first_line - 1}"
-            if separator != options.separator:
-                setting += f" {_advice_on_separator(separator, raw, found[0] + 1).removeprefix('set ')}"
-            return f"the header seems to be line {found[0] + options.first_line}: set {setting}"
-        if found:
+        above = _find_header(rows, wanted)
+        if above is None:
+            continue
+        if above == 0 or all(len(fields) == len(rows[above]) for fields in rows[:above]):
             return ""
+        setting = f"data.skip_rows={above + options.first_line - 1}"
+        if separator != options.separator:
+            setting += f" {_advice_on_separator(separator, lines[above + 1]).removeprefix('set ')}"
+        return f"the header seems to be line {above + options.first_line}: set {setting}"
     return ""
 
 
-def _is_header(fields: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether a line of names stands above one with a date."""
-    if len(fields) < 2 or len(fields) != len(below) or any(map(_DATE.fullmatch, fields)):
+def _find_header(rows: Sequence[Sequence[str]], wanted: str | None) -> int | None:
+    """The number of lines above the header, which has as many fields as most lines; None if no line seems to be one."""
+    named = [number for number, fields in enumerate(rows) if len(fields) > 1 and wanted in fields]
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    likely = [
+        number
+        for number in range(len(rows) - 2)
+        if len(rows[number]) == width and _is_header(*rows[number : number + 3])
+    ]
+    return next(iter([*named, *likely]), None)
+
+
+def _is_header(fields: Sequence[str], below: Sequence[str], next_below: Sequence[str]) -> bool:
+    """Whether the two lines below have as many fields and a date in one of them, and a line itself has names alone."""
+    if not 1 < len(fields) == len(below) == len(next_below):
         return False
-    return any(name and _DATE.fullmatch(cell) for name, cell in zip(fields, below, strict=True))
+    if any(_DATE.fullmatch(name) or _NO_NAME.fullmatch(name) for name in fields):
+        return False
+    return any(map(_DATE.fullmatch, below)) and any(map(_DATE.fullmatch, next_below))
 
 
-def _advice_on_separator(separator: str, raw: bytes, line: int = 1) -> str:
-    """The settings of a separator, and of the decimal comma where the line below the header has one."""
+def _advice_on_separator(separator: str, row: str) -> str:
+    """The settings of a separator, and of the decimal comma where the line `row` below the header has one."""
     if separator == "\t":
         return "set data.separator"
-    row = raw[:_HEAD].decode(errors="replace").splitlines()[line : line + 1]
-    has_commas = any(re.fullmatch(r"[-+]?\d+,\d+", field) for field in "".join(row).split(separator))
+    has_commas = any(re.fullmatch(r"[-+]?\d+,\d+", field) for field in row.split(separator))
     return f"set 'data.separator={separator}'" + (
         " data.decimal=," if has_commas and separator != "," else ""
     )

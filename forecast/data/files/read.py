@@ -46,10 +46,6 @@ def read_file(
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
-        if options.skip_rows:
-            raise ConfigError(
-                f"data.skip_rows={options.skip_rows}: a Parquet file has no lines: leave it out"
-            )
         return _read_parquet(path, roles, options)
     raw = read_text(path, options)
     header = read_header(path, raw, options)

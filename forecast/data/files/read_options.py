@@ -94,7 +94,6 @@ class ReadOptions:
         return replace(
             self,
             melt=False,
-            skip_rows=None,
             day_first=self.day_first if order is None else order,
             freq=name_step(step) if step else self.freq,  # too few rows may not show it
         )
@@ -105,7 +104,7 @@ class ReadOptions:
 
     @property
     def first_line(self) -> int:
-        """The first line of a file that is read."""
+        """The number of the line with which reading begins."""
         return 1 + (self.skip_rows or 0)
 
     @property

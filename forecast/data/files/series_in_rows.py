@@ -75,48 +75,49 @@ def _have_steps(header: Sequence[str], steps: Steps) -> bool:
     return len(names) > len(others) and len(names) >= least * (breaks + 1)
 
 
-def refuse_series_in_rows(path: Location, raw: bytes, separator: str, found: Header) -> None:
+def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Header) -> None:
     """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
 
     Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
     series. Raises DataError if there are no rows.
     """
-    header = ["" if is_unnamed(name) else name for name in found.names]
-    steps = find_steps(header)
-    if not _have_steps(header, steps):
+    names = ["" if is_unnamed(name) else name for name in header.names]
+    steps = find_steps(names)
+    if not _have_steps(names, steps):
         return
-    first = header.index(steps.names[0])
-    records = csv.reader(io.StringIO(raw.decode()), delimiter=separator)
+    first = names.index(steps.names[0])
+    records = csv.reader(io.StringIO(raw.decode(), newline=""), delimiter=separator)
     try:
         rows = [row[: first + 1] for row in records if row][1:]
     except csv.Error as error:
-        line = found.line + records.line_num - 1
+        line = header.line + records.line_num - 1
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if not rows:
         raise DataError(f"{path}: a header and no rows")
-    columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(header[: first + 1])}
+    columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
     ids = [name for name, cells in columns.items() if name and all(cells) and len(set(cells)) == len(cells)]
     numbers: Any = pd.DataFrame({name: columns[name] for name in ids}).apply(pd.to_numeric, errors="coerce")
     texts = [name for name in ids if numbers[name].isna().any() and not _are_times(columns[name])]
     if not texts and not steps.are_dates:
         return
-    before = [name for name in ids if name in header[:first]]
-    named = [one for one in header[:first] if one and any(map(str.isalpha, "".join(columns[one])))]
+    before = [name for name in ids if name in names[:first]]
+    named = [one for one in names[:first] if one and any(map(str.isalpha, "".join(columns[one])))]
     pairs = [list(two) for two in combinations(named, 2) if _differ(columns, two)]
     name = next(iter([*texts, *before, *pairs]), ROW)
-    names = [one for one in steps.names if one != name]
-    order = orders_of_short_years(pd.Series(names))[:1] if has_short_year(names[0]) else []
-    known = {*names, *([name] if isinstance(name, str) else name)}
-    others = [one for one in header if one and one not in known]
+    dated = [one for one in steps.names if one != name]
+    order = orders_of_short_years(pd.Series(dated))[:1] if has_short_year(dated[0]) else []
+    known = {*dated, *([name] if isinstance(name, str) else name)}
+    others = [one for one in names if one and one not in known]
     settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
     settings += [write_setting("data.drop", others)] if others else []
     settings += [setting for usual, setting in _OTHER_NAMES.items() if usual in others]
     what = "dates"
     if not steps.are_dates:
-        what, word = "steps", re.sub(r"[\d\W_]+$", "", names[0]).lower()
+        what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
         freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
         settings += [f"data.start={'2010-01-04' if freq == 'W-MON' else '2010-01-01'}", f"data.freq={freq}"]
-    problem = f"{path}: one series a row, with {what} from {quote(names[0])} to {quote(names[-1])} in line {found.line}"
+    span = f"from {quote(dated[0])} to {quote(dated[-1])} in line {header.line}"
+    problem = f"{path}: one series a row, with {what} {span}"
     raise SeriesInRows(
         problem, settings, "" if steps.are_dates else " (the first date and the step are examples)"
     )
@@ -182,10 +183,10 @@ def melt_series(
     return replace(cells, frame=long, n_lines=len(table))
 
 
-def _check_steps(where: str, names: Sequence[str], options: ReadOptions) -> None:
+def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None:
     """Raise DataError for a name unlike the other steps, and for numbers with gaps, which would shift the dates.
 
-    The message begins with `where`.
+    `place` is the file and the line, for the message.
     """
     steps = find_steps(names)
     known = {*steps.names}
@@ -194,12 +195,12 @@ def _check_steps(where: str, names: Sequence[str], options: ReadOptions) -> None
     if known and others:
         kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
         raise DataError(
-            f"{where}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
+            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
         )
     is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
     if is_numbered and (gaps := _find_gaps(names)):
         before, after = map(quote, gaps[0])
         raise DataError(
-            f"{where}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
+            f"{place}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
             f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
         )

@@ -31,7 +31,8 @@ class TableRows:
         utc_offset: UTC offset of the dates, and the time zone of their source.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
-        ahead: of a second file, whose rows have the positions from `first_ahead` on.
+        ahead: cells of a second file.
+        first_ahead: in `order`, the position of the first row of that file.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
         booleans: columns of true and false, which hold 1 and 0.
     """
@@ -146,7 +147,7 @@ class TableRows:
         """Raise DataError for series of the second file that the first file does not have."""
         if self.ahead is None:
             return
-        is_ahead = np.arange(len(self)) if self.order is None else self.order >= self.first_ahead
+        is_ahead = np.asarray(self.order) >= self.first_ahead
         known = np.bincount(self.codes[~is_ahead], minlength=len(self.ids)) > 0
         new = np.flatnonzero((np.bincount(self.codes, minlength=len(self.ids)) > 0) & ~known)
         if len(new):

@@ -44,20 +44,25 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
         raise DataError(f"{path}: cannot be read: {reason}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
-    raw = _without_lines(path, raw, options.skip_rows or 0)
+    raw = _without_preamble(path, raw, options)
     if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
     return raw
 
 
-def _without_lines(path: Location, raw: bytes, count: int) -> bytes:
-    """The text below a number of lines. Raises DataError if it has no more lines."""
+def _without_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:
+    """The text without the lines that `options.skip_rows` counts. Raises DataError if it has no more lines."""
     end, begin = b"\n" if b"\n" in raw else b"\r", 0
-    for _ in range(count):
+    for _ in range(1, options.first_line):
         begin = raw.find(end, begin) + 1
         if not begin:
-            raise DataError(f"{path}: data.skip_rows={count}: the file has no line below them")
+            raise no_line_below(path, options)
     return raw[begin:]
+
+
+def no_line_below(path: Location, options: ReadOptions) -> DataError:
+    """The error of a file that ends above the line with which reading begins."""
+    return DataError(f"{path}: data.skip_rows={options.skip_rows}: the file has no line below them")
 
 
 def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:

@@ -4,7 +4,6 @@ f is a monotone transform (`forecast.data.scaling.transforms`), by default x its
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,9 @@ class Scaler:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
         location, shape: parameters of the transforms (series, columns), see `forecast.data.scaling.transforms.fit`.
-        error_unit: scale of x itself (series, columns), in which errors are measured: of transformed columns, and of a
-            model that is trained again, whose errors stay in the units of the first one. None: the scale of f(x).
+        error_unit: unit of scaled errors in original units (series, columns); None: `scale`. It differs from `scale`
+            for transformed columns, where it is the scale of x, and after a refit, where it is that of the tested
+            model.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Scaler:
         """`center`, `scale`, `location`, `shape` and `error_unit`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
 
-    @cached_property
-    def is_unit_scale(self) -> bool:
+    @property
+    def error_unit_is_scale(self) -> bool:
         """Whether scaled errors are differences of scaled values."""
         return not self.domain.has_transforms and torch.equal(self.error_unit, self.scale)
 
@@ -112,7 +112,7 @@ class Scaler:
         They are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0: the values themselves in a column without a
         transform whose unit is its scale.
         """
-        if self.is_unit_scale:
+        if self.error_unit_is_scale:
             return values
         if values.ndim == 4:
             return torch.stack([self.error_values(each, series) for each in values.unbind(-1)], dim=-1)
@@ -217,9 +217,9 @@ class Scaler:
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
             mine[cells] = theirs[source]
 
-    def measure_errors_as(self, other: "Scaler", series: Bool[np.ndarray, " series"]) -> None:
-        """Measure the errors of some series in the units of another scaler of the same columns, in place."""
-        some = torch.from_numpy(series)
+    def copy_error_units(self, other: "Scaler", where: Bool[np.ndarray, " series"]) -> None:
+        """Measure the errors of the series where `where` is true in the units of another scaler, in place."""
+        some = torch.from_numpy(where)
         self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.data.files.header import read_header
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.text import check_text, decode
+from forecast.data.files.text import check_text, decode, no_line_below
 from forecast.data.store.chunks import Chunk, Chunks
 from forecast.system.arguments import quote_for_shell, write_setting
 from forecast.system.errors import DataError, SeriesInRows
@@ -49,7 +49,8 @@ class CsvChunks(Chunks):
 
     def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
         for line in range(1, self.options.first_line):
-            self._line(stream, line)
+            if not self._with_line_feed(self._line(stream, line)):
+                raise no_line_below(self.path, self.options)
         header = self._header(stream)
         line = self.options.first_line
         start = {"offset": stream.tell(), "line": line + header.count(b"\n"), "empty": [0, 0], "anchors": []}
@@ -144,13 +145,18 @@ class CsvChunks(Chunks):
             raise DataError(
                 f"{self.path}: text in UTF-16, or none: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
             )
-        if b"\r" in header.rstrip(b"\r\n"):
-            raise DataError(
-                f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
-            )
+        self._with_line_feed(header)
         if not header.strip():
             raise DataError(f"{self.path}: line {first_line} is empty, and should name the columns")
         return header if header.endswith(b"\n") else header + b"\n"
+
+    def _with_line_feed(self, line: bytes) -> bytes:
+        """The line. Raises DataError if it ends in a carriage return alone."""
+        if b"\r" in line.rstrip(b"\r\n"):
+            raise DataError(
+                f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
+            )
+        return line
 
     def _lines(self, stream: io.BufferedIOBase, first: int) -> bytes:
         raw = stream.read(self.size)

@@ -116,9 +116,9 @@ def write_graph(
 
 
 def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, Any]) -> float:
-    """The largest difference of the forecast and its bounds from PyTorch, in scaled units; infinity: no forecast.
+    """The largest difference of the forecast and its bounds from PyTorch, in scaled units.
 
-    NaN: one of them is not a number.
+    Infinity if the graph gives no forecast, NaN if a value is not a number.
     """
     served = set(facts["quantiles"])
     levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
@@ -127,15 +127,13 @@ def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, A
     found = ExportedModel.load(checkpoint, json.loads(json.dumps(facts))).forecast(request, rows)
     if found is None:
         return math.inf
-    expected, series = forecast_with_torch(model, request, rows), example_series(model)
-    pairs = [(found.values, expected.values)]
-    pairs += [
-        (mine[level], its[level])
-        for mine, its in ((found.low, expected.low), (found.high, expected.high))
-        for level in its
-    ]
-    mine, its = (
-        model.target_scaler.transform(torch.from_numpy(np.concatenate(values)), series)
-        for values in zip(*pairs, strict=True)
+    expected = forecast_with_torch(model, request, rows)
+    of_graph, of_torch = [found.values], [expected.values]
+    for graph_bounds, torch_bounds in ((found.low, expected.low), (found.high, expected.high)):
+        of_graph += [graph_bounds[level] for level in torch_bounds]
+        of_torch += torch_bounds.values()
+    scaled_graph, scaled_torch = (
+        model.target_scaler.transform(torch.from_numpy(np.concatenate(values)), example_series(model))
+        for values in (of_graph, of_torch)
     )
-    return float((mine - its).abs().max())
+    return float((scaled_graph - scaled_torch).abs().max())

@@ -83,14 +83,14 @@ class ExportedModel:
         if not self._serves(request, levels):
             return None
         panel = panel.with_dates_after_ends(self.facts.pred_len)
-        if (inputs := self.inputs.make(panel)) is None:
+        horizon = request.horizon or self.facts.pred_len
+        if (inputs := self.inputs.make(panel, horizon)) is None:
             return None
         values = dict(
             zip((o.name for o in self.session.get_outputs()), self.session.run(None, inputs), strict=True)
         )
         if not all(np.isfinite(each).all() for each in values.values()):
             return None
-        horizon = request.horizon or self.facts.pred_len
         point = values["forecast"][:, :horizon]
         low, high = (
             {

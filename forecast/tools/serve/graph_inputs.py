@@ -13,6 +13,7 @@ from forecast.data.scaling.domain import Domain, check_values
 from forecast.data.static_features import encode_static
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
+from forecast.inference.forecast import count_history
 
 Inputs = dict[str, np.ndarray]
 
@@ -72,11 +73,12 @@ class GraphInputs:
             scales=scales,
         )
 
-    def make(self, panel: Panel) -> Inputs | None:
+    def make(self, panel: Panel, horizon: int) -> Inputs | None:
         """The inputs for the steps after the end of each series, float64.
 
         Args:
             panel: its grid reaches `pred_len` steps beyond the end of every series.
+            horizon: number of steps that are asked for.
 
         Returns:
             None if the graph does not forecast these rows as the whole program does: a value that is read is missing, a
@@ -92,8 +94,8 @@ class GraphInputs:
             return None
         panel = panel.select_columns(list(self.columns))
         series = np.arange(len(panel))
-        read = panel.take_rows(series, panel.ends - self.seq_len, panel.ends, panel.ends)
-        check_values("the data", read, self.domain)
+        first = np.maximum(panel.starts, panel.ends - count_history(self.seq_len, horizon))
+        check_values("the data", panel.take_rows(series, first, panel.ends, panel.ends), self.domain)
         past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
         past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():

@@ -15,6 +15,7 @@ from forecast.inference.forecast import round_values
         (1e37, [1e39, 2e39], [1e39, 2e39]),
         (np.nan, [12.300000190734863, 1e39], [12.3, 1e39]),
         (0.0, [12.300000190734863, 1e7], [12.3, 1e7]),
+        (1.8e-15, [12.300000190734863, 12.42300033569336], [12.3, 12.423]),  # of 48 equal numbers
     ],
 )
 def test_values_have_the_digits_that_models_compute(

@@ -77,18 +77,46 @@ def test_a_number_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.skip_rows=-1 must be a whole number of lines"):
         read_table(path, skip_rows=-1)
     pd.DataFrame({"date": DATES, "load": 1.0}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ConfigError, match="a Parquet file has no lines"):
-        read_table(tmp_path / "a.parquet", skip_rows=1)
+    assert len(read_table(tmp_path / "a.parquet", skip_rows=1).grid) == 30  # it has no lines
 
 
-def test_other_files_have_no_such_lines(tmp_path: Path) -> None:
-    """Those of static covariates and of the future."""
+STATION = "Station,Berlin\nFrom,2024-01-01\nTo,2024-03-01\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (f"{STATION}date,load,price\n{ROWS}", "line 4: set data.skip_rows=3"),
+        (f"# export\n{STATION}time,load,price\n{ROWS}", "line 5: set data.skip_rows=4"),
+        (f"time,load,price\nUTC,kW,EUR\n{ROWS}", "set data.date_column to the name of the dates"),
+        (f"time,load,price\nNA,1,2\n{ROWS}", "set data.date_column to the name of the dates"),
+        (
+            f"time,load,price\nUTC,kW,EUR\nmean,sum,mean\n{ROWS}",
+            "set data.date_column to the name of the dates",
+        ),
+        (ROWS, "for a file without a header set data.header=none"),
+        (f"sep=;\n{TITLED}", "set data.skip_rows=1 'data.separator=;'"),
+    ],
+)
+def test_only_lines_above_a_likely_header_are_named(text: str, advice: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        read_table(write(tmp_path, text), date_column="date" if "date," in text else "day")
+    assert advice in str(error.value)
+
+
+def test_a_place_of_the_header_that_is_wrong_is_said(tmp_path: Path) -> None:
+    place = r"no column 'date' in line 3, where data.skip_rows=2 places the header \("
+    with pytest.raises(DataError, match=place):
+        read_table(write(tmp_path, f"date,load,price\n{ROWS}"), skip_rows=2, date_column="date")
+
+
+def test_a_file_of_the_future_has_the_same_lines_and_one_of_static_covariates_none(tmp_path: Path) -> None:
     series = "".join(f"a,{row}\n" for row in ROWS.splitlines())
     path = write(tmp_path, f"A title\nunique_id,ds,y,price\n{series}")
     static = write(tmp_path, "unique_id,region\na,north\n", "static.csv")
     later = pd.date_range(DATES[-1], periods=4, freq="h")[1:]
     future = write(
-        tmp_path, "unique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
+        tmp_path, "A title\nunique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
     )
     source = LongSource(
         path=path, skip_rows=1, static_path=static, static_covariates=["region"], future_path=future,
@@ -106,6 +134,17 @@ def test_a_store_skips_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert "set data.skip_rows=2" in capsys.readouterr().err
     settings = ("data.path=table.csv", "data.skip_rows=2", "chunk=200")
     assert answer(monkeypatch, "convert", tmp_path, *settings) == 0
+    (tmp_path / "large").mkdir()  # begins again in float64, and advises to sort
+    counter = "".join(f"{date},{1.7e9 + 60 * number}\n" for number, date in enumerate(DATES))
+    write(tmp_path / "large", f"A title\n\ndate,load\n{counter}")
+    assert answer(monkeypatch, "convert", tmp_path / "large", *settings, "data.stamp=end") == 0
+    write(tmp_path / "large", "A title\n\ndate,load\n2024-01-02,1\n2024-01-01,2\n", "order.csv")
+    unsorted = ("data.path=order.csv", "data.skip_rows=2", "data.stamp=end", "data.freq=D")
+    assert answer(monkeypatch, "convert", tmp_path / "large", *unsorted) == 2
+    assert "head -n 3 order.csv; tail -n +4" in capsys.readouterr().err
+    beyond = ("data.path=table.csv", "data.skip_rows=99", "output=beyond.store")
+    assert answer(monkeypatch, "convert", tmp_path, *beyond) == 2
+    assert "data.skip_rows=99: the file has no line below them" in capsys.readouterr().err
     (tmp_path / "bad").mkdir()
     write(tmp_path / "bad", TITLED.replace(",20,20.5", ",twenty,20.5"))
     assert answer(monkeypatch, "convert", tmp_path / "bad", *settings) == 2

@@ -224,6 +224,12 @@ def test_several_rows_of_one_id_are_not_joined_to_one_series(tmp_path: Path) -> 
     assert values_by_id(panel)["2"] == [10, 20, 30, 40]
 
 
+def test_the_lines_of_a_file_may_end_in_carriage_returns(tmp_path: Path) -> None:
+    path = write(tmp_path, WIDE.replace("\n", "\r"))
+    with pytest.raises(DataError, match="one series a row, with dates from '1/28/21' to '2/4/21' in line 1"):
+        read_table(path)
+
+
 def test_an_unclosed_quote_below_a_header_of_steps_is_named(tmp_path: Path) -> None:
     header = "id," + ",".join(f"d_{number}" for number in range(1, 30))
     path = write(tmp_path, f'{header}\n"a,1\n' + "b,2\n" * 50_000)
