@@ -11,7 +11,7 @@ from forecast.data.source import Source
 from forecast.data.split import split_panel
 from forecast.data.time_features import rows_in
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
-from forecast.data.window_starts import check_season, choose_eval_stride, warn_of_one_time_of_day
+from forecast.data.window_starts import check_season, choose_eval_stride, warn_of_times_of_day
 from forecast.system.keys import FILE_SOURCES
 
 
@@ -82,7 +82,7 @@ class SplitData:
         self.eval_stride = self.options.eval_stride or choose_eval_stride(
             self.rows, self.pred_len, self.season
         )
-        warn_of_one_time_of_day(self.title, self.eval_stride, rows_in(1, self.freq))
+        warn_of_times_of_day(self.title, self.eval_stride, rows_in(1, self.freq))
         if self.options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
             warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
         self._is_split = True

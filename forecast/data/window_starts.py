@@ -96,12 +96,16 @@ def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
     return spread_stride(max(counts, default=1), EVALUATED_WINDOWS, season)
 
 
-def warn_of_one_time_of_day(name: str, stride: int, day: int) -> None:
-    """Warn if all windows that a stride chooses begin at the same time of day; `day` is the number of rows of a day."""
-    if day > 1 and stride % day == 0:
+def warn_of_times_of_day(name: str, stride: int, day: int) -> None:
+    """Warn if the windows that a stride chooses do not begin at all times of day; `day`: the number of rows of a day.
+
+    Those of validation and test may then begin at different times, to which the widths of the intervals do not apply.
+    """
+    if stride > 1 and (times := day // gcd(stride, day)) < day:
         warnings.warn(
-            f"{name}: data.eval_stride={stride} is a multiple of a day, {day} rows: scores and intervals are those of "
-            f"forecasts from one time of day; data.eval_stride={spread_stride(stride, 1, day)} has all of them",
+            f"{name}: with data.eval_stride={stride}, the windows of validation and of test begin at {times} of {day} "
+            "times of day, perhaps at different ones: scores and intervals depend on that; "
+            f"data.eval_stride={spread_stride(stride, 1, day)} has all of them",
             stacklevel=2,
         )
 

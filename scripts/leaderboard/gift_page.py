@@ -45,8 +45,8 @@ rules: `model=mlp model.tokens=independent loss=quantile refit=full`, at most 6 
 6,000 windows of single series), one seed, one thread. The models read 7 days of steps of 10 or 15 minutes, 14 days of
 hours, 60 days or 16 weeks. The last 15% of the rows, and at least three horizons, are for validation, followed by one
 horizon for the test of the run. Epochs and windows are as many as time allowed. The linear baseline comes from the same
-run and is fitted to all rows too, without the combination with a naive forecast. −9999 in the weather is missing for our models, but is scored as
-GIFT-Eval does.
+run and is fitted to all rows too, without the combination with a naive forecast. −9999 in the weather is missing for
+our models, but is scored as GIFT-Eval does.
 
 Three rules were developed when test scores of an earlier version were visible. The combination of the linear model with
 a [naive forecast](../residual.md#shrinkage-to-a-naive-forecast): errors on the last fifth of daily and weekly means of

@@ -24,15 +24,16 @@ SQL is the mean quantile loss of the deciles, divided by the mean absolute diffe
 before each origin. Lower is better. A task has 20 origins at the end of its rows, 24 hours (gfc14: 168 hours) apart.
 
 Each of our models is trained once, on the rows before the first origin: 336 hours read, `attention=full`,
-`loss=quantile`, `refit=full` (the linear baseline too), training, validation and test rows 80:15:5, otherwise default settings, one thread, one
-seed. With `data.transform=auto`, the validation error of the linear baseline decides whether the target is transformed.
-The row *{selected}* takes, for each task, the model with the lowest validation MSE. The seconds are those of
-training and inference for all price tasks, on different hardware; those of the linear baseline include the training of
-a model in the same run. Foundation models were pretrained on other data. The temperature of gfc14 is the measured one.
+`loss=quantile`, `refit=full` (the linear baseline too), training, validation and test rows 80:15:5, otherwise default
+settings, one thread, one seed. With `data.transform=auto`, the validation error of the linear baseline decides whether
+the target is transformed. The row *{selected}* takes, for each task, the model with the lowest validation MSE. The
+seconds are those of training and inference for all price tasks, on different hardware; those of the linear baseline
+include the training of a model in the same run. Foundation models were pretrained on other data. The temperature of
+gfc14 is the measured one.
 
-The quantile loss on validation windows selects the epoch ([details](../residual.md#quantiles)). In earlier runs, in which
-the MSE selected it, the default model had 0.522 on the mean of prices and 0.478 on gfc14, `model=mlp` 0.508 and 0.571, and
-with the transform 0.538 on prices.
+The quantile loss on validation windows selects the epoch ([details](../residual.md#quantiles)). In earlier runs, in
+which the MSE selected it, the default model had 0.522 on the mean of prices and 0.478 on gfc14, `model=mlp` 0.508 and
+0.571, and with the transform 0.538 on prices.
 """
 
 

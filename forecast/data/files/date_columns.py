@@ -35,7 +35,7 @@ def split_dates(
     steps are written as local beginnings plus `stamp`: where clocks go back, the hours 1, 2, 2, 3. Their hours count
     from 1 to 24.
     """
-    parts, are_ends = [_find_part(name) for name in names], bool(stamp)
+    parts, are_ends = [find_part(name) for name in names], bool(stamp)
     if are_ends:
         dates = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
     days, hours = dates, dates.hour
@@ -58,7 +58,7 @@ def split_dates(
     return pd.DataFrame({name: list(column) for name, column in columns.items()})
 
 
-def _find_part(name: str) -> str | None:
+def find_part(name: str) -> str | None:
     """The part of a date that a column of this name holds; None: not known."""
     plain = re.sub("[^a-z]", "", name.lower())
     return next((part for part, names in _NAMES.items() if plain in names), None)

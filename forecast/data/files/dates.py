@@ -23,6 +23,9 @@ _UTC_NAME = r"(?<=\d) ?(?:UTC|GMT)$"
 _MIDNIGHT_24 = re.compile(r"([T ])24:00(:00(?:\.0+)?)?")
 _DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
 _HOUR_NUMBER = rf"^(?:{_DAY}) \d{{1,2}}$"  # a whole day, and a number that is no part of a time
+_TIME_NUMBERS = (
+    r"^(\d+ \d+ \d+|\S*\d[-/.]\S*) (\d{1,2}) (\d{1,2})(?: (\d{1,2}))?$"  # a day, hour, minute and second
+)
 _DOTTED_TIME = rf"^(?:{_DAY}) \d{{1,2}}\.\d\d(?:\.\d\d)?$"
 _ZONE_NAME = r"(?<=\d) ?(?!AM$|PM$)[A-Z]{2,5}$"  # such as CET, or DST at the second of two equal hours
 _MAX_MILLISECONDS = 1e13  # three centuries
@@ -186,16 +189,18 @@ def _parse(
 def _guess_with_hours(
     cells: Cells, column: str, texts: pd.Series, day_first: bool | None
 ) -> pd.DatetimeIndex:
-    """Parse dates of which some may end in 24:00, or all in the number of an hour, or in a time such as 18.00.00."""
+    """Parse dates of which some may end in 24:00, or all in the numbers of a time or in a time such as 18.00.00."""
     if re.search(_DOTTED_TIME, texts.iloc[0]) and texts.str.contains(_DOTTED_TIME).all():
         times = texts.str.extract(r"(.*) (\S+)$")
         texts = times[0] + " " + times[1].str.replace(".", ":", regex=False)
-    if texts.str.contains(_HOUR_NUMBER).all():
-        found = texts.str.extract(r"(.*) (\d{1,2})$")
-        hours = pd.Series(pd.to_numeric(found[1]))
-        if hours.between(0, 24).all():
-            days = guess_dates(cells, column, found[0], day_first)
-            return pd.DatetimeIndex(days + np.asarray(hours, dtype=np.int64) * np.timedelta64(1, "h"))
+    for pattern, numbers in ((_TIME_NUMBERS, _TIME_NUMBERS), (_HOUR_NUMBER, r"(.*) (\d{1,2})$")):
+        if re.search(pattern, texts.iloc[0]) and texts.str.contains(pattern).all():
+            found = texts.str.extract(numbers)
+            times = found.drop(columns=0).apply(pd.to_numeric).fillna(0).to_numpy(dtype=np.int64)
+            if (times <= [24, 59, 59][: times.shape[1]]).all():
+                seconds = times @ np.array([3600, 60, 1])[: times.shape[1]]
+                days = guess_dates(cells, column, found[0], day_first)
+                return pd.DatetimeIndex(days + seconds * np.timedelta64(1, "s"))
     return _with_midnight_24(texts, lambda plain: guess_dates(cells, column, plain, day_first))
 
 

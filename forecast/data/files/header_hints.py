@@ -10,7 +10,7 @@ from forecast.data.files.text import quote
 from forecast.system.formatting import shorten
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
-_DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9.].*)?|(19|20)[0-9]{6}")
+_DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9.].*)?|(19|20)[0-9]{6}([T: ]?[0-9]{4,6})?")
 _NO_NAME = re.compile(r"[-+]?[0-9.,]*|-|(?i:na|nan|n/a|null|none)")
 _SEPARATORS = ";\t,|"
 _HEAD, _MAX_PREAMBLE = 1 << 16, 100
@@ -45,7 +45,7 @@ def hint_on_names(names: Sequence[str], raw: bytes, wanted: str, options: ReadOp
     named = shorten(list(map(quote, names)), 20)
     if any(_NUMBER.fullmatch(name) for name in names):
         return f"{where} ({named})", ": for a file without a header set data.header=none"
-    parts = [name for name in names if name.lower() in ("year", "month", "day", "hour")]
+    parts = [name for name in names if name.lower() in ("year", "month", "day", "hour", "minute", "second")]
     if len(parts) > 1:
         return f"{where} ({named}): set data.date_column=[{','.join(parts)}]", ""
     if near := difflib.get_close_matches(wanted, names, n=1):
@@ -57,8 +57,8 @@ def hint_on_names(names: Sequence[str], raw: bytes, wanted: str, options: ReadOp
 def hint_on_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -> str:
     """Advise `data.skip_rows` if the header seems to stand below other lines; else an empty text.
 
-    It is a line with the name `wanted`, or else one that `_is_header`. Lines of as many fields above it may belong to
-    the header, such as names above units: then nothing is advised.
+    It is a line with the name `wanted`, or else one that `_is_header`. Lines above it of as many fields, none of them a
+    number, may belong to the header, such as names above units: then nothing is advised.
     """
     lines = raw[:_HEAD].decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for separator in dict.fromkeys((options.separator, *_SEPARATORS)):
@@ -68,7 +68,7 @@ def hint_on_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None
         above = _find_header(rows, wanted)
         if above is None:
             continue
-        if above == 0 or all(len(fields) == len(rows[above]) for fields in rows[:above]):
+        if all(len(fields) == len(rows[above]) and not _has_number(fields) for fields in rows[:above]):
             return ""
         setting = f"data.skip_rows={above + options.first_line - 1}"
         if separator != options.separator:
@@ -89,13 +89,19 @@ def _find_header(rows: Sequence[Sequence[str]], wanted: str | None) -> int | Non
     return next(iter([*named, *likely]), None)
 
 
+def _has_number(fields: Sequence[str]) -> bool:
+    return any(map(_NUMBER.fullmatch, fields))
+
+
 def _is_header(fields: Sequence[str], below: Sequence[str], next_below: Sequence[str]) -> bool:
-    """Whether the two lines below have as many fields and a date in one of them, and a line itself has names alone."""
+    """Whether a line has names alone, and the two below as many fields with a date in one, or numbers in all."""
     if not 1 < len(fields) == len(below) == len(next_below):
         return False
     if any(_DATE.fullmatch(name) or _NO_NAME.fullmatch(name) for name in fields):
         return False
-    return any(map(_DATE.fullmatch, below)) and any(map(_DATE.fullmatch, next_below))
+    return all(
+        any(map(_DATE.fullmatch, row)) or all(map(_NO_NAME.fullmatch, row)) for row in (below, next_below)
+    )
 
 
 def _advice_on_separator(separator: str, row: str) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.column_types import are_times, counts_rows, list_numbers
+from forecast.data.files.date_columns import find_part
 from forecast.system.arguments import write_setting
 from forecast.system.formatting import shorten
 
@@ -55,7 +56,9 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
     ]
     whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
     possible = [
-        name for name in (*texts, *whole) if name != date and _may_name_series(pd.Series(frame[name]))
+        name
+        for name in (*texts, *whole)
+        if name != date and find_part(name) is None and _may_name_series(pd.Series(frame[name]))
     ]
     pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
     if roles.id is None:

@@ -1,6 +1,7 @@
 """Reading of tables into rows: CSV files, Parquet files and DataFrames."""
 
 import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,11 @@ def read_file(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
         return _read_parquet(path, roles, options)
+    if options.skip_rows and _begins_with(path, date_column, options):
+        warnings.warn(
+            f"{path}: line 1 names the dates: data.skip_rows={options.skip_rows} is not applied", stacklevel=2
+        )
+        options = replace(options, skip_rows=None)
     raw = read_text(path, options)
     header = read_header(path, raw, options)
     if options.melt:
@@ -60,6 +66,14 @@ def read_file(
         cells = parse_cells(path, raw, dated, options, texts, header=header)
     cells.warn_of_skipped()
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
+
+
+def _begins_with(path: Location, date_column: str | Sequence[str], options: ReadOptions) -> bool:
+    """Whether the first line of a file names the date columns, so that it is the header."""
+    first = read_text(path, replace(options, skip_rows=None)).splitlines()[:1]
+    names = [name.strip(" \"'") for name in b"".join(first).decode().split(options.separator)]
+    dated = [date_column] if isinstance(date_column, str) else date_column
+    return options.given_names is None and bool(dated) and set(dated) <= set(names)
 
 
 def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:

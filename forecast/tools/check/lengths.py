@@ -108,7 +108,7 @@ def _choose_past(
     if strongest and 2 * strongest.rows <= MAX_PAST:
         candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
     if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
-        candidates.append((PAST, "the default of model=residual_informer"))
+        candidates.append((PAST, "the default of models on patches"))
     for season in seasons:
         if season.rows <= MAX_PAST:
             three = 3 * season.rows <= min(MAX_PAST, rows / MIN_TRAINING_RATIO)

@@ -153,7 +153,8 @@ def draw(findings: Findings) -> Figure:
             middle = dates[width // 2 :][: len(running)]
             axis.plot(
                 middle, running, color=colour,
-                label=label if period is findings.test else None, linewidth=1.2,
+                label=label if period is findings.test else None, linewidth=1.2 if name == MODEL else 0.8,
+                alpha=1 if name == MODEL else 0.6, zorder=3 if name == MODEL else 2,
             )  # fmt: skip
             mean = float(period.mse[name].mean())
             axis.hlines(

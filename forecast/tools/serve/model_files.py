@@ -20,7 +20,7 @@ def find_models(paths: Sequence[str]) -> dict[str, Path]:
         raise ConfigError("models=[]: name a run folder, as in forecast serve runs/MY_RUN")
     found: dict[str, Path] = {}
     for text in paths:
-        path = find_run(text).resolve()
+        path = find_run(text).absolute()  # a link keeps its name, and is followed again when it has moved
         check_exists(path)
         for name, place in list_models(path).items():
             if found.setdefault(name, place) != place:

@@ -526,7 +526,7 @@ def test_two_thousand_series_are_read_without_a_loop_over_windows() -> None:
         "y": (random.normal(size=(count, rows)) * np.arange(1, count + 1)[:, None]).ravel(),
     })  # fmt: skip
     with warnings.catch_warnings(action="error"):
-        data = ready(frame.sample(frac=1, random_state=1), windows_per_epoch=64, eval_stride=100)
+        data = ready(frame.sample(frac=1, random_state=1), windows_per_epoch=64, eval_stride=101)
     assert data.n_windows == {"train": count * (140 - SEQ_LEN - PRED_LEN + 1), "val": count, "test": count}
     assert sum(len(batch.index) for batch in data.loader("train")) == 64
     (note,) = (line for line in describe_inputs(data) if line.startswith("note"))

@@ -105,18 +105,59 @@ def test_only_lines_above_a_likely_header_are_named(text: str, advice: str, tmp_
 
 
 def test_a_place_of_the_header_that_is_wrong_is_said(tmp_path: Path) -> None:
-    place = r"no column 'date' in line 3, where data.skip_rows=2 places the header \("
+    place = r"no column 'day' in line 3, where data.skip_rows=2 places the header \("
     with pytest.raises(DataError, match=place):
-        read_table(write(tmp_path, f"date,load,price\n{ROWS}"), skip_rows=2, date_column="date")
+        read_table(write(tmp_path, f"date,load,price\n{ROWS}"), skip_rows=2, date_column="day")
 
 
-def test_a_file_of_the_future_has_the_same_lines_and_one_of_static_covariates_none(tmp_path: Path) -> None:
+def test_a_file_whose_first_line_is_the_header_keeps_it(tmp_path: Path) -> None:
+    """As another file for a trained model, or one of the future, which may be without the lines above the header."""
+    path = write(tmp_path, f"date,load,price\n{ROWS}")
+    with pytest.warns(UserWarning, match="line 1 names the dates: data.skip_rows=2 is not applied"):
+        panel = read_table(path, skip_rows=2)
+    assert panel.grid.equals(DATES)
+
+
+def test_numbers_of_minutes_in_columns_of_their_own(tmp_path: Path) -> None:
+    """As the half hours of NSRDB, below the names and values of a station."""
+    dates = pd.date_range("2017-01-01", periods=96, freq="30min")
+    rows = "".join(f"{d.year},{d.month},{d.day},{d.hour},{d.minute},{n}\n" for n, d in enumerate(dates))
+    path = write(
+        tmp_path,
+        f"Source,Station,City,State,Country,Zone\nNSRDB,7,-,-,-,-5\nYear,Month,Day,Hour,Minute,GHI\n{rows}",
+    )
+    with pytest.raises(DataError, match=r"the header seems to be line 3: set data.skip_rows=2"):
+        read_table(path)
+    with pytest.raises(DataError, match=r"set data.date_column=\[Year,Month,Day,Hour,Minute\]$"):
+        read_table(path, skip_rows=2)
+    parts = ["Year", "Month", "Day", "Hour"]
+    with pytest.raises(DataError) as error:
+        read_table(path, skip_rows=2, date_column=parts)
+    assert "Minute" not in str(error.value)
+    panel = read_table(path, skip_rows=2, date_column=[*parts, "Minute"])
+    assert panel.grid.equals(dates)
+    assert panel.columns == ("GHI",)
+
+
+def test_compact_dates_with_times_below_a_title(tmp_path: Path) -> None:
+    rows = "".join(f"{date:%Y%m%d:%H%M},{n},1\n" for n, date in enumerate(DATES))
+    path = write(tmp_path, f"Latitude:\t52.5\nElevation: 38\n\n\ntime,G(i),T2m\n{rows}")
+    with pytest.raises(DataError, match=r"the header seems to be line 5: set data.skip_rows=4"):
+        read_table(path)
+    assert read_table(path, skip_rows=4, date_column="time", date_format="%Y%m%d:%H%M").grid.equals(DATES)
+
+
+@pytest.mark.parametrize("title", ["A title\n", ""])
+@pytest.mark.filterwarnings("ignore:.*is not applied")
+def test_a_file_of_the_future_may_have_the_same_lines_and_one_of_static_covariates_none(
+    title: str, tmp_path: Path
+) -> None:
     series = "".join(f"a,{row}\n" for row in ROWS.splitlines())
     path = write(tmp_path, f"A title\nunique_id,ds,y,price\n{series}")
     static = write(tmp_path, "unique_id,region\na,north\n", "static.csv")
     later = pd.date_range(DATES[-1], periods=4, freq="h")[1:]
     future = write(
-        tmp_path, "A title\nunique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
+        tmp_path, f"{title}unique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
     )
     source = LongSource(
         path=path, skip_rows=1, static_path=static, static_covariates=["region"], future_path=future,

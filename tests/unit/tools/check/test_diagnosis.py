@@ -252,7 +252,7 @@ WEEK, DAY = Season(168, "a week", np.array([0.8])), Season(24, "a day", np.array
     [
         (39_456, [DAY, WEEK], 24, 24, 504, "three of the longest season, a week"),
         (39_456, [DAY, WEEK], 168, 24, 672, "four horizons"),
-        (39_456, [DAY], 24, 24, 336, "the default of model=residual_informer"),
+        (39_456, [DAY], 24, 24, 336, "the default of models on patches"),
         (39_456, [DAY], 24, 96, 480, "at most 5 days of steps below an hour"),
         (39_456, [DAY], 720, 96, 480, "at most 5 days of steps below an hour"),
         (
