@@ -111,7 +111,7 @@ before each origin. It is averaged over the columns, then over the origins. Lowe
 Each of our models is trained once for a task, on the rows before its first origin, with the rules of
 [GIFT-Eval](gift_eval.md), where it is also said which test errors were visible. −9999 in the weather is missing for our
 models, but is scored as fev-bench does. The linear baseline comes from the run of `model=mlp`, so its seconds include
-the training of the perceptron.
+the training of the perceptron; it was fitted without the validation rows.
 """
 
 
