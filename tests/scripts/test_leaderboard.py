@@ -58,8 +58,8 @@ def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     monkeypatch.chdir(tmp_path)
     task = Task("epf_np", "epf/NP.csv", 6, 3, 24, 24)
     random = np.random.default_rng(0)
-    wind = random.normal(size=600)
-    table = pd.DataFrame({TARGET: 5 * wind + np.sin(np.arange(600) / 24), "wind": wind}, DATES)
+    wind, noise = random.normal(size=(2, 600))
+    table = pd.DataFrame({TARGET: 5 * wind + np.sin(np.arange(600) / 24) + noise / 10, "wind": wind}, DATES)
     assert list(task.origins(600)) == [582, 588, 594]
     small = [
         "trainer.max_epochs=1",
