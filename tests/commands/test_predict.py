@@ -384,11 +384,11 @@ def test_the_picture_names_the_data_that_are_forecast(
     assert names == ["load.csv", "load.csv", "other.csv"]
 
 
-@pytest.mark.parametrize("key", ["checkpoint", "data.path", "output"])
+@pytest.mark.parametrize("key", ["checkpoint", "data.path"])
 def test_a_home_folder_that_does_not_exist(
     key: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     given = {"checkpoint": str(run), "output": str(tmp_path / "a.csv"), key: "~nobody_here/a.csv"}
     settings = [f"{name}={value}" for name, value in given.items()]
-    assert answer(monkeypatch, "predict", tmp_path, "levels=[]", *settings) == 2
+    assert answer(monkeypatch, "predict", run.parents[1], "levels=[]", *settings) == 2
     assert "~nobody_here" in capsys.readouterr().err
