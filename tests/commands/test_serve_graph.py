@@ -198,7 +198,8 @@ def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> 
     request["rows"] = {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
     assert is_answered_by_graph(runs["zone"], request)
     found, expected = (ask(runs["zone"], request, use_graph=use_graph) for use_graph in (True, False))
-    pd.testing.assert_frame_equal(*(pd.DataFrame(each["forecast"]) for each in (found, expected)), rtol=1e-4)
+    found_table, table_of_torch = (pd.DataFrame(each["forecast"]) for each in (found, expected))
+    pd.testing.assert_frame_equal(found_table, table_of_torch, rtol=1e-4)
     request["rows"]["load"] = [
         *np.arange(1.0, 71),
         -5.0,
