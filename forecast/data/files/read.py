@@ -1,6 +1,7 @@
 """Reading of tables into rows: CSV files, Parquet files and DataFrames."""
 
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,13 +26,16 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import read_ids
 from forecast.data.files.series_in_rows import melt_series
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.text import read_text
+from forecast.data.files.text import cut_preamble, read_text
 from forecast.data.files.undated import number_dates
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
+
+_MAX_HEADER = 1 << 20
+"""Bytes of a file in which the end of its first line is looked for."""
 
 
 def read_file(
@@ -48,12 +52,12 @@ def read_file(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
         return _read_parquet(path, roles, options)
-    if options.skip_rows and _begins_with(path, date_column, options):
-        warnings.warn(
-            f"{path}: line 1 names the dates: data.skip_rows={options.skip_rows} is not applied", stacklevel=2
-        )
+    raw = read_text(path, replace(options, skip_rows=None))
+    if options.skip_rows and _begins_with_header(raw, date_column, options):
+        reason = "line 1 names the dates"
+        warnings.warn(f"{path}: {reason}: data.skip_rows={options.skip_rows} is not applied", stacklevel=2)
         options = replace(options, skip_rows=None)
-    raw = read_text(path, options)
+    raw = cut_preamble(path, raw, options)
     header = read_header(path, raw, options)
     if options.melt:
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
@@ -68,10 +72,10 @@ def read_file(
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 
-def _begins_with(path: Location, date_column: str | Sequence[str], options: ReadOptions) -> bool:
-    """Whether the first line of a file names the date columns, so that it is the header."""
-    first = read_text(path, replace(options, skip_rows=None)).splitlines()[:1]
-    names = [name.strip(" \"'") for name in b"".join(first).decode().split(options.separator)]
+def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: ReadOptions) -> bool:
+    """Whether the first line of a text names the date columns."""
+    first = re.split(rb"[\r\n]", raw[:_MAX_HEADER], maxsplit=1)[0].decode(errors="replace")
+    names = [name.strip(" \"'") for name in first.split(options.separator)]
     dated = [date_column] if isinstance(date_column, str) else date_column
     return options.given_names is None and bool(dated) and set(dated) <= set(names)
 

@@ -44,20 +44,19 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
         raise DataError(f"{path}: cannot be read: {reason}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
-    raw = _without_preamble(path, raw, options)
     if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
-    return raw
+    return cut_preamble(path, raw, options)
 
 
-def _without_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:
-    """The text without the lines that `options.skip_rows` counts. Raises DataError if it has no more lines."""
+def cut_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:
+    """The text without the lines that `options.skip_rows` counts. Raises DataError if nothing is below them."""
     end, begin = b"\n" if b"\n" in raw else b"\r", 0
     for _ in range(1, options.first_line):
         begin = raw.find(end, begin) + 1
-        if not begin:
+        if not begin or begin == len(raw):
             raise no_line_below(path, options)
-    return raw[begin:]
+    return raw[begin:] if begin else raw
 
 
 def no_line_below(path: Location, options: ReadOptions) -> DataError:
