@@ -39,8 +39,7 @@ class ForecasterFacts:
 
 def note_on_dates(trained_until: str, dates: pd.DatetimeIndex, utc_offset: UtcOffset) -> str:
     """Return a caution if any of these dates of the grid was trained on, else an empty string."""
-    until = pd.DatetimeIndex([trained_until])
-    if not (dates <= until[0]).any():
+    if not (dates <= pd.Timestamp(trained_until)).any():
         return ""
-    shown = utc_offset.shown(until)[0]
+    shown = utc_offset.describe(trained_until, with_offset=False)
     return f"dates to {shown} were trained on: their errors say little about the errors of new dates"

@@ -41,10 +41,16 @@ def find_seen_dates(
     return trained, validated
 
 
+def describe_ends(model: TrainedModel, utc_offset: UtcOffset) -> tuple[str, str]:
+    """The last dates of training and of validation, as the data have them without an offset."""
+    ends = model.trained_until, model.validated_until or model.trained_until
+    trained, validated = (utc_offset.describe(end, with_offset=False) for end in ends)
+    return trained, validated
+
+
 def note_on_origins(model: TrainedModel, seen: Mapping[str, int], count: int, utc_offset: UtcOffset) -> str:
     """Return a caution if some of `count` origins lie among rows of training (`count_seen`), else an empty string."""
-    ends = pd.DatetimeIndex([model.trained_until, model.validated_until or model.trained_until])
-    trained, validated = utc_offset.shown(ends)
+    trained, validated = describe_ends(model, utc_offset)
     until = {"training": trained, "validation": validated}
     parts = [f"{number:,} in {rows} rows (to {until[rows]})" for rows, number in seen.items() if number]
     if not parts:
@@ -67,8 +73,7 @@ def warn_of_seen_windows(model: TrainedModel, data: DataModule) -> None:
     seen = trained | validated
     if not seen.any():
         return
-    ends = pd.DatetimeIndex([model.trained_until, model.validated_until or model.trained_until])
-    trained_until, validated_until = panel.utc_offset.shown(ends)
+    trained_until, validated_until = describe_ends(model, panel.utc_offset)
     told = f"{int(trained.sum()):,} forecast rows of training (to {trained_until})"
     if beyond := int((validated & ~trained).sum()):
         told += f" and {beyond:,} rows of validation (to {validated_until})"

@@ -16,7 +16,7 @@ from forecast.data.files.empty_lines import find_rows, line_of_row, strip_blank_
 from forecast.data.files.header import Header, read_header
 from forecast.data.files.header_hints import hint_on_names
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote, read_text
+from forecast.data.files.text import cut_preamble, quote, read_text
 from forecast.system.errors import DataError
 from forecast.system.location import Location
 
@@ -88,7 +88,8 @@ def read_cells(
         DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
             appears twice.
     """
-    cells = parse_cells(path, read_text(path, options), date_column, options, text_columns)
+    raw = cut_preamble(path, read_text(path, options), options)
+    cells = parse_cells(path, raw, date_column, options, text_columns)
     cells.warn_of_skipped()
     return cells
 

@@ -52,7 +52,7 @@ def read_file(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
         return _read_parquet(path, roles, options)
-    raw = read_text(path, replace(options, skip_rows=None))
+    raw = read_text(path, options)
     if options.skip_rows and _begins_with_header(raw, date_column, options):
         reason = "line 1 names the dates"
         warnings.warn(f"{path}: {reason}: data.skip_rows={options.skip_rows} is not applied", stacklevel=2)

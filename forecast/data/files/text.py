@@ -26,8 +26,7 @@ _TABLE_PER_TEXT = 4
 def read_text(path: Location, options: ReadOptions) -> bytes:
     """Return the text of a file as UTF-8 without a byte-order mark; compression and UTF-16 are detected and decoded.
 
-    A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16. The
-    first `options.skip_rows` lines are left out.
+    A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16.
 
     Raises:
         DataError: not text, not a regular file, or too large for the available memory.
@@ -46,7 +45,7 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
     check_text(path, raw)
     if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
-    return cut_preamble(path, raw, options)
+    return raw
 
 
 def cut_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:

@@ -49,7 +49,9 @@ class CsvChunks(Chunks):
 
     def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
         for line in range(1, self.options.first_line):
-            if not self._with_line_feed(self._line(stream, line)):
+            above = self._line(stream, line)
+            self._check_line_end(above)
+            if not above:
                 raise no_line_below(self.path, self.options)
         header = self._header(stream)
         line = self.options.first_line
@@ -145,18 +147,17 @@ class CsvChunks(Chunks):
             raise DataError(
                 f"{self.path}: text in UTF-16, or none: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
             )
-        self._with_line_feed(header)
+        self._check_line_end(header)
         if not header.strip():
             raise DataError(f"{self.path}: line {first_line} is empty, and should name the columns")
         return header if header.endswith(b"\n") else header + b"\n"
 
-    def _with_line_feed(self, line: bytes) -> bytes:
-        """The line. Raises DataError if it ends in a carriage return alone."""
+    def _check_line_end(self, line: bytes) -> None:
+        """Raise DataError for a line that ends in a carriage return alone."""
         if b"\r" in line.rstrip(b"\r\n"):
             raise DataError(
                 f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
             )
-        return line
 
     def _lines(self, stream: io.BufferedIOBase, first: int) -> bytes:
         raw = stream.read(self.size)

@@ -151,10 +151,9 @@ def draw(findings: Findings) -> Figure:
             running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
             colour = BASELINE_LINES.get(label, {"color": MODEL_COLOUR})["color"]
             middle = dates[width // 2 :][: len(running)]
+            style = {"linewidth": 1.2, "zorder": 3} if name == MODEL else {"linewidth": 0.8, "alpha": 0.6}
             axis.plot(
-                middle, running, color=colour,
-                label=label if period is findings.test else None, linewidth=1.2 if name == MODEL else 0.8,
-                alpha=1 if name == MODEL else 0.6, zorder=3 if name == MODEL else 2,
+                middle, running, color=colour, label=label if period is findings.test else None, **style
             )  # fmt: skip
             mean = float(period.mse[name].mean())
             axis.hlines(
