@@ -3,8 +3,17 @@
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shape-checks", action="store_true", help="check shapes and types (jaxtyping, beartype) in every call"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     hands_out_tests = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if not hands_out_tests:
-        config.pluginmanager.import_plugin("tests.support.fixtures")
+    if hands_out_tests:
+        return
+    if config.getoption("--shape-checks"):
+        config.pluginmanager.import_plugin("tests.support.shape_checks")  # before any module of the package
+    config.pluginmanager.import_plugin("tests.support.fixtures")

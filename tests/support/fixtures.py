@@ -1,33 +1,16 @@
-"""Fixtures that several folders of tests share, and the shape checks under which all tests run.
-
-`tests/conftest.py` loads this file in the processes that run tests. Importing it turns on the shape checks.
-"""
+"""Fixtures that several folders of tests share. `tests/conftest.py` loads this file in the processes that run tests."""
 
 import gc
 import os
 from pathlib import Path
 
-import beartype.door  # noqa: F401
-import hydra.utils  # noqa: F401
 import hypothesis
-import lightning  # noqa: F401
-import matplotlib.pyplot  # noqa: F401
-import pooch  # noqa: F401
-import pyarrow.parquet  # noqa: F401
 import pytest
-import scipy.signal
-import scipy.stats  # noqa: F401
-import sklearn.preprocessing  # noqa: F401
-import wandb  # noqa: F401
-from jaxtyping import install_import_hook
 
-# Modules that the hook's modules import are compiled from source, without the cache: libraries are imported before it.
-install_import_hook("forecast", "beartype.beartype")
-
-import tests.support.composed_once  # noqa: E402, F401  (after the hook)
-from tests.support.commands import trained  # noqa: E402
-from tests.support.csv_files import real_file  # noqa: E402
-from tests.support.synthetic_runs import pair as pair  # noqa: E402
+import tests.support.composed_once  # noqa: F401
+from tests.support.commands import trained
+from tests.support.csv_files import real_file
+from tests.support.synthetic_runs import pair as pair
 
 gc.freeze()  # a training run collects garbage: it need not look through all imported modules each time
 

@@ -2,6 +2,7 @@
 
 import multiprocessing.process
 import subprocess
+import sys
 
 import pytest
 
@@ -9,8 +10,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that starts a process or a trainer."""
-    import lightning  # here, because pytest loads this file in the process that hands tests out, too
-
     def refuse(what: str):
         def refused(*args, **kwargs):
             pytest.fail(f"a unit test starts {what}: move it to tests/commands or tests/system")
@@ -19,5 +18,6 @@ def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse("a process"))
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse("a process"))
-    for method in ("fit", "validate", "test", "predict"):
-        monkeypatch.setattr(lightning.Trainer, method, refuse("a trainer"))
+    if lightning := sys.modules.get("lightning"):  # importing it takes seconds, and most tests need none of it
+        for method in ("fit", "validate", "test", "predict"):
+            monkeypatch.setattr(lightning.Trainer, method, refuse("a trainer"))
