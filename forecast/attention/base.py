@@ -16,6 +16,8 @@ from forecast.attention.dropout import check_dropout, dropout
 
 Role = Literal["self", "causal", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
+SLOT_ROLES: dict[str, Role] = {"encoder": "self", "decoder": "causal", "cross": "cross", "variables": "self"}
+"""The role of each slot of a model."""
 
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
@@ -77,11 +79,7 @@ class Attention(nn.Module, ABC):
         share_query_value: bool = False,
     ):
         super().__init__()
-        check_choice("attention role", role, ROLES)
-        if role not in self.roles:
-            served = ", ".join(known for known in ROLES if known in self.roles)
-            attention = self.type_name().lower()
-            raise ValueError(f"{attention} attention cannot serve role {role!r}; it serves {served}")
+        self.check_role(role)
         if d_model < 1 or n_heads < 1 or d_model % n_heads:
             raise ValueError(f"d_model {d_model} is not divisible by n_heads {n_heads} into whole heads")
         check_dropout(dropout)
@@ -92,6 +90,31 @@ class Attention(nn.Module, ABC):
         projections = 1 if self.uses_only_values else 2 if share_query_value else 3
         self.in_projection = nn.Linear(d_model, projections * d_model)
         self.out_projection = nn.Linear(d_model, d_model)
+
+    @classmethod
+    def role_in(cls, slot: str) -> Role:
+        """Return the role in a slot of a model: encoder, decoder, cross or variables.
+
+        A type without a causal form mixes the whole input of the decoder. That leaks no target, because the input holds
+        only what is known in advance of the horizon.
+
+        Raises:
+            ValueError: the type cannot serve the slot.
+        """
+        role = SLOT_ROLES[slot]
+        if role == "causal" and role not in cls.roles:
+            role = "self"
+        cls.check_role(role)
+        return role
+
+    @classmethod
+    def check_role(cls, role: str) -> None:
+        """Raise ValueError for a role that the type cannot serve."""
+        check_choice("attention role", role, ROLES)
+        if role not in cls.roles:
+            served = ", ".join(known for known in ROLES if known in cls.roles)
+            name = cls.type_name().lower()
+            raise ValueError(f"{name} attention cannot serve role {role!r}; it serves {served}")
 
     @classmethod
     def type_name(cls) -> str:

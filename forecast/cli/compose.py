@@ -59,8 +59,6 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
         if not group.key_or_group.startswith("hydra/"):
             overrides.check_options(group)
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
-        for name in overrides.find_own_options(groups, "attention"):
-            check_attention_name(name, compose_options(config_name, [f"attention={name}"]))
         config = compose_options(config_name, [first_of_sweep(group) for group in groups])
         allowed_targets.check_search_path(arguments)
         overrides.check_keys(parsed, config)
@@ -87,15 +85,6 @@ def compose_options(config_name: str, options: list[str]) -> DictConfig:
         raise overrides.missing_option(error) from None
     overrides.check_installed(config.hydra.runtime.choices)
     return config
-
-
-def check_attention_name(name: str, config: DictConfig) -> None:
-    """Raise ConfigError if the file of this attention type sets no `model.attention.name`, which runs are named by."""
-    if "name" not in (OmegaConf.select(config, "model.attention") or {}):
-        raise ConfigError(
-            f"attention={name}: attention/{name}.yaml in FORECAST_CONF does not set model.attention.name; add "
-            f"model: {{attention: {{name: '${{attention_name:{name}}}'}}}}"
-        )
 
 
 def check_interpolations(config: DictConfig, typed: set[str]) -> None:

@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from forecast.cli.limits import check_value
 from forecast.cli.sweep_values import draws_fractions, ends_of, values_of
 from forecast.cli.traverse import list_settings
-from forecast.system.conf_folders import conf_files, conf_folders
+from forecast.system.conf_folders import GROUPS_OF_ATTENTION, conf_files, conf_folders, folder_of_group
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.identity import key_of_override
 from forecast.system.keys import ROWS
@@ -74,13 +74,13 @@ def is_group(override: Override) -> bool:
     """Whether an override chooses an option of a group."""
     key = override.key_or_group.split("@")[0]
     return "." not in key and (
-        key.startswith("hydra/") or any((folder / key).is_dir() for folder in conf_folders())
+        key.startswith("hydra/") or any((folder / folder_of_group(key)).is_dir() for folder in conf_folders())
     )
 
 
 def options(group: str) -> list[str]:
     """The options of a group: the names of its YAML files."""
-    places = [folder / group for folder in conf_folders()]
+    places = [folder / folder_of_group(group) for folder in conf_folders()]
     return sorted(
         {str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")}
     )
@@ -101,14 +101,31 @@ def check_options(override: Override) -> None:
                 hint = f"; did you mean {' or '.join(matches)}?" if matches else "."
                 every = f" There are {', '.join(known)}." if len(known) <= 10 else ""
                 raise ConfigError(f"{group}={name}: there is no such {group}{hint}{every}")
+            if name is not None and group in GROUPS_OF_ATTENTION:
+                check_attention_type(group, str(name))
 
 
-def find_own_options(overrides: Sequence[Override], group: str) -> list[str]:
-    """Return the chosen options of a group that only the user's folder has (FORECAST_CONF)."""
-    chosen = [
-        name for override in overrides if override.key_or_group == group for name in values_of(override)
-    ]
-    return [str(name) for name in chosen if name and not (CONF / group / f"{name}.yaml").exists()]
+def check_attention_type(group: str, name: str) -> None:
+    """Check the file of an attention type, and that the type can serve the slots that the group fills.
+
+    Raises:
+        ConfigError: the file names no class, or the class has no form for one of the slots.
+    """
+    path = next(path for path in conf_files(group) if path.stem == name)
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or "_target_" not in content:
+        raise ConfigError(
+            f"{group}={name}: {path} must name the class, as _target_: module.Class, and its options beside it"
+        )
+    if group in ("cross", "variables") or not path.is_relative_to(CONF):
+        from hydra.utils import get_object
+
+        attention = get_object(content["_target_"])  # imports PyTorch, as the run does
+        for slot in ("encoder", "decoder") if group == "attention" else (group,):
+            try:
+                attention.role_in(slot)
+            except ValueError as error:
+                raise ConfigError(f"{group}={name}: {error}") from None
 
 
 def check_installed(choices: Mapping[str, str | None]) -> None:

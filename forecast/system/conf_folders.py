@@ -6,11 +6,14 @@ from pathlib import Path
 from forecast.system.errors import ConfigError
 from forecast.system.paths import CONF, user_path
 
+GROUPS_OF_ATTENTION = ("attention", "encoder", "decoder", "cross", "variables")
+"""The groups whose options are the files of the folder `attention`."""
+
 
 def conf_folders() -> list[Path]:
     """The folders of YAML files: that of this package, and that of the environment variable FORECAST_CONF.
 
-    A user's folder has the same groups, such as `attention` and `encoder`, with options of their own.
+    A user's folder has the same folders, such as `attention` and `model`, with options of their own.
     Raises ConfigError if it is no folder.
     """
     own = os.environ.get("FORECAST_CONF")
@@ -24,7 +27,13 @@ def conf_folders() -> list[Path]:
     return [CONF, folder]
 
 
+def folder_of_group(group: str) -> str:
+    """The folder, below each of `conf_folders`, of the options of a group."""
+    return "attention" if group in GROUPS_OF_ATTENTION else group
+
+
 def conf_files(group: str) -> list[Path]:
     """The YAML files of the options of a group, by name; of two of one name, that of the package."""
-    files = {path.stem: path for folder in conf_folders()[::-1] for path in (folder / group).glob("*.yaml")}
+    places = [folder / folder_of_group(group) for folder in conf_folders()[::-1]]
+    files = {path.stem: path for place in places for path in place.glob("*.yaml")}
     return [files[name] for name in sorted(files)]

@@ -54,12 +54,26 @@ def create_model(
         ValueError: the model refuses a size.
     """
     check_settings(model_class(settings), settings)
-    make = instantiate(settings if isinstance(settings, DictConfig) else OmegaConf.create(settings))
+    tree = settings if isinstance(settings, DictConfig) else OmegaConf.create(settings)
+    make = instantiate(tree, **roles_of_slots(settings))
     model = make(
         n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
     )
     check_variables(model, settings)
     return model
+
+
+def roles_of_slots(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the role of the attention in each slot, as settings beside those of `model.attention`."""
+    slots = settings.get("attention") or {}
+    places = {slot: slots[slot] for slot in ("encoder", "decoder", "cross") if slot in slots}
+    roles: dict[str, Any] = {
+        slot: {"role": get_object(layer["_target_"]).role_in(slot)} for slot, layer in places.items()
+    }
+    if "variables" in slots:
+        attention = get_object(slots["variables"]["encoder"]["_target_"])
+        roles["variables"] = {"encoder": {"role": attention.role_in("variables")}}
+    return {"attention": roles} if roles else {}
 
 
 def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:

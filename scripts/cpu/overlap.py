@@ -16,6 +16,7 @@ from forecast.attention.probsparse import sample_size, sparsity_measure
 from forecast.checkpoints.file import load_checkpoint
 from forecast.checkpoints.find import find_checkpoint
 from forecast.data.windows import Batch
+from forecast.training.create_model import create_model
 
 FACTOR = 5
 
@@ -36,8 +37,11 @@ def overlaps(seq_len: int, data: list[str], batches: int) -> dict[str, Any]:
     module = instantiate(config.data)
     module.prepare_data()
     module.setup()
-    model = instantiate(config.model)(
-        n_features=module.n_features, n_targets=module.n_targets, n_time_features=module.n_time_features
+    model = create_model(
+        config.model,
+        n_features=module.n_features,
+        n_targets=module.n_targets,
+        n_time_features=module.n_time_features,
     )
     model.load_state_dict({name.removeprefix("model."): value for name, value in state.items()})
     seen: list[tuple[Tensor, Tensor]] = []

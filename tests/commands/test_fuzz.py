@@ -30,6 +30,7 @@ from forecast.cli.quoting import quote
 from forecast.cli.traverse import list_settings
 from forecast.data.files.file_source import read_table
 from forecast.system.errors import ForecastError
+from forecast.training.create_model import create_model
 from malformed import files
 from tests.support.commands import TINY
 
@@ -301,7 +302,9 @@ def begin(path: Path, example: list[str]) -> None:
         data = instantiate(config.data)
         if data.source.path == path:  # files are the other tests' part
             data.setup()
-            instantiate(config.model)(n_features=data.n_features, n_targets=data.n_targets, n_time_features=1)
+            create_model(
+                config.model, n_features=data.n_features, n_targets=data.n_targets, n_time_features=1
+            )
     except Exception as error:
         if not is_users_mistake(error):
             raise

@@ -14,7 +14,7 @@ from omegaconf.resolvers import oc
 
 from forecast.system.paths import CONF
 
-OWN = {"pkg://hydra.conf", str(CONF), "structured://"}
+OWN = {"pkg://hydra.conf", f"attention-slots://{CONF}", str(CONF), "structured://"}
 _load = ConfigLoaderImpl.load_configuration
 _composed: dict[Any, DictConfig] = {}
 

@@ -1,12 +1,12 @@
 """Graphs of forecasts, as `forecast.export` traces them, of models that are not trained."""
 
 import torch
-from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
 from forecast.data.scaling.domain import Domain
 from forecast.models import ResidualInformer
 from forecast.tools.export.graph import ForecastGraph
+from forecast.training.create_model import create_model
 
 CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)
 """The scale of the first columns."""
@@ -19,7 +19,7 @@ def untrained_graph(
     """An untrained forecast and the shapes of its inputs."""
     torch.manual_seed(0)
     config = compose_config(*SMALL, *overrides)
-    network = instantiate(config.model)(n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
+    network = create_model(config.model, n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
     if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
         if network.linear is not None:
             network.linear.weight.copy_(torch.randn(config.seq_len, config.pred_len) / config.seq_len)

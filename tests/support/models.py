@@ -3,42 +3,25 @@
 from functools import partial
 
 import torch
+import yaml
+from hydra.utils import get_class
 from torch import nn
 
-from forecast.attention import (
-    Attention,
-    FastformerAttention,
-    FullAttention,
-    GatedDeltaAttention,
-    LinearAttention,
-    NoneAttention,
-    NystromAttention,
-    ProbSparseAttention,
-    UniformAttention,
-)
+from forecast.attention import Attention
 from forecast.models.informer import AttentionSlots
+from forecast.system.conf_folders import conf_files
 
 ATTENTION_TYPES: dict[str, type[Attention]] = {
-    "full": FullAttention,
-    "probsparse": ProbSparseAttention,
-    "linear": LinearAttention,
-    "nystrom": NystromAttention,
-    "fastformer": FastformerAttention,
-    "gated_delta": GatedDeltaAttention,
-    "none": NoneAttention,
-    "uniform": UniformAttention,
+    path.stem: get_class(yaml.safe_load(path.read_text("utf-8"))["_target_"])
+    for path in conf_files("attention")
 }
 
 
 def slots(attention_type: str, cross: str = "full") -> AttentionSlots:
     """The three slots as conf/attention/<attention_type>.yaml fills them."""
     make = ATTENTION_TYPES[attention_type]
-    decoder = "causal" if "causal" in make.roles else "self"
-    return {
-        "encoder": partial(make, role="self"),
-        "decoder": partial(make, role=decoder),
-        "cross": partial(ATTENTION_TYPES[cross], role="cross"),
-    }
+    types = {"encoder": make, "decoder": make, "cross": ATTENTION_TYPES[cross]}
+    return {slot: partial(kind, role=kind.role_in(slot)) for slot, kind in types.items()}  # type: ignore[return-value]
 
 
 def without_gradient(module: nn.Module) -> list[str]:

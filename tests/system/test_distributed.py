@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
 from forecast.training.callbacks import RandomState
+from forecast.training.create_model import create_model
 from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from tests.support.commands import finish, only, start, train_here, workplace
@@ -67,8 +68,11 @@ def test_scores_are_those_of_one_process(
     data = instantiate(config.data)
     data.setup()
     assert data.n_windows["test"] % 11 == 1
-    model = instantiate(config.model)(
-        n_features=data.n_features, n_targets=data.n_targets, n_time_features=data.n_time_features
+    model = create_model(
+        config.model,
+        n_features=data.n_features,
+        n_targets=data.n_targets,
+        n_time_features=data.n_time_features,
     )
     forecaster = Forecaster(
         model,

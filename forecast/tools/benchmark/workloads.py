@@ -15,6 +15,7 @@ from forecast.attention.base import ROLES
 from forecast.system.conf_folders import conf_files
 from forecast.system.errors import ConfigError
 from forecast.tools.benchmark.timing import Work
+from forecast.training.create_model import create_model
 
 NO_MIXING = "no mixing"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -110,20 +111,16 @@ def can_serve_role(config: DictConfig, attention: str) -> bool:
 
 
 def get_attention_factory(config: DictConfig, attention: str, role: str | None = None) -> Any:
-    """Return the attention class with the options of conf/encoder/<attention>.yaml, or of conf/cross for this role.
-
-    `role` replaces the role of the file.
-    """
-    slot = load_slot("cross" if role == "cross" else "encoder", attention)
-    slot.role = role or slot.role
-    return instantiate(OmegaConf.create({**attention_options(config), "slot": slot}).slot)
+    """Return the attention class with the options of conf/attention/<attention>.yaml, in this role."""
+    layer = {**load_type(attention), "role": role or "self"}
+    return instantiate(OmegaConf.create({**attention_options(config), "layer": layer}).layer)
 
 
-def load_slot(slot: str, attention: str) -> Any:
-    """Return the class and the options of an attention type in a slot: encoder, decoder or cross."""
-    file = next(path for path in conf_files(slot) if path.stem == attention)
+def load_type(attention: str) -> dict[str, Any]:
+    """Return the class and the options of an attention type, as a constructor."""
+    file = next(path for path in conf_files("attention") if path.stem == attention)
     content: Any = OmegaConf.load(file)
-    return content[slot]
+    return {**content, "_partial_": True}
 
 
 def attention_options(config: DictConfig) -> dict[str, Any]:
@@ -180,11 +177,12 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     settings, n_time = config.benchmark, 4
     sizes = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
     types = {"encoder": case.attention, "decoder": case.attention, "cross": "full"}
-    attention = {slot: load_slot(slot, attention) for slot, attention in types.items()}
+    attention = {slot: load_type(attention) for slot, attention in types.items()}
     model_settings = {**config.model, **sizes, "attention": attention}
     tree = OmegaConf.create({**attention_options(config), "model": model_settings})
     columns = settings.n_features
-    model = instantiate(tree.model)(n_features=columns, n_targets=columns, n_time_features=n_time).to(device)
+    made = create_model(tree.model, n_features=columns, n_targets=columns, n_time_features=n_time)
+    model = made.to(device)
     if settings.compile:
         torch._dynamo.reset()  # after eight graphs for one module, torch.compile falls back to eager execution
         model.compile()

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from forecast.attention import FullAttention
-from forecast.cli.compose import compose_config
+from forecast.cli.compose import compose_command, compose_config
+from forecast.training.create_model import roles_of_slots
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
 
@@ -17,7 +19,21 @@ KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map"
 
 
 def test_every_attention_type_has_a_file():
-    assert {path.stem for path in (CONF / "attention").glob("*.yaml")} == set(ATTENTION_TYPES)
+    files = {path.stem: OmegaConf.load(path)["_target_"] for path in (CONF / "attention").glob("*.yaml")}
+    assert files == {name: f"forecast.attention.{kind.__name__}" for name, kind in ATTENTION_TYPES.items()}
+
+
+def test_a_type_of_a_users_own_fills_each_slot_it_can_serve(tmp_path, monkeypatch):
+    """One file that names a class and its options is an option of every group of attention."""
+    (tmp_path / "attention").mkdir()
+    target = "forecast.attention.NystromAttention"
+    (tmp_path / "attention" / "mine.yaml").write_text(f"_target_: {target}\npinv_iterations: 2\n")
+    monkeypatch.setenv("FORECAST_CONF", str(tmp_path))
+    slots = compose_command("train", ["attention=mine", "cross=mine", "variables=mine"]).model.attention
+    expected = {"_target_": target, "pinv_iterations": 2, "_partial_": True}
+    assert all(slots[slot] == expected for slot in SLOTS)
+    assert slots.variables.encoder == expected
+    assert slots.name == "mine-cross-mine"
 
 
 @pytest.mark.parametrize("name", ATTENTION_TYPES)
@@ -27,7 +43,8 @@ def test_three_slots(name):
     assert slots.name == name
     attention_type = ATTENTION_TYPES[name]
     decoder_role = "causal" if "causal" in attention_type.roles else "self"
-    made = {slot: instantiate(slots[slot])(d_model=24, n_heads=4) for slot in SLOTS}
+    roles = roles_of_slots(conf.model)["attention"]
+    made = {slot: instantiate(slots[slot], **roles[slot])(d_model=24, n_heads=4) for slot in SLOTS}
     assert {type(made["encoder"]), type(made["decoder"])} == {attention_type}
     assert type(made["cross"]) is FullAttention
     assert [layer.role for layer in made.values()] == ["self", decoder_role, "cross"]
@@ -41,7 +58,15 @@ def test_three_slots(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("slot", "name"),
-    every_nth([(slot, path.stem) for slot in SLOTS for path in sorted((CONF / slot).glob("*.yaml"))], 3),
+    every_nth(
+        [
+            (slot, name)
+            for slot in SLOTS
+            for name, attention_type in ATTENTION_TYPES.items()
+            if slot != "cross" or "cross" in attention_type.roles
+        ],
+        3,
+    ),
 )
 def test_a_slot_of_another_type(slot, name):
     """The other slots stay, no option of the replaced type is left, and the name says which slot differs."""
@@ -68,11 +93,3 @@ def test_layers_over_variables_of_another_type(name):
     both = compose_config("attention=fastformer", "encoder=full", f"variables={name}").model.attention
     assert both.name == "fastformer-encoder-full" + ("" if name == "full" else f"-variables-{name}")
     assert "variables" not in alone
-
-
-def test_every_type_has_its_slots():
-    assert {path.stem for path in (CONF / "encoder").glob("*.yaml")} == set(ATTENTION_TYPES)
-    assert {path.stem for path in (CONF / "decoder").glob("*.yaml")} == set(ATTENTION_TYPES)
-    assert {path.stem for path in (CONF / "variables").glob("*.yaml")} == set(ATTENTION_TYPES)
-    crossing = {name for name, attention_type in ATTENTION_TYPES.items() if "cross" in attention_type.roles}
-    assert {path.stem for path in (CONF / "cross").glob("*.yaml")} == crossing

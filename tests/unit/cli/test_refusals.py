@@ -34,7 +34,7 @@ def own_attention(content: str, argument: str, says: str) -> Refusal:
 
     def call(folder: Path) -> None:
         (folder / "attention").mkdir()
-        (folder / "attention" / "mine.yaml").write_text(f"# @package _global_\n{content}\n")
+        (folder / "attention" / "mine.yaml").write_text(f"{content}\n")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("FORECAST_CONF", str(folder))
             compose_command("train", [argument])
@@ -57,14 +57,14 @@ def own_search(params: str, argument: str, says: str) -> Refusal:
     return Refusal(f"{params}, {argument}", says, ConfigError, call)
 
 
-SLOTS = "defaults: [{/encoder: linear}, {/decoder: linear}, {/cross: full}]"
 OWN_FILES = [
-    own_attention(SLOTS, "attention=mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
-    own_attention(SLOTS, "attention=full,mine", "attention=mine: attention/mine.yaml in FORECAST_CONF does not set model.attention.name; add model: {attention: {name: '${attention_name:mine}'}}"),
+    own_attention("width: 3", "attention=mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
+    own_attention("width: 3", "attention=full,mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
+    own_attention("_target_: forecast.attention.FastformerAttention", "cross=mine", "cross=mine: fastformer attention cannot serve role 'cross'; it serves self, causal"),
     own_search("optimizer.lr: 'interval(1, 9000)', seed: 'range(5, -2, -1)'", "features=M", "seed=-1: a number from 0 to 4,294,967,295 is needed"),
     own_search("optimizer.lr: 'interval(1, 9000)', attention: 'choice(full, ful)'", "features=M", "attention=ful: there is no such attention; did you mean full? There are …."),
     own_search("model.encoder_layers: 'int(interval(1, 4))'", "model=mlp", "model.encoder_layers: the chosen model has no such key; these options have it: …"),
-    own_attention("model: {attention: {name: mine}, width: '${nothing}'}", "attention=mine", "model.width: Interpolation key 'nothing' not found"),
+    own_attention("{_target_: forecast.attention.FullAttention, width: '${nothing}'}", "attention=mine", "model.attention.encoder.width: Interpolation key 'nothing' not found"),
 ]  # fmt: skip
 OVERRIDES = [
     override("attention=probspars", "attention=probspars: there is no such attention; did you mean probsparse? There are …."),
