@@ -1,4 +1,4 @@
-"""Visualise attention on one window, or compare the layers of several runs: `python -m forecast.explain --help`."""
+"""Measure the inputs of a model and visualise its attention on one window: `python -m forecast.explain --help`."""
 
 from forecast.cli.main import main_without_run_folder
 

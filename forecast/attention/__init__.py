@@ -1,6 +1,6 @@
 """Six attention types and two controls with one interface: see `base.Attention`."""
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Curves, Role
 from forecast.attention.fastformer import FastformerAttention
 from forecast.attention.full import FullAttention
 from forecast.attention.gated_delta import GatedDeltaAttention
@@ -12,6 +12,7 @@ from forecast.attention.uniform import UniformAttention
 
 __all__ = [
     "Attention",
+    "Curves",
     "FastformerAttention",
     "FullAttention",
     "GatedDeltaAttention",

@@ -6,10 +6,12 @@ product.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from forecast.attention.dropout import check_dropout, dropout
@@ -38,6 +40,29 @@ def check_causal_lengths(q: Tensor, k: Tensor) -> None:
         raise ValueError(
             f"self and causal attention need one length, not {q.shape[2]} queries and {k.shape[2]} keys"
         )
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Quantities of an attention type over its positions, which `forecast.explain` draws beside the attention map.
+
+    Attributes:
+        name: heading of the picture.
+        caption: how to read it.
+        values: by name, at most two.
+        unit: label of the vertical axis; empty: the values are weights, whose sum over the positions is one.
+        over: the positions: those of the queries or those of the memory.
+        selected: positions to shade.
+        fractions: other numbers of each head, by name.
+    """
+
+    name: str
+    caption: str
+    values: Mapping[str, Float[Tensor, "batch heads length"]]
+    unit: str = ""
+    over: Literal["query", "memory"] = "memory"
+    selected: Bool[Tensor, "batch heads length"] | None = None
+    fractions: Mapping[str, Float[Tensor, "batch heads"]] = field(default_factory=dict)
 
 
 class Attention(nn.Module, ABC):
@@ -143,6 +168,21 @@ class Attention(nn.Module, ABC):
         v: Float[Tensor, "batch heads memory_len head_dim"],
     ) -> Float[Tensor, "batch heads query_len head_dim"]:
         """Compute one output for each query."""
+
+    def mix_by_content(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Compute the part of `mix` whose weights depend on queries and keys; `forecast.explain` draws its map.
+
+        A type that adds a part with constant weights to its output, such as a convolution, leaves it out here.
+        """
+        return self.mix(q, k, v)
+
+    def describe(
+        self,
+        q: Float[Tensor, "batch heads query_len head_dim"],
+        k: Float[Tensor, "batch heads memory_len head_dim"],
+    ) -> list[Curves]:
+        """Compute quantities of this type that its attention map does not show; none by default."""
+        return []
 
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
         """Explain why an efficient type computes exact softmax attention at these lengths.

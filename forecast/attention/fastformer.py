@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Role, check_choice
+from forecast.attention.base import Attention, Curves, Role, check_choice
 from forecast.attention.prefix_sums import running_softmax_pool
 from forecast.attention.softmax import short_softmax_attention
 
@@ -44,13 +44,27 @@ def additive_attention(
             f"interaction {interaction!r} {given} a concat_weight: concat needs one, the others take none"
         )
     pool = running_softmax_pool if causal else _softmax_pool
-    query = pool(q, query_logit)  # (batch, heads, 1 or length, head_dim)
+    return pool(_interact(pool(q, query_logit), k, interaction, concat_weight), key_logit) * v
+
+
+def _interact(
+    query: Float[Tensor, "batch heads some_length head_dim"],
+    k: Float[Tensor, "batch heads length head_dim"],
+    interaction: str,
+    concat_weight: Float[Tensor, "heads head_dim twice"] | None,
+) -> Float[Tensor, "batch heads length head_dim"]:
+    """Compute p from the global query (of each position if causal) and the keys."""
     if concat_weight is not None:
         from_query, from_key = concat_weight.chunk(2, dim=-1)
-        pairs = query @ from_query.mT + k @ from_key.mT
-    else:
-        pairs = query * k if interaction == "product" else query + k
-    return pool(pairs, key_logit) * v
+        return query @ from_query.mT + k @ from_key.mT
+    return query * k if interaction == "product" else query + k
+
+
+def _pool_weights(
+    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
+) -> Float[Tensor, "batch heads length"]:
+    """Compute softmax(w·x_i/√E) over all positions: the weights of the pooling, and of its last row if causal."""
+    return ((x @ logit[..., None]).squeeze(-1) * x.shape[3] ** -0.5).softmax(-1)
 
 
 def _softmax_pool(
@@ -97,20 +111,41 @@ class FastformerAttention(Attention):
             bound = (2 * width) ** -0.5  # PyTorch's initialisation of a linear layer
             self.concat_weight = nn.Parameter(torch.empty(heads, width, 2 * width).uniform_(-bound, bound))
 
+    def describe(self, q: Tensor, k: Tensor) -> list[Curves]:
+        query_logit, key_logit, concat_weight = self._head_weights()
+        pool = running_softmax_pool if self.role == "causal" else _softmax_pool
+        pairs = _interact(pool(q, query_logit), k, self.interaction, concat_weight)
+        readers = "the last position, which reads every step" if self.role == "causal" else "all positions"
+        caption = (
+            "α is the weight of each step in the global query, β its weight in the global key. These are the poolings "
+            f"of {readers}."
+        )
+        values = {
+            "α, pooling the queries": _pool_weights(q, query_logit),
+            "β, pooling the keys": _pool_weights(pairs, key_logit),
+        }
+        return [Curves("poolings", caption, values)]
+
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        concat_weight = self.concat_weight
-        if concat_weight is not None:
-            concat_weight = concat_weight.expand(self.n_heads, -1, -1)
+        query_logit, key_logit, concat_weight = self._head_weights()
         return additive_attention(
             q,
             k,
             v,
-            query_logit=self.query_logit.expand(self.n_heads, -1),
-            key_logit=self.key_logit.expand(self.n_heads, -1),
+            query_logit=query_logit,
+            key_logit=key_logit,
             causal=self.role == "causal",
             interaction=self.interaction,
             concat_weight=concat_weight,
         )
+
+    def _head_weights(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Expand the weights that the heads share."""
+        concat_weight = self.concat_weight
+        if concat_weight is not None:
+            concat_weight = concat_weight.expand(self.n_heads, -1, -1)
+        query_logit, key_logit = self.query_logit, self.key_logit
+        return query_logit.expand(self.n_heads, -1), key_logit.expand(self.n_heads, -1), concat_weight
 
     def project_out(self, mixed: Tensor, query: Tensor) -> Tensor:
         return self.out_projection(mixed) + query.transpose(1, 2).flatten(2)

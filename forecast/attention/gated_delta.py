@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Role
+from forecast.attention.base import Attention, Curves, Role
 from forecast.attention.delta_rule import delta_rule
 
 SLOWEST, FASTEST = 8.0, 4.0
@@ -85,6 +85,19 @@ class GatedDeltaAttention(Attention):
         """Compute log α and β of every key (batch, heads, length); None: the gate or the delta rule is switched off."""
         log_decay = None if self.decay is None else F.logsigmoid(self.decay(k))
         return log_decay, None if self.strength is None else torch.sigmoid(self.strength(k))
+
+    def describe(self, q: Tensor, k: Tensor) -> list[Curves]:
+        log_decay, strength = self.memory_gates(k)
+        gates = {
+            "α, kept of older tokens": None if log_decay is None else log_decay.exp(),
+            "β, strength of the replacement": strength,
+        }
+        caption = (
+            "The gates of each key. A token with a small α erases the memory of older tokens; one with a large β "
+            "replaces the value that a similar key read before."
+        )
+        values = {name: gate for name, gate in gates.items() if gate is not None}
+        return [Curves("gates", caption, values, "gate")] if values else []
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         log_decay, strength = self.memory_gates(k)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Role, check_count
+from forecast.attention.base import Attention, Curves, Role, check_count
 from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.full import full_attention
 from forecast.attention.softmax import short_softmax_attention
@@ -157,6 +157,25 @@ class NystromAttention(Attention):
             return None
         convolution = "" if self.conv_weight is None else "; its convolution is added"
         return f"needs no landmarks for {min(query_len, memory_len)} tokens{convolution}"
+
+    def describe(self, q: Tensor, k: Tensor) -> list[Curves]:
+        landmarks, memory_len = self.num_landmarks, k.shape[2]
+        if self.why_equal_to_softmax(q.shape[2], memory_len):
+            return []
+        size, longer = divmod(memory_len, landmarks)
+        sizes = torch.full((landmarks,), size, device=k.device)
+        sizes[:longer] += 1
+        weights = _softmax_kernel(q, segment_means(k, landmarks)).mean(2) / sizes  # (batch, heads, landmarks)
+        caption = (
+            f"The mean attention of all queries to each of the {landmarks} landmarks, drawn over the segment whose "
+            "mean the landmark is. A peak is a period that many queries attend to."
+        )
+        return [Curves("landmarks", caption, {"mean attention": weights.repeat_interleave(sizes, 2)})]
+
+    def mix_by_content(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return nystrom_attention(
+            q, k, v, num_landmarks=self.num_landmarks, pinv_iterations=self.pinv_iterations
+        )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return nystrom_attention(

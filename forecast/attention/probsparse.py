@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths, check_choice, check_count
+from forecast.attention.base import Attention, Curves, Role, check_causal_lengths, check_choice, check_count
 from forecast.attention.prefix_sums import running_mean
 from forecast.attention.softmax import short_softmax_attention
 
@@ -191,6 +191,29 @@ class ProbSparseAttention(Attention):
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
         keeps_all = sample_size(self.factor, query_len) == query_len
         return f"keeps every one of {query_len} queries" if keeps_all else None
+
+    def describe(self, q: Tensor, k: Tensor) -> list[Curves]:
+        query_len, causal = q.shape[2], self.role == "causal"
+        top = sample_size(self.factor, query_len)
+        every_key = torch.arange(k.shape[2], device=k.device)
+        sampled = sparsity_measure(q, k, causal=causal, factor=self.factor, sampling=self.sampling)
+        exact = sparsity_measure(q, k, causal=causal, sample_index=every_key)
+        selected, best = (
+            torch.zeros_like(measure, dtype=torch.bool).scatter(2, measure.topk(top).indices, True)
+            for measure in (sampled, exact)
+        )
+        caption = (
+            "The sparsity measure of each query: its largest score minus its mean score, so the distance of its "
+            f"attention from uniform. Shaded: the {top} of {query_len} selected queries, ranked by the measure on a "
+            "sample of the keys. The output of the others is the mean of the values. The second curve is the measure "
+            "on all keys. With a good sample, the selected queries are its peaks."
+        )
+        scale = q.shape[3] ** -0.5
+        curves = {"on the sampled keys": sampled * scale, "on all keys (exact)": exact * scale}
+        found = {f"found of the exact measure's top {top}": (selected & best).sum(-1) / top}
+        return [
+            Curves("sparsity measure", caption, curves, "measure M(q), in logits", "query", selected, found)
+        ]
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return probsparse_attention(

@@ -15,8 +15,12 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.paths import user_path
 from forecast.system.progress import status, track
-from forecast.tools.export.metadata import describe_model, metadata_path
-from forecast.tools.export.test_data import read_test_data
+from forecast.tools.export.metadata import (
+    check_onnx_installed,
+    describe_model,
+    metadata_path,
+    read_test_data,
+)
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
@@ -32,17 +36,24 @@ def export(config: DictConfig) -> None:
     import torch  # a file is refused before
 
     from forecast.inference.model import load
-    from forecast.tools.export import onnx_file, torch_file
     from forecast.tools.export.difference import (
         check_result,
         compare_with_pytorch,
         count_allowed_exceptions,
+        print_report,
     )
-    from forecast.tools.export.graph import ForecastGraph, trace_forecast
-    from forecast.tools.export.report import print_report
+    from forecast.tools.export.graph import (
+        ForecastGraph,
+        load_onnx,
+        load_torch,
+        trace_forecast,
+        write_onnx,
+        write_torch,
+    )
 
-    file = onnx_file if config.format == "onnx" else torch_file
-    file.check_installed()
+    is_onnx = config.format == "onnx"
+    if is_onnx:
+        check_onnx_installed()
     trained = load(config.checkpoint)
     trained.data(data)
     count = len(data.windows["test"])
@@ -52,8 +63,8 @@ def export(config: DictConfig) -> None:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
         with status(f"Writing {path}"):
-            file.write_program(program, temporary, about)
-            run = file.load_program(temporary)
+            (write_onnx if is_onnx else write_torch)(program, temporary, about)
+            run = (load_onnx if is_onnx else load_torch)(temporary)
         difference = compare_with_pytorch(
             run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
         )

@@ -194,7 +194,6 @@ COMMAND_KEYS = (
     *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot", "layer", "head")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
-    Key("windows", RESULT, limits=COUNT),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),

@@ -9,8 +9,7 @@ from cpu.published import published_probsparse
 from forecast.attention.probsparse import probsparse_attention
 from forecast.cli.compose import compose_config
 from forecast.reports.colours import ATTENTION_TYPES
-from forecast.tools.benchmark.measurement import fit_growth, measure_cases
-from forecast.tools.benchmark.timing import Work, time_in_turn
+from forecast.tools.benchmark.measurement import Work, fit_growth, measure_cases, time_in_turn
 
 Row = dict[str, Any]
 EFFICIENT_TYPES = [name for name in ATTENTION_TYPES if name not in ("full", "uniform", "none")]

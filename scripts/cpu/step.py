@@ -12,8 +12,7 @@ from forecast.cli.compose import compose_config
 from forecast.data import WindowLoader, Windows
 from forecast.data.rows import TensorRows
 from forecast.data.step_features import StepFeatures
-from forecast.tools.benchmark.timing import Work, time_in_turn
-from forecast.tools.benchmark.workloads import Case, make_work
+from forecast.tools.benchmark.measurement import Case, Work, make_work, time_in_turn
 
 GROUPS = {
     "matrix products": ("mm", "addmm", "bmm", "baddbmm", "addbmm", "linear"),

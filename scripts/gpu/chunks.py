@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from forecast.attention import delta_rule
-from forecast.tools.benchmark.timing import time_in_turn
+from forecast.tools.benchmark.measurement import time_in_turn
 
 TOKENS, HEADS, HEAD_DIM = 131_072, 8, 64
 LENGTHS, SIZES = (1024, 16_384, 32_768, 131_072), (32, 64, 128, 256)

@@ -14,8 +14,8 @@ from torch.profiler import ProfilerActivity
 
 from forecast.cli.compose import compose_config
 from forecast.system.files import write_json
-from forecast.tools.benchmark import workloads
-from forecast.tools.benchmark.timing import count_flops, synchronize, time_in_turn
+from forecast.tools.benchmark import measurement
+from forecast.tools.benchmark.measurement import count_flops, synchronize, time_in_turn
 
 CALLS, SHOWN = 10, 8
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
@@ -23,18 +23,18 @@ PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 
 def profiles(overrides: list[str]) -> list[dict[str, Any]]:
     config = compose_config(*overrides, config_name="benchmark")
-    return [profile(config, case) for case in workloads.list_cases(config) if case.backward]
+    return [profile(config, case) for case in measurement.list_cases(config) if case.backward]
 
 
-def profile(config: DictConfig, case: workloads.Case) -> dict[str, Any]:
+def profile(config: DictConfig, case: measurement.Case) -> dict[str, Any]:
     """Return the time and TFLOP of a call, the fraction of it in which the device is busy, and the longest kernels.
 
     `products_share` and `attention_share` are fractions of the busy time.
     """
     cuda = config.device == "cuda"
-    work = workloads.make_work(config, case, config.device)
+    work = measurement.make_work(config, case, config.device)
     (spread,) = time_in_turn([work], CALLS)
-    forward = workloads.make_work(config, replace(case, backward=False), config.device)
+    forward = measurement.make_work(config, replace(case, backward=False), config.device)
     tflop = 3 * count_flops(forward, cuda=cuda) / 1e12  # backward has twice the products of forward
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
     with torch.profiler.profile(activities=activities) as profiler:

@@ -13,8 +13,7 @@ from transformers.models.nystromformer.modeling_nystromformer import Nystromform
 from forecast.attention import NystromAttention
 from forecast.cli.compose import compose_config
 from forecast.data.windows import Batch
-from forecast.tools.benchmark.timing import Work, time_in_turn
-from forecast.tools.benchmark.workloads import DTYPES, Case, make_work
+from forecast.tools.benchmark.measurement import DTYPES, Case, Work, make_work, time_in_turn
 
 from .models import TIME_FEATURES, NeuralforecastInformer, TransformersInformer
 from .options import Sizes
@@ -59,7 +58,7 @@ def random_batch(sizes: Sizes, seq_len: int, pred_len: int, columns: int) -> Bat
 
 
 def step(peer: NeuralforecastInformer | TransformersInformer, batch: Batch, precision: str) -> Work:
-    """Create a training step like that of `forecast.tools.benchmark.workloads.make_step`."""
+    """Create a training step like that of `forecast.tools.benchmark.measurement.make_step`."""
     optimizer = torch.optim.Adam(peer.model.parameters(), lr=1e-4, fused=True)
     dtype = DTYPES[precision]
 

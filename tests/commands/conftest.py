@@ -26,7 +26,7 @@ def leave_pictures_of_explanations_empty(
         return ""
 
     if request.node.get_closest_marker("draws") is None:
-        monkeypatch.setattr("forecast.tools.explain.page._save_picture", save_nothing)
+        monkeypatch.setattr("forecast.tools.explain.explanation._save_picture", save_nothing)
 
 
 @pytest.fixture

@@ -11,15 +11,19 @@ import torch
 from torch.nn import functional
 
 from forecast.cli.compose import compose_config
-from forecast.tools.benchmark.timing import (
+from forecast.tools.benchmark.measurement import (
+    NO_MIXING,
+    Case,
+    NoMixing,
     count_flops,
     find_crossover,
     fit_growth_exponent,
+    list_cases,
+    make_work,
     measure_peak_memory,
     start_memory_process,
     time_in_turn,
 )
-from forecast.tools.benchmark.workloads import NO_MIXING, Case, NoMixing, list_cases, make_work
 from tests.support.models import ATTENTION_TYPES
 
 SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.head_dim=4")

@@ -18,7 +18,7 @@ import torch
 from forecast import api
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
-from forecast.tools.export import onnx_file, torch_file
+from forecast.tools.export import graph
 from forecast.tools.export.metadata import metadata_path
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
@@ -248,13 +248,13 @@ def test_quantiles_that_were_trained_are_exported_in_order(runs, tmp_path: Path,
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = runs(*FULL)
-    load_file = torch_file.load_program
+    load_file = graph.load_torch
 
     def load_other(path: Path):
         run = load_file(path)
         return lambda inputs: {name: value + 0.1 for name, value in run(inputs).items()}
 
-    monkeypatch.setattr(torch_file, "load_program", load_other)
+    monkeypatch.setattr(graph, "load_torch", load_other)
     asked = (f"checkpoint={run}", "format=torch_export", f"output={tmp_path / 'm.pt2'}", "check_windows=3")
     assert answer(monkeypatch, "export", folder, *asked) == 2
     assert capsys.readouterr().err.count("error: ") == 1
@@ -277,7 +277,7 @@ def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monk
 
 def test_nothing_is_written_without_the_packages(runs, tmp_path: Path, monkeypatch) -> None:
     folder, run = runs("attention=probsparse")
-    monkeypatch.setattr("forecast.tools.export.onnx_file.list_missing_packages", lambda: ["onnx"])
+    monkeypatch.setattr("forecast.tools.export.metadata.list_missing_packages", lambda: ["onnx"])
     assert answer(monkeypatch, "export", folder, f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}") == 2
     assert not list(tmp_path.iterdir())
 
@@ -384,7 +384,7 @@ def test_a_store(format: str, file: str, tmp_path: Path, monkeypatch) -> None:
     assert (about["feature_columns"], about["checked"]["windows"]) == (["temperature"], 9)
     trained = load(run)
     inputs = users_inputs(trained, read(folder).drop(columns="load"), [0, 280])
-    load_program = torch_file.load_program if format == "torch_export" else onnx_file.load_program
+    load_program = graph.load_torch if format == "torch_export" else graph.load_onnx
     given = {name: torch.from_numpy(values) for name, values in inputs.items()}
     forecast = load_program(folder / file)(given)["forecast"].numpy()
     assert np.abs(forecast - ours(trained, inputs)).max() < 1e-4

@@ -10,14 +10,13 @@ from forecast.data.static_features import encode_static, fit_static, static_feat
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError
-from forecast.tools.export import onnx_file
 from forecast.tools.export.difference import (
     Difference,
     check_result,
     compare_with_pytorch,
     count_allowed_exceptions,
 )
-from forecast.tools.export.graph import WINDOW_INPUTS, ForecastGraph, trace_forecast
+from forecast.tools.export.graph import WINDOW_INPUTS, ForecastGraph, load_onnx, trace_forecast, write_onnx
 from forecast.tools.export.metadata import PANDAS, static_expressions
 from tests.support.export_graphs import scales, untrained_graph
 from tests.support.long_variants import select
@@ -78,8 +77,8 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
 def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
     graph, shapes = untrained_graph(*LENGTHS, *overrides)
     program = trace_forecast(graph, shapes)
-    onnx_file.write_program(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
-    run, same = onnx_file.load_program(tmp_path / "m.onnx"), program.module()
+    write_onnx(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
+    run, same = load_onnx(tmp_path / "m.onnx"), program.module()
     for batch in (1, 2, 7):
         inputs = drawn(shapes, batch)
         ours, window = expected(graph, inputs), [inputs[name] for name in WINDOW_INPUTS]
@@ -97,8 +96,8 @@ def test_a_large_level_keeps_its_digits(tmp_path) -> None:
         "attention=full", "seq_len=12", "label_len=6", "pred_len=5", n_features=1, n_targets=1
     )
     path = tmp_path / "m.onnx"
-    onnx_file.write_program(trace_forecast(graph, shapes), path, {"outputs": {"forecast": []}})
-    run, inputs = onnx_file.load_program(path), drawn(shapes, 4)
+    write_onnx(trace_forecast(graph, shapes), path, {"outputs": {"forecast": []}})
+    run, inputs = load_onnx(path), drawn(shapes, 4)
     assert (run(inputs)["forecast"] - expected(graph, inputs)).abs().max() < 1e-5
     rounded = {**inputs, "past": inputs["past"].float().double()}
     assert (run(rounded)["forecast"] - expected(graph, inputs)).abs().max() > 1e-2
@@ -131,7 +130,7 @@ def test_nothing_random_is_in_an_onnx_graph(tmp_path) -> None:
 
     program = torch.export.export(Noisy(), (torch.zeros(3),))
     with pytest.raises(ConfigError):
-        onnx_file.write_program(program, tmp_path / "m.onnx", {"outputs": {"noise": []}})
+        write_onnx(program, tmp_path / "m.onnx", {"outputs": {"noise": []}})
     assert not list(tmp_path.iterdir())
 
 

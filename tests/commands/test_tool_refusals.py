@@ -12,10 +12,10 @@ from forecast.cli.compose import compose_config
 from forecast.commands.dashboard import dashboard, has_account
 from forecast.data import csv_data
 from forecast.system.errors import ConfigError
-from forecast.tools.benchmark.workloads import list_cases, make_work
-from forecast.tools.export import onnx_file
+from forecast.tools.benchmark.measurement import list_cases, make_work
+from forecast.tools.export import metadata
 from forecast.tools.export.difference import Difference, check_result
-from forecast.tools.export.graph import trace_forecast
+from forecast.tools.export.graph import trace_forecast, write_onnx
 from tests.support.csv_files import numbers, write
 from tests.support.export_graphs import untrained_graph
 from tests.support.refusals import Refusal
@@ -43,8 +43,8 @@ def without_workspaces(folder: Path) -> None:
 
 def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnx_file, "list_missing_packages", lambda: ["onnx"])
-        onnx_file.check_installed()
+        patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
+        metadata.check_onnx_installed()
 
 
 def without_library(module: str, library: str) -> Refusal:
@@ -78,7 +78,7 @@ class Noisy(torch.nn.Module):
 
 def random_onnx(folder: Path) -> None:
     program = torch.export.export(Noisy(), (torch.zeros(3),))
-    onnx_file.write_program(program, folder / "m.onnx", {"outputs": {"noise": []}})
+    write_onnx(program, folder / "m.onnx", {"outputs": {"noise": []}})
 
 
 def difference(what: str, says: str, largest: float, windows: int) -> Refusal:

@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[2]
 TYPES = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
 LISTS = [
     ("README.md", r"^\| `NAME` \|", TYPES),
-    ("docs/explain.md", r"^\| (`\w+`, )*`NAME`[ ,]", TYPES),
     ("conf/benchmark.yaml", r"^attention_types: .*\bNAME\b", TYPES),
-    ("conf/explain.yaml", r"^ {8}(\w+, )*NAME\b", TYPES),
     ("conf/experiment/compare_attention.yaml", r"^ +attention: .*\bNAME\b", TYPES),
     ("forecast/reports/colours.py", r'^    "NAME",', TYPES),
     ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*TYPES} - {"none", "uniform"})),

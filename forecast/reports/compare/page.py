@@ -26,7 +26,6 @@ from forecast.reports.compare.html_tables import (
     make_score_table,
     make_settings_table,
 )
-from forecast.reports.compare.layer_table import make_layer_table
 from forecast.reports.compare.number_format import find_date_format
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.scaling import describe_crossovers, make_scaling_charts, measure_scaling
@@ -92,7 +91,6 @@ def make_section(task: Task) -> dict[str, Any]:
         "results": describe_results(task),
         "tables": [table for table in tables if table],
         "disagreement": make_disagreement_table(task),
-        "layers": make_layer_table(task),
         "settings": make_settings_table(task) if len(task.unmerged_variants) > 1 else None,
         "shared": task.shared,
         "runs": folders,

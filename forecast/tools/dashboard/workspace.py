@@ -1,25 +1,200 @@
 """The Weights & Biases workspace and report: which runs they show, how the runs are grouped, and which panels."""
+
 # pyright: reportPrivateImportUsage=false
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
-
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
+from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.levels import CONFORMAL, QUANTILE
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.folder import read_config
-from forecast.tools.dashboard.panels import GROUPING, MAX_SHOWN, VARIANT, make_topics
+from forecast.system.keys import TABLE
 
+VARIANT = tuple(row.name for row in TABLE if row.variant)
+"""Keys that describe a variant."""
+
+GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
+"""Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""
+
+INTERVALS = (CONFORMAL, QUANTILE)
+COSTS = {
+    "ms_per_window": "inference time per test window (ms)",
+    "peak_memory_mb": "peak memory (MiB)",
+    "n_parameters": "number of parameters",
+    "seconds": "time of training and test (s)",
+}
+MAX_SHOWN = 50  # variants in a panel; the default of 10 is less than two attention types at five horizons
+GRID_WIDTH, PANEL_HEIGHT = 24, 8
 COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "peak_memory_mb", "n_parameters")
 GUIDE = (
     "A variant is a set of runs that differ only in the seed: they have the same variant_id. "
     "Bars and curves are means over the runs of a variant. "
     "Compare only variants with the same data set, features and horizon."
 )
+
+
+@dataclass
+class Topic:
+    """A section of the workspace and of the report, with its panels in a grid.
+
+    averaged: whether the report shows means over the runs of a variant, or each run.
+    """
+
+    name: str
+    text: str
+    panels: list = field(default_factory=list)
+    x_axis: str = "epoch"
+    per_row: int = 2
+    averaged: bool = True
+
+    def __post_init__(self) -> None:
+        width = GRID_WIDTH // self.per_row
+        for i, panel in enumerate(self.panels):
+            row, column = divmod(i, self.per_row)
+            panel.layout = wr.Layout(x=column * width, y=row * PANEL_HEIGHT, w=width, h=PANEL_HEIGHT)
+
+
+def make_topics() -> list[Topic]:
+    """Return the sections in the order of the page. The panels are new objects on every call."""
+    return [
+        make_scores(), make_curves(), make_costs(), make_horizon(), make_intervals(), make_forecasts(),
+        make_settings(),
+    ]  # fmt: skip
+
+
+def make_scores() -> Topic:
+    return Topic(
+        "Test scores",
+        "All test windows have the same weight. MSE and MAE are computed on scaled values, as in papers. Skill is "
+        "1 − MSE / MSE of the best baseline; if it is negative, that baseline is better than the model.",
+        [
+            make_bars("Test MSE (lower is better)", "test/mse"),
+            make_bars("Skill (positive: better than every baseline)", "skill"),
+            make_bars("Test MAE (lower is better)", "test/mae"),
+            make_bars("Test MSE of model and baselines", "test/mse", *(f"baseline/{b}/mse" for b in BASELINES)),
+        ],
+    )  # fmt: skip
+
+
+def make_curves() -> Topic:
+    return Topic(
+        "Training curves",
+        "Mean and standard deviation over the runs of a variant, by epoch. Early stopping ends some runs sooner than "
+        "others, so the last epochs may average fewer runs.",
+        [
+            make_lines("Validation MSE", "val/mse"),
+            make_lines("Training loss", "train/loss"),
+            make_lines("Validation MAE", "val/mae"),
+            make_lines("Learning rate", "lr"),
+        ],
+    )
+
+
+def make_costs() -> Topic:
+    names = [
+        *(wr.Config(name) for name in VARIANT),
+        *(wr.SummaryMetric(name) for name in (*COSTS, "test/mse")),
+    ]
+    return Topic(
+        "Accuracy against cost",
+        "One point per run; lower left is better. Compare times only between runs on the same machine.",
+        [
+            *(make_scatter(f"Test MSE against {label}", cost) for cost, label in COSTS.items()),
+            wr.ParallelCoordinatesPlot(
+                title="Settings, cost and test MSE",
+                columns=[wr.ParallelCoordinatesPlotColumn(name) for name in names],
+            ),
+            make_lines("Training windows per second", "windows_per_second"),
+        ],
+        averaged=False,
+    )
+
+
+def make_horizon() -> Topic:
+    return Topic(
+        "Error by horizon step",
+        "Test MSE at each step of the forecast. A model is useful up to the step at which it is worse than a baseline.",
+        [
+            make_lines("MSE by horizon step", "horizon/model_mse", x="horizon/step"),
+            *(
+                make_lines(
+                    f"MSE by horizon step: model and {baseline.replace('_', ' ')} baseline",
+                    "horizon/model_mse",
+                    f"horizon/{baseline}_mse",
+                    x="horizon/step",
+                )
+                for baseline in reversed(BASELINES)
+            ),
+        ],
+        x_axis="horizon/step",
+    )
+
+
+def make_intervals() -> Topic:
+    return Topic(
+        "Prediction intervals",
+        "Quality of the prediction intervals on the test windows. An 80 % interval should contain 80 % of the true "
+        "values and be narrow. CRPS and width are computed on scaled values. Runs with loss=quantile have both "
+        "methods, other runs have the conformal method.",
+        [
+            make_bars("CRPS (lower is better)", *(f"intervals/{method}/crps" for method in INTERVALS)),
+            make_bars("Pinball loss (lower is better)", *(f"intervals/{method}/pinball" for method in INTERVALS)),
+            make_bars("Coverage of the 80 % interval", *(f"intervals/{method}/80/coverage" for method in INTERVALS)),
+            make_bars("Width of the 80 % interval", *(f"intervals/{method}/80/width" for method in INTERVALS)),
+        ],
+    )  # fmt: skip
+
+
+def make_forecasts() -> Topic:
+    return Topic(
+        "Forecasts",
+        "History, true values and forecast of a few test windows, the same for every run.",
+        [
+            wr.MediaBrowser(
+                title="Forecasts of test windows", media_keys=["pictures/forecasts"], num_columns=1
+            ),
+            wr.MediaBrowser(
+                title="Error by horizon step, model and baselines",
+                media_keys=["pictures/error_by_step"],
+                num_columns=2,
+            ),
+        ],
+        per_row=1,
+        averaged=False,
+    )
+
+
+def make_settings() -> Topic:
+    return Topic(
+        "Settings",
+        "Settings in which the runs differ, and how strongly each is related to the validation MSE.",
+        [wr.ParameterImportancePlot(with_respect_to="val/mse"), wr.RunComparer(diff_only="split")],
+        averaged=False,
+    )
+
+
+def make_bars(title: str, *names: str) -> wr.BarPlot:
+    return wr.BarPlot(
+        title=title, metrics=[*names], groupby_aggfunc="mean", groupby_rangefunc="stddev",
+        max_runs_to_show=MAX_SHOWN, max_bars_to_show=MAX_SHOWN,
+    )  # fmt: skip
+
+
+def make_lines(title: str, *names: str, x: str = "epoch") -> wr.LinePlot:
+    return wr.LinePlot(
+        title=title, x=x, y=[*names], groupby_aggfunc="mean", groupby_rangefunc="stddev",
+        smoothing_type="none", max_runs_to_show=MAX_SHOWN,
+    )  # fmt: skip
+
+
+def make_scatter(title: str, cost: str) -> wr.ScatterPlot:
+    return wr.ScatterPlot(title=title, x=wr.SummaryMetric(cost), y=wr.SummaryMetric("test/mse"))
 
 
 @dataclass

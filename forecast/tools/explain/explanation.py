@@ -1,9 +1,17 @@
-"""An explanation: the inputs of the forecasts are measured, and the attention layers drawn on one window."""
+"""An explanation: the inputs of the forecasts are measured, the attention layers drawn on one window, and both written.
 
+The output folder has one PNG file per picture, the numbers as CSV, and an HTML page with everything.
+"""
+
+import base64
+import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from jaxtyping import Float
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig
 from rich.console import Console
 from torch import Tensor
@@ -16,16 +24,13 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural
 from forecast.system.progress import track
-from forecast.tools.explain.attention_types import explain_layer
-from forecast.tools.explain.implied_map import NoMapError
-from forecast.tools.explain.input_report import InputStudy
-from forecast.tools.explain.layer import Explanation, Layer
-from forecast.tools.explain.page import write_page
-from forecast.tools.explain.record_calls import Call, record_calls
-from forecast.tools.explain.timeline import timelines
-from forecast.tools.explain.wandb_run import log_folder
+from forecast.tools.explain.figures import Picture
+from forecast.tools.explain.input_report import InputStudy, study_inputs
+from forecast.tools.explain.layers import Call, Layer, record_calls, timelines
+from forecast.tools.explain.maps import Explanation, explain_layer
 from forecast.tools.explain.window import Window, choose_window, draw_window
 from forecast.training.attention_slots import summarize_attention
+from forecast.training.wandb_runs import describe_wandb, starting_wandb
 
 
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
@@ -33,13 +38,19 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
     window = choose_window(data, config.split, config.window)
     forecast, layers = record_layers(config, trained, data, window)
     notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
-    explained = []
-    for layer in track(layers, "Drawing"):
-        try:
-            explained.append(explain_layer(layer))
-        except NoMapError as error:
-            notes.append(f"{layer.title}: {error}")
-    inputs = study_inputs(config, trained, data, window)
+    explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
+    inputs = None
+    if (
+        config.importance_windows and len(data.windows[window.split]) > 1
+    ):  # one window has none to be permuted with
+        inputs = study_inputs(
+            trained.forecast_batch,
+            data,
+            window,
+            most=config.importance_windows,
+            repeats=config.repeats,
+            drawn=main_target(trained),
+        )
     of_series = f", series {window.series}" if window.series else ""
     title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
     facts = [*notes, *describe_window(trained, data, window, choose_variable(trained) if layers else None)]
@@ -72,22 +83,6 @@ def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str)
     return [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note else []
 
 
-def study_inputs(
-    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
-) -> InputStudy | None:
-    """Measure the inputs; None with importance_windows=0, or if the split has one window and so none to permute."""
-    if not config.importance_windows or len(data.windows[window.split]) < 2:
-        return None
-    return InputStudy.of_window(
-        trained.forecast_batch,
-        data,
-        window,
-        most=config.importance_windows,
-        repeats=config.repeats,
-        drawn=main_target(trained),
-    )
-
-
 def choose_layers(
     config: DictConfig, trained: TrainedModel, data: DataModule, window: Window, calls: list[Call]
 ) -> list[Layer]:
@@ -110,14 +105,14 @@ def choose_layers(
     ]
     if not layers:
         return []
-    slots = dict.fromkeys(layer.slot for layer in layers)
+    slots = dict.fromkeys(layer.place.slot for layer in layers)
     if config.slot != "all" and config.slot not in slots:
         raise ConfigError(
             f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
         )
-    layers = [layer for layer in layers if config.slot in ("all", layer.slot)]
-    numbers = choose_numbers("layer", config.layer, sorted({layer.number for layer in layers}))
-    return [layer for layer in layers if layer.number in numbers]
+    layers = [layer for layer in layers if config.slot in ("all", layer.place.slot)]
+    numbers = choose_numbers("layer", config.layer, sorted({layer.place.number for layer in layers}))
+    return [layer for layer in layers if layer.place.number in numbers]
 
 
 def choose_variable(trained: TrainedModel) -> int | None:
@@ -206,9 +201,87 @@ def print_numbers(
     console.print(title, style="bold")
     for note in notes:
         console.print(note)
-    sections = [] if inputs is None else [(inputs.title, list(inputs.lines()))]
+    sections: list[tuple[str, Sequence[object]]] = [] if inputs is None else [(inputs.title, inputs.lines)]
     sections += [(explanation.layer.title, explanation.numbers) for explanation in explained]
     for heading, lines in sections:
         console.print(heading)
         for line in lines:
             console.print(f"  {line}")
+
+
+def write_page(
+    folder: Path,
+    title: str,
+    facts: Sequence[str],
+    window: Picture,
+    inputs: InputStudy | None,
+    explained: Sequence[Explanation],
+) -> None:
+    """Write the pictures, index.html and the tables into `folder`.
+
+    The tables are importance.csv and contributions.csv of the inputs, and numbers.csv of the attention layers.
+    """
+    pictures = [window, *(inputs.pictures if inputs else []), *(p for one in explained for p in one.pictures)]
+    images = {picture.name: _save_picture(folder, picture) for picture in pictures}
+    environment = Environment(  # Jinja escapes names
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    page = environment.get_template("page.html").render(
+        title=title, facts=facts, window=window, inputs=inputs, explained=explained, images=images
+    )
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    for name, table in inputs.tables.items() if inputs else ():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    if explained:
+        _write_numbers(folder / "numbers.csv", explained)
+
+
+def _save_picture(folder: Path, picture: Picture) -> str:
+    """Save the picture as a PNG file. Returns the file in base64."""
+    path = folder / f"{picture.name}.png"
+    picture.figure.savefig(path, dpi=110)
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _write_numbers(path: Path, explained: Sequence[Explanation]) -> None:
+    """Write one row for each number, and one for each reference value of a number (column `beside`)."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["layer", "kind", "number", "beside", "value"])
+        for explanation in explained:
+            layer = explanation.layer
+            for number in explanation.numbers:
+                for beside, value in {"": number.value, **number.beside}.items():
+                    rows.writerow([layer.call.name, layer.attention_type, number.what, beside, value])
+
+
+def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) -> None:
+    """Log the tables and the pictures of an explanation in a new run of the type `explain`.
+
+    Args:
+        folder: the folder of the explanation, with importance.csv and pictures.
+        title: the name of the run.
+        mode: offline or online.
+        settings: the configuration of the run that trained the model.
+
+    Raises:
+        ConfigError: W&B cannot be reached.
+    """
+    import wandb
+
+    quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
+    with starting_wandb():
+        run = wandb.init(
+            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,
+            dir=Path.cwd(),
+        )  # fmt: skip
+    where = describe_wandb(run)
+    for path in sorted(folder.glob("*.csv")):
+        run.log({path.stem: wandb.Table(dataframe=pd.read_csv(path))})
+    for path in sorted(folder.glob("*.png")):
+        run.log({f"pictures/{path.stem}": wandb.Image(str(path))})
+    run.finish()
+    print(where)

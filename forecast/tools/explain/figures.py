@@ -1,29 +1,57 @@
-"""Figures of attention: maps and curves, with one panel per head and time on the axes.
+"""Figures of attention and of inputs.
 
-Weights are relative to uniform attention, on a logarithmic colour scale: double and half are equally strong colours.
-White is uniform attention, red is more and blue is less.
+Attention maps and curves have one panel per head and time on the axes. Weights are relative to uniform attention, on a
+logarithmic colour scale: double and half are equally strong colours. White is uniform attention, red is more and blue
+is less. The importance of inputs is drawn as bars, their contributions to one forecast over its steps.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import matplotlib
+import matplotlib.dates as mdates
 import numpy as np
-from jaxtyping import Float, Int
+import pandas as pd
+from jaxtyping import Float, Float64, Int
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
-from forecast.reports.figures import subplots
-from forecast.tools.explain.time_axis import format_span, mark_time
-from forecast.tools.explain.timeline import Timeline
+from forecast.reports.figures import TRUTH_COLOUR, style_axis, subplots
+from forecast.tools.explain.importance import Importance, InputKind, format_lags
+from forecast.tools.explain.layers import Timeline
 
+MAX_PIXELS = 500
+"""Largest number of pixels of a map along one axis; larger maps are drawn as means of blocks."""
+MAX_NAMES = 20
+"""Largest number of names of variables on an axis."""
+MAX_BARS = 12
+"""Largest number of bars of a panel, and half of the largest number of rows of a map."""
+TITLE_ROWS = 2
+"""Height of the title of a panel, in bars."""
 WEIGHTS, DIFFERENCES, INVISIBLE = "RdBu_r", "PuOr_r", "#c8c8c8"
 FIRST, SECOND = "#0b6e99", "#c2571a"
 RELATIVE_WEIGHT = "× uniform attention"
 DIFFERENCE = "difference, × uniform attention"
+TITLES = {
+    InputKind.HISTORY: "history: values around the mean of the past",
+    InputKind.LEVEL: "level: mean of the past",
+    InputKind.COVARIATE: "future covariates",
+    InputKind.CALENDAR: "calendar",
+    InputKind.STATIC: "static covariates",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, the name of its file and its caption."""
+
+    name: str
+    figure: Figure
+    caption: str
 
 
 @dataclass(frozen=True)
@@ -41,15 +69,10 @@ def map_figure(
     queries: Timeline,
     keys: Timeline,
     title: str,
-    *,
-    segments: Int[np.ndarray, " segments"] | None = None,
 ) -> Figure:
     """Maps with queries from top to bottom and keys from left to right.
 
     The heads of a single column are panels of a grid; several columns have one row per head.
-
-    Args:
-        segments: first positions of the landmarks' segments, marked along the upper edge.
     """
     shape = min(max(len(queries) / len(keys), 0.5), 1)  # height / width
     if len(columns) == 1:
@@ -78,9 +101,6 @@ def map_figure(
             axis.set_title(name if len(columns) == 1 else f"{column.title}, {name}", fontsize=9)
             mark_time(axis, keys, "x")
             mark_time(axis, queries, "y")
-            if segments is not None:
-                edge = np.full(len(segments), -0.5)
-                axis.plot(segments - 0.5, edge, "|", color="black", markersize=5, clip_on=False)
         if column.is_difference:
             below = [row[c] for row in panels]
             _colour_bar(figure, drawn, below, DIFFERENCE)
@@ -131,7 +151,7 @@ def curve_figure(
     figure, table = _panels(len(heads), 0.5)
     for h, axis in enumerate(table.flat[: len(heads)]):
         for (name, series), colour, dashes in zip(
-            curves.items(), (FIRST, SECOND), ("-", (0, (3, 2))), strict=True
+            curves.items(), (FIRST, SECOND), ("-", (0, (3, 2))), strict=False
         ):
             axis.plot(
                 np.arange(len(when)), series[h], color=colour, linestyle=dashes, linewidth=1.3, label=name
@@ -152,51 +172,6 @@ def curve_figure(
         labels.append("selected query")
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     _label(table, "", ylabel)
-    figure.suptitle(f"{title}\n{format_span(when)}", fontsize=11, parse_math=False)
-    return figure
-
-
-def landmark_figure(
-    attention: Float[np.ndarray, "heads landmarks"],
-    kernel: Float[np.ndarray, "heads taps"] | None,
-    starts: Int[np.ndarray, " landmarks"],
-    heads: Sequence[int],
-    when: Timeline,
-    title: str,
-) -> Figure:
-    """Attention to each landmark, drawn over its segment, and the kernel of the convolution if there is one.
-
-    `starts` holds the first positions of the segments.
-    """
-    rows = 1 if kernel is None else 2
-    figure, axes = subplots(rows, 1, figsize=(10, 2.9 * rows + 0.6), squeeze=False, layout="constrained")
-    top = axes[0, 0]
-    edges = np.append(starts, len(when)) - 0.5
-    for edge in edges:
-        top.axvline(edge, color="#e4e4e4", linewidth=0.7, zorder=0)
-    for h, values in enumerate(attention):
-        top.stairs(values, edges, color=f"C{h}", linewidth=1.4, label=f"head {heads[h]}")
-    top.axhline(1, color="#777777", linewidth=0.9, linestyle="--")
-    top.set_xlim(-0.5, len(when) - 0.5)
-    top.set_ylabel(RELATIVE_WEIGHT, fontsize=9)
-    top.set_title("mean attention to each landmark, over its segment", fontsize=9)
-    mark_time(top, when, "x")
-    if kernel is not None:
-        below, half = axes[1, 0], kernel.shape[1] // 2
-        for h, values in enumerate(kernel):
-            below.plot(
-                np.arange(-half, half + 1), values, color=f"C{h}", marker="o", markersize=2.5, linewidth=1
-            )
-        below.axhline(0, color="#777777", linewidth=0.9, linestyle="--")
-        below.axvline(0, color="#777777", linewidth=0.9, linestyle=":")
-        below.set_title("kernel of the convolution: weight of each neighbour's value", fontsize=9)
-        below.set_xlabel("positions after the query (negative: before it)", fontsize=9)
-        below.set_ylabel("weight", fontsize=9)
-        below.tick_params(labelsize=8)
-    for axis in axes[:, 0]:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(axis="y", labelsize=8)
-    figure.legend(loc="outside lower center", ncols=len(attention), frameon=False, fontsize=9)
     figure.suptitle(f"{title}\n{format_span(when)}", fontsize=11, parse_math=False)
     return figure
 
@@ -235,3 +210,175 @@ def _weight_limit(images: Sequence[np.ndarray]) -> float:
 def _difference_scale(images: Sequence[np.ndarray]) -> CenteredNorm:
     largest = float(np.quantile(np.abs(np.concatenate([image.ravel() for image in images])), 0.995))
     return CenteredNorm(0, max(largest, 0.01))
+
+
+def block_size(length: int) -> int:
+    """Number of positions in a pixel."""
+    return -(-length // MAX_PIXELS)
+
+
+def shrink_map(
+    image: Float[np.ndarray, "query_len memory_len"], *, causal: bool = False
+) -> Float[np.ndarray, "rows columns"]:
+    """Means of blocks, at most `MAX_PIXELS` along each axis; NaN above the diagonal of a causal map."""
+    edges = [np.arange(0, length, block_size(length)) for length in image.shape]
+    sums = np.add.reduceat(np.add.reduceat(image, edges[0], axis=0), edges[1], axis=1)
+    sizes = [np.diff(e, append=length) for e, length in zip(edges, image.shape, strict=True)]
+    small = sums / np.outer(*sizes)
+    if causal:
+        last = edges[0] + sizes[0] - 1
+        small[edges[1] > last[:, None]] = np.nan
+    return small
+
+
+def mark_time(axis: Axes, when: Timeline, which: Literal["x", "y"]) -> None:
+    """Label an axis with dates; draw a dashed line at the origin and solid lines between stretches."""
+    places, labels = time_ticks(when)
+    side = axis.xaxis if which == "x" else axis.yaxis
+    side.set_ticks(places, labels, parse_math=False)
+    axis.tick_params(axis=which, labelsize=8)
+    line = axis.axvline if which == "x" else axis.axhline
+    if when.origin is not None:
+        line(when.origin, color="black", linewidth=1, linestyle="--")
+    for stretch in when.stretches[1:]:
+        line(stretch.start - 0.5, color="black", linewidth=1)
+
+
+def time_ticks(when: Timeline, most: int = 7) -> tuple[np.ndarray, list[str]]:
+    """Positions of round dates and their labels; for joint variables, the middle of each variable and its name."""
+    if names := when.names:
+        every = slice(None, None, -(-len(names) // MAX_NAMES))
+        middles = [(stretch.start + stretch.stop - 1) / 2 for stretch in when.stretches]
+        return np.array(middles[every]), names[every]
+    dates = mdates.date2num(when.when.to_numpy())
+    locator = mdates.AutoDateLocator(minticks=1, maxticks=max(most // len(when.stretches), 2))
+    formatter = mdates.ConciseDateFormatter(
+        locator,
+        formats=["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S"],
+        zero_formats=["%Y", "%Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+        show_offset=False,
+    )
+    places, found = [], []
+    for stretch in when.stretches:
+        inside = dates[stretch.start : stretch.stop]
+        first, last = mdates.num2date(inside[0]), mdates.num2date(inside[-1])
+        ticks = np.asarray(locator.tick_values(first, last)) if len(stretch) > 1 else inside
+        ticks = ticks[(ticks >= inside[0]) & (ticks <= inside[-1])]
+        places += (stretch.start + np.interp(ticks, inside, np.arange(len(stretch)))).tolist()
+        found += ticks.tolist()
+    if len(found) == 1:  # one tick does not tell the formatter how fine its dates are
+        return np.asarray(places), [f"{mdates.num2date(found[0]):%d %b %H:%M}"]
+    return np.asarray(places), formatter.format_ticks(found)
+
+
+def format_span(when: Timeline) -> str:
+    """The first and the last date."""
+    return f"{when.when.min():%Y-%m-%d %H:%M} to {when.when.max():%Y-%m-%d %H:%M}"
+
+
+def importance_figure(found: Sequence[Importance], title: str) -> Figure:
+    """Bars of the increase of MSE with its standard deviation: lags on the right, all other inputs on the left."""
+    by_kind = {
+        name: select_important([one for one in found if one.group.kind == kind])
+        for kind, name in TITLES.items()
+    }
+    lags = [one for one in found if one.group.kind == InputKind.LAGS]
+    left = {name: bars for name, bars in by_kind.items() if bars}
+    right = {
+        f"lags of {name}": [one for one in lags if one.group.name == name]
+        for name in dict.fromkeys(one.group.name for one in lags)
+    }
+    rows = max(sum(len(bars) + TITLE_ROWS for bars in panels.values()) for panels in (left, right))
+    figure = Figure(figsize=(10, 0.2 * rows + 1.1), layout="constrained")
+    sides = figure.subfigures(1, 2, squeeze=False)[0]
+    for side, panels in zip(sides, (left, right), strict=True):
+        heights = [len(bars) + TITLE_ROWS for bars in panels.values()]
+        spare = rows - sum(heights)  # the bars of both sides are equally high
+        axes = side.subplots(
+            len(panels) + (spare > 0), 1, squeeze=False, height_ratios=[*heights, *([spare] if spare else [])]
+        )[:, 0]  # fmt: skip
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        for axis, (name, bars) in zip(axes, panels.items(), strict=False):
+            draw_bars(axis, bars)
+            axis.set_title(name, fontsize=9, loc="left", parse_math=False)
+            axis.set_xlim(*find_limits([one for bars in panels.values() for one in bars]))
+            axis.tick_params(labelbottom=axis is axes[len(panels) - 1])
+        axes[len(panels) - 1].set_xlabel("increase of MSE (scaled)", fontsize=9)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
+def find_limits(bars: Sequence[Importance]) -> tuple[float, float]:
+    """The ends of an axis that holds all bars, their deviations and their numbers."""
+    low = min(0.0, *(one.mse - one.mse_std for one in bars))
+    high = max(1e-12, *(one.mse + one.mse_std for one in bars))
+    return low - 0.02 * (high - low), high + 0.15 * (high - low)
+
+
+def select_important(bars: Sequence[Importance]) -> list[Importance]:
+    """The most important groups of a kind, the most important first."""
+    return sorted(bars, key=lambda one: -one.mse)[:MAX_BARS]
+
+
+def draw_bars(axis: Axes, bars: Sequence[Importance]) -> None:
+    """Draw one bar for each group from top to bottom, with its value."""
+    places = np.arange(len(bars))
+    values = np.array([one.mse for one in bars])
+    deviations = np.array([one.mse_std for one in bars])
+    axis.barh(places, values, height=0.7, color=FIRST)
+    axis.errorbar(values, places, xerr=deviations, fmt="none", ecolor=TRUTH_COLOUR, elinewidth=1, capsize=2)
+    for place, value, deviation in zip(places, values, deviations, strict=True):
+        axis.annotate(
+            f"{value:.2g}", (max(value, 0) + deviation, place), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=7,
+        )  # fmt: skip
+    names = [one.group.name if one.group.lags is None else format_lags(one.group.lags) for one in bars]
+    axis.set_yticks(places, names, fontsize=8, parse_math=False)
+    axis.set_ylim(len(bars) - 0.4, -0.6)
+    axis.axvline(0, color="#777777", linewidth=0.8)
+    style_axis(axis)
+    axis.tick_params(axis="x", labelsize=8)
+
+
+def contribution_figure(
+    values: Float64[np.ndarray, "groups pred_len"],
+    labels: Sequence[str],
+    dates: pd.DatetimeIndex,
+    forecast: Float64[np.ndarray, " pred_len"],
+    truth: Float64[np.ndarray, " pred_len"],
+    title: str,
+) -> Figure:
+    """The forecast of one column and its truth, and below them the contribution of each group at each step.
+
+    Groups are ordered by their mean absolute contribution, which stands beside their names.
+    """
+    size = np.abs(values).mean(axis=1)
+    shown = np.argsort(-size, kind="stable")[: 2 * MAX_BARS]
+    height = 0.2 * len(shown)
+    figure, (above, below) = subplots(
+        2, 1, figsize=(10, height + 3.4), sharex=True, layout="constrained", height_ratios=[1.6, height + 0.4]
+    )
+    above.plot(truth, color=TRUTH_COLOUR, linewidth=1.1, label="truth")
+    above.plot(forecast, color=FIRST, linewidth=1.8, label="forecast")
+    above.legend(
+        frameon=False, fontsize=8, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0
+    )
+    style_axis(above)
+    above.tick_params(labelsize=8)
+    limit = max(float(np.quantile(np.abs(values[shown]), 0.99)), 1e-12)
+    drawn = below.imshow(
+        values[shown], cmap=DIFFERENCES, norm=CenteredNorm(0, limit), aspect="auto", interpolation="nearest",
+        extent=(-0.5, len(dates) - 0.5, len(shown) - 0.5, -0.5),
+    )  # fmt: skip
+    rounding = 1e-6 * float(size.max())
+    names = [f"{labels[i]}   {size[i] if size[i] > rounding else 0:.2g}" for i in shown]
+    below.set_yticks(np.arange(len(shown)), names, fontsize=8, parse_math=False)
+    mark_time(below, Timeline(np.arange(len(dates)), dates, seq_len=0), "x")
+    bar = figure.colorbar(
+        drawn, ax=below, location="bottom", aspect=40, shrink=0.8, pad=0.01, extend="both",
+        label="contribution to the forecast, in original units",
+    )  # fmt: skip
+    bar.ax.tick_params(labelsize=8)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure

@@ -16,8 +16,7 @@ from forecast.inference.origins import find_date
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, style_axis, subplots
 from forecast.system.errors import ConfigError
-from forecast.tools.explain.figures import FIRST
-from forecast.tools.explain.layer import Picture
+from forecast.tools.explain.figures import FIRST, Picture
 
 MAX_VARIABLES = 3
 

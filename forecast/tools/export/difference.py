@@ -1,14 +1,17 @@
-"""Differences between the forecasts of an exported file and those of PyTorch on test windows."""
+"""Differences between the forecasts of an exported file and those of PyTorch on test windows, and their report."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor, nn
 
 from forecast.attention import Attention
@@ -19,12 +22,12 @@ from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.quantiles import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError
+from forecast.tools.export.example import write_example
+from forecast.tools.export.graph import Run
+from forecast.tools.export.metadata import metadata_path
 
 WINDOWS_PER_EXCEPTION = 1_000
 """With ProbSparse, one window in this number may differ by more than the tolerance."""
-
-Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-"""An exported file as a function from inputs by name to outputs by name, all float64 (`ForecastGraph`)."""
 
 
 @dataclass(frozen=True)
@@ -199,3 +202,34 @@ def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
     """
     selects = any(isinstance(module, Attention) and module.ranks_queries for module in network.modules())
     return windows // WINDOWS_PER_EXCEPTION if selects else 0
+
+
+def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], data: Mapping[str, Any]) -> None:
+    """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}")
+    for what in ("inputs", "outputs"):
+        for name, shape in about[what].items():
+            console.print(f"{what[:-1]:8} {name} ({', '.join(map(str, shape))}) float64")
+    of_series = f", {checked['series']:,} series" if "series" in checked else ""
+    title = f"difference from PyTorch, {checked['windows']:,} test windows of {checked['data']}{of_series}"
+    table = Table(title=title)
+    for heading in ("", "largest", "column", "relative to the largest forecast"):
+        table.add_column(heading, justify="left" if heading in ("", "column") else "right")
+    for units in ("scaled", "data_units"):
+        found = checked[units]
+        table.add_row(
+            units.replace("_", " "),
+            f"{found['largest_difference']:.2g}",
+            found["column"],
+            f"{found['relative']:.2g}",
+        )
+    Console(markup=False).print(table)
+    if checked["windows_beyond_tolerance"]:
+        console.print(
+            f"{checked['windows_beyond_tolerance']:,} of {checked['windows']:,} windows differ by more than "
+            f"tolerance={checked['tolerance']:g}: ProbSparse may do so in 1 window of {WINDOWS_PER_EXCEPTION:,}, "
+            "because rounding can change its selection of queries"
+        )
+    console.print("\nA program that runs the file without this package:\n")
+    console.print(write_example(path, about, data))

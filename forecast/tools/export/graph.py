@@ -1,6 +1,12 @@
-"""The whole forecast as one graph: values in original units in, values in original units out."""
+"""The whole forecast as one graph, and its files: values in original units in, values in original units out.
 
-from collections.abc import Mapping, Sequence
+A file is an ONNX file, written by PyTorch and run by onnxruntime, or a torch.export program, run by PyTorch alone.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,10 +22,17 @@ from forecast.inference.model import TrainedModel
 from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.errors import ConfigError
 
+OPSET = 18  # onnxruntime 1.14 (2023) and later
+MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
+RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
+ABOUT = "about.json"
 TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
 
 WINDOW_INPUTS = ("past", "past_time", "future_time")
 """Inputs of every exported file: positional arguments in a .pt2 file, where all other inputs are keywords."""
+
+Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+"""An exported file as a function from inputs by name to outputs by name, all float64 (`ForecastGraph`)."""
 
 
 class ForecastGraph(nn.Module):
@@ -171,3 +184,63 @@ def is_attention_without_dropout(node: Any) -> bool:
     attention = torch.ops.aten.scaled_dot_product_attention.default
     dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
     return node.target is attention and dropout == 0
+
+
+def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
+    """Write the forecast as an ONNX file, with its metadata `about`, whose values are saved as JSON.
+
+    Raises:
+        ConfigError: the weights are too large for one file, or the graph would draw random numbers.
+    """
+    from onnxscript import ir  # an optional package
+
+    size = sum(tensor.nbytes for tensor in program.state_dict.values())
+    if size > MAX_BYTES:
+        raise ConfigError(
+            f"format=onnx: {size / 2**30:.1f} GiB of weights do not fit into one file: use format=torch_export"
+        )
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that are not needed
+    exported = torch.onnx.export(
+        program, dynamo=True, opset_version=OPSET, output_names=list(about["outputs"]), verbose=False
+    )
+    assert exported is not None
+    graphs = [exported.model.graph, *exported.model.functions.values()]
+    nodes = (node for graph in graphs for node in ir.traversal.RecursiveGraphIterator(graph))
+    random = {node.op_type for node in nodes if node.op_type.startswith(RANDOM)}
+    if random:
+        raise ConfigError(f"the ONNX graph would draw random numbers: {', '.join(sorted(random))}")
+    exported.model.metadata_props.update({key: json.dumps(value) for key, value in about.items()})
+    exported.save(path)
+
+
+def load_onnx(path: Path) -> Run:
+    """The ONNX file as a function, run by onnxruntime on the CPU."""
+    import onnxruntime  # an optional package
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        values = session.run(names, {name: tensor.numpy() for name, tensor in inputs.items()})
+        return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
+
+    return run
+
+
+def write_torch(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
+    """Write the forecast as a torch.export program, with its metadata `about` as the extra file `ABOUT`."""
+    torch.export.save(program, path, extra_files={ABOUT: json.dumps(about)})
+
+
+def load_torch(path: Path) -> Run:
+    """The torch.export program as a function."""
+    module = torch.export.load(path).module()
+
+    @torch.no_grad()
+    def run(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        more = {name: value for name, value in inputs.items() if name not in WINDOW_INPUTS}
+        return module(*(inputs[name] for name in WINDOW_INPUTS), **more)
+
+    return run

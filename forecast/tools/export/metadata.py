@@ -1,22 +1,27 @@
-"""The description of an exported file for its users: columns, inputs, scales, quantiles."""
+"""The description of an exported file for its users, and what is checked before PyTorch is imported."""
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from forecast import __version__
+from forecast.data import DataModule
 from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
 from forecast.data.static_features import MISSING
 from forecast.data.time_features import time_feature_names
 from forecast.inference.data_config import name_keys
+from forecast.inference.model_data import ModelData
+from forecast.system.errors import ConfigError, DataError, NotInstalled
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
 
+ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 PANDAS = {
     "second": "dates.second / 59 - 0.5",
     "minute": "dates.minute / 59 - 0.5",
@@ -180,3 +185,35 @@ def calendar_expression(name: str, country: str | None) -> str:
         return PANDAS[name]
     code, subdivision = split_code(str(country))
     return HOLIDAY.format(country=f"{code!r}, {subdivision!r}", ahead=HOLIDAYS[name])
+
+
+def list_missing_packages() -> list[str]:
+    """The packages of the extra `export` that are not installed."""
+    return [package for package in ONNX_PACKAGES if find_spec(package) is None]
+
+
+def check_onnx_installed() -> None:
+    """Raise NotInstalled without the packages of the extra `export`."""
+    if missing := list_missing_packages():
+        raise NotInstalled("format=onnx", "export", missing[0])
+
+
+def read_test_data(model: ModelData, given: Mapping[str, Any]) -> DataModule:
+    """Read the data to compare on: those of the training run, or those that are given instead.
+
+    Raises:
+        ConfigError, DataError: there are no test rows.
+    """
+    try:
+        data = model.read_data(given)
+        model.refuse_absent(data, frozenset())
+    except (DataError, OSError) as error:
+        if given["path"] is not None:
+            raise
+        raise DataError(
+            f"{error}: before it is written, the file is compared with PyTorch on test windows: "
+            "name the data with data.path=FILE"
+        ) from None
+    if "test" not in data.rows:
+        raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
+    return data

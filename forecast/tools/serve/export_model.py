@@ -13,9 +13,8 @@ from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
 from forecast.system.files import atomic_file
-from forecast.tools.export.graph import ForecastGraph, trace_forecast
+from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_model as describe_export
-from forecast.tools.export.onnx_file import write_program
 from forecast.tools.serve.describe_model import DATA_STATE, describe_model, reading_settings
 from forecast.tools.serve.example import example_series, make_example
 from forecast.tools.serve.export_files import facts_file, file_state, graph_file
@@ -104,7 +103,7 @@ def write_graph(
     try:
         program = trace_forecast(ForecastGraph.of_model(model), described["inputs"])
         with atomic_file(graph_file(checkpoint)) as file:
-            write_program(program, file, {"outputs": described["outputs"]})
+            write_onnx(program, file, {"outputs": described["outputs"]})
         difference = compare_on_example(model, checkpoint, facts)
     except OSError:
         raise

@@ -14,7 +14,7 @@ from typing import Any
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
-from forecast.tools.export.packages import list_missing_packages
+from forecast.tools.export.metadata import list_missing_packages
 from forecast.tools.serve.export_files import file_state, read_facts
 
 SECONDS = 5

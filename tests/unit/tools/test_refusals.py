@@ -1,19 +1,16 @@
-"""Requests to the server, and windows and attention types of `forecast.explain`, that are refused."""
+"""Requests to the server, and windows of `forecast.explain`, that are refused."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forecast.attention import Attention, FullAttention
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError
-from forecast.tools.explain.implied_map import implied_map
 from forecast.tools.explain.window import choose_window
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.source import read_columns, read_dates
-from tests.support.attention_types import heads
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal
 
@@ -51,13 +48,6 @@ def window(chosen: Any, says: str) -> Refusal:
     return Refusal(f"window={chosen}", says, ConfigError, call)
 
 
-class Mine(Attention):
-    roles = FullAttention.roles
-
-    def mix(self, q, k, v):
-        return v.square()
-
-
 REQUESTS = [
     dates("a number as a date", "rows: date of row 1: 20260102 is not a date in ISO 8601", "2026-01-01", 20260102),
     dates("some UTC offsets", "rows: date of row 1: give all dates with a UTC offset, or none", "2026-01-01T00:00", "2026-01-01T00:00Z"),
@@ -71,7 +61,6 @@ EXPLANATIONS = [
     window("2031-01-01", "window=2031-01-01: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
     window("05/06/2024", "window=05/06/2024: day or month first? write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
     window("soon", "window=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
-    Refusal("an attention type without a map", "Mine mixes values without weights, so there is no map to draw", ConfigError, lambda folder: implied_map(Mine(20, 5, role="self"), *heads()[:2])),
 ]  # fmt: skip
 
 

@@ -10,12 +10,16 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, frame_data
 from forecast.tools.explain.importance import (
+    InputGroup,
+    InputKind,
     WindowSample,
     choose_windows,
     contributions,
+    lag_blocks,
+    list_inputs,
+    list_known_inputs,
     measure_importance,
 )
-from forecast.tools.explain.inputs import InputGroup, InputKind, lag_blocks, list_inputs, list_known_inputs
 from forecast.tools.explain.window import windows_at_every_step
 from tests.support.long_files import long_frame, long_frame_data
 

@@ -1,33 +1,37 @@
-"""The maps against what the layers return: map · v is the mixing, of every attention type and role."""
+"""Measured attention maps against what the layers return, and the numbers of maps against their definitions."""
 
-from typing import Any
+import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
-import torch.nn.functional as F
 
-from forecast.attention import Attention, FastformerAttention, GatedDeltaAttention, NystromAttention
-from forecast.attention.depthwise_convolution import depthwise_convolution
-from forecast.attention.nystrom import segment_means
-from forecast.attention.probsparse import sparsity_measure
-from forecast.tools.explain import maps
-from forecast.tools.explain.implied_map import (
-    NoMapError,
-    fastformer_poolings,
-    head_map,
-    implied_map,
-    measure_map,
+from forecast.attention import (
+    Attention,
+    FastformerAttention,
+    FullAttention,
+    GatedDeltaAttention,
+    LinearAttention,
+    NoneAttention,
+    NystromAttention,
+    ProbSparseAttention,
+    UniformAttention,
 )
-from forecast.tools.explain.measures import negative_part
-from tests.support.attention_reference import fastformer_answer
+from forecast.attention.depthwise_convolution import depthwise_convolution
+from forecast.models.attention_layers import AttentionLayer
+from forecast.tools.explain.layers import Call, Layer, Timeline
+from forecast.tools.explain.maps import Number, explain_layer, measure_influence, measure_weights
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
 
 SHORT = 7
 """Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
+LENGTH, RECENT = 8, 3
+EVERY = list(range(HEADS))
 
 
 class Own(Attention):
-    """A type without a function for its map: each head repeats its values, stronger the higher its number."""
+    """A type of the user's own: each head repeats its values, stronger the higher its number."""
 
     roles = frozenset({"self"})
 
@@ -37,130 +41,210 @@ class Own(Attention):
         )
 
 
-class Squares(Own):
-    """A type that is not linear in the values."""
+class SquaresBefore(Own):
+    """A type that is not linear in the values: output i is the square of the value before."""
 
     def mix(self, q, k, v):
-        return v.square()
+        return v.roll(1, 2).square()
 
 
-def has_map(attention_type: Any) -> bool:
-    return implied_map.dispatch(attention_type) is not implied_map.dispatch(Attention)
-
-
-def mixed_by(attention: Attention, role: str, length: int = QUERY_LEN):
-    q, k, v = heads(length, MEMORY_LEN if role == "cross" else length)
+@torch.no_grad()
+def call_of(attention: Attention, length: int = QUERY_LEN) -> Call:
+    q, k, v = (x[:1] for x in heads(length, MEMORY_LEN if attention.role == "cross" else length))
     attention = attention.double().eval()
-    if attention.share_query_value:
-        v = q
-    with torch.no_grad():
-        return q, k, v, attention.mix(q, k, v)
+    v = q if attention.share_query_value else v
+    return Call("encoder.layers.0.attention", attention, q, k, v, attention.mix(q, k, v))
 
 
 @pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
+@pytest.mark.parametrize(
+    ("attention_type", "role", "options"),
+    [*(case for case in CASES if case.values[0] is not FastformerAttention), (Own, "self", {})],
+)
+@torch.no_grad()
+def test_the_map_times_the_values_is_the_output(attention_type, role, options, length: int) -> None:
+    call = call_of(build(attention_type, role, options), length)
+    weights = measure_weights(call, EVERY)
+    assert weights is not None
+    answer = weights[None] @ call.v
+    if isinstance(call.attention, NystromAttention) and call.attention.conv_weight is not None:
+        answer = answer + depthwise_convolution(call.v, call.attention.conv_weight)
+    torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-9)
+    if role == "causal":
+        assert weights.triu(1).abs().max() == 0
+    sums = weights.sum(-1)
+    if not isinstance(call.attention, GatedDeltaAttention | Own | NystromAttention):
+        assert weights.min() >= 0
+        is_zero = (attention_type, role) == (NoneAttention, "cross")
+        expected = torch.zeros_like(sums) if is_zero else torch.ones_like(sums)
+        if options.get("feature_map") != "relu":  # whose features may all be zero
+            torch.testing.assert_close(
+                sums, expected, rtol=0, atol=1e-4
+            )  # linear attention adds eps to the sum
+    if isinstance(call.attention, FullAttention):
+        torch.testing.assert_close(weights, softmax_by_hand(call)[0])
+    some = measure_weights(call, [3, 1])
+    assert some is not None
+    torch.testing.assert_close(some, weights[[3, 1]])
+
+
+def softmax_by_hand(call: Call) -> torch.Tensor:
+    scores = call.q @ call.k.mT / math.sqrt(call.q.shape[-1])
+    if call.causal:
+        scores += torch.full_like(scores, -math.inf).triu(1)
+    return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("attention_type", [FastformerAttention, SquaresBefore])
+def test_a_layer_without_weights_has_influences(attention_type: type[Attention]) -> None:
+    call = call_of(build(attention_type, "self", {}))
+    assert measure_weights(call, EVERY) is None
+    influence = measure_influence(call, EVERY, batch=10)
+    torch.testing.assert_close(influence.sum(-1), torch.ones(HEADS, QUERY_LEN, dtype=torch.float64))
+    if attention_type is SquaresBefore:
+        before = torch.eye(QUERY_LEN, dtype=torch.float64).roll(1, 0)  # row i reads position i - 1
+        torch.testing.assert_close(influence, before.expand(HEADS, -1, -1))
+
+
 @pytest.mark.parametrize(
     ("attention_type", "role", "options"), [case for case in CASES if case.values[0] is FastformerAttention]
 )
-def test_the_poolings_give_the_layers_answer(attention_type, role, options, length: int) -> None:
+@torch.no_grad()
+def test_the_poolings_give_the_output_of_fastformer(attention_type, role, options) -> None:
+    """(Σ_j β_j · p_j) ∘ v with p_j = (Σ_i α_i q_i) ∘ k_j, their sum or W [· ; ·]; at the last position if causal."""
     attention = build(attention_type, role, options)
     assert isinstance(attention, FastformerAttention)
-    q, k, v, mixed = mixed_by(attention, role, length)
-    for head in range(HEADS):
-        one = slice(head, head + 1)
-        alpha, beta = fastformer_poolings(attention, head, q[:, one], k[:, one])
-        found = fastformer_answer(attention, head, q[:, one], k[:, one], v[:, one], alpha, beta)
-        torch.testing.assert_close(found, mixed[:, one], rtol=0, atol=1e-9)
-        torch.testing.assert_close(beta.sum(-1), torch.ones_like(beta.sum(-1)))
+    call = call_of(attention)
+    (curves,) = attention.describe(call.q, call.k)
+    alpha, beta = (weights[:, :, None] for weights in curves.values.values())
+    query = (alpha @ call.q).expand_as(call.k)
+    if role == "causal":  # p_j has the global query of the prefix of j
+        logits = (call.q * attention.query_logit[:, None]).sum(-1) / math.sqrt(call.q.shape[-1])
+        prefixes = [
+            logits[..., :j].softmax(-1)[..., None, :] @ call.q[:, :, :j] for j in range(1, QUERY_LEN + 1)
+        ]
+        query = torch.cat(prefixes, 2)
+    if attention.concat_weight is not None:
+        pairs = torch.cat([query, call.k], dim=-1) @ attention.concat_weight[0].T
+    else:
+        pairs = query * call.k if attention.interaction == "product" else query + call.k
+    answered = slice(-1, None) if role == "causal" else slice(None)
+    answer = ((beta @ pairs) * call.v)[:, :, answered]
+    torch.testing.assert_close(answer, call.mixed[:, :, answered], rtol=0, atol=1e-9)
+    torch.testing.assert_close((alpha @ call.q), query[:, :, -1:])
 
 
-@pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
-@pytest.mark.parametrize(
-    ("attention_type", "role", "options"), [case for case in CASES if has_map(case.values[0])]
-)
-def test_the_implied_map_gives_the_layers_answer(attention_type, role, options, length: int) -> None:
-    attention = build(attention_type, role, options)
-    q, k, v, mixed = mixed_by(attention, role, length)
-    found = implied_map(attention, q, k)
-    for head in range(HEADS):
-        one = slice(head, head + 1)
-        torch.testing.assert_close(head_map(attention, head, q[:, one], k[:, one]), found[:, one])
-    answer = found @ v
-    if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
-        answer = answer + depthwise_convolution(v, attention.conv_weight.detach())
-    torch.testing.assert_close(answer, mixed, rtol=0, atol=1e-9)
-    if not isinstance(attention, NystromAttention | GatedDeltaAttention):
-        assert found.min() >= 0
-    if role == "causal":
-        assert found.triu(1).abs().max() == 0
-
-
-@pytest.mark.parametrize("length", [QUERY_LEN, SHORT])
-@pytest.mark.parametrize(
-    ("attention_type", "role", "options"), [case for case in CASES if has_map(case.values[0])]
-)
-def test_the_measured_map_is_the_implied_map(attention_type, role, options, length: int) -> None:
-    """A type of the user's own has no function, so its map is measured."""
-    attention = build(attention_type, role, options)
-    q, k, _, _ = mixed_by(attention, role, length)
-    expected = implied_map(attention, q, k)
-    if isinstance(attention, NystromAttention) and attention.conv_weight is not None:
-        units = torch.eye(k.shape[2], dtype=k.dtype)[None, None].expand(*k.shape[:2], -1, -1)
-        expected = expected + depthwise_convolution(units, attention.conv_weight.detach())
-    torch.testing.assert_close(measure_map(attention, q, k), expected, rtol=0, atol=1e-9)
-
-
-def test_each_head_of_a_type_of_the_users_own_has_its_map() -> None:
-    q, k, v = heads(QUERY_LEN, QUERY_LEN)
-    attention = Own(HEADS * q.shape[-1], HEADS, role="self")
-    mixed = attention.mix(q, k, v)
-    for head in range(HEADS):
-        one = slice(head, head + 1)
-        found = head_map(attention, head, q[:, one], k[:, one])
-        torch.testing.assert_close(found @ v[:, one], mixed[:, one], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("attention_type", [FastformerAttention, Squares])
-def test_a_type_that_mixes_without_weights_has_no_map(attention_type: type[Attention]) -> None:
-    q, k, _ = heads(QUERY_LEN, QUERY_LEN)
-    with pytest.raises(NoMapError):
-        measure_map(attention_type(HEADS * q.shape[-1], HEADS, role="self").double(), q, k)
-
-
-def test_the_convolution_looks_where_the_picture_says() -> None:
-    """Tap j of the kernel multiplies the value j − half positions after the one that asks."""
-    v = torch.randn(1, 1, 40, 3, dtype=torch.float64)
-    weight = torch.zeros(1, 1, 5, 1, dtype=torch.float64)
-    weight[0, 0, 4] = 1  # two positions after
-    moved = depthwise_convolution(v, weight)
-    torch.testing.assert_close(moved[:, :, :-2], v[:, :, 2:])
-
-
-def test_the_landmarks_segments() -> None:
-    for length, segments in ((79, 9), (12, 4), (13, 13)):
-        starts = maps.segment_starts(length, segments).tolist()
-        x = torch.arange(length, dtype=torch.float64)[None, None, :, None]
-        means = [x[0, 0, a:b].mean() for a, b in zip(starts, [*starts[1:], length], strict=True)]
-        torch.testing.assert_close(torch.stack(means), segment_means(x, segments)[0, 0, :, 0])
-
-
-def test_the_negative_part() -> None:
-    assert negative_part(torch.tensor([[0.5, -0.1], [0.3, 0.1]])) == pytest.approx(0.1)
-    assert negative_part(torch.rand(3, 4)) == 0
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_measure_is_the_papers(causal: bool) -> None:
-    """Query by query, and equal to the sampled one where the sample is every key."""
-    q, k, _ = heads(19, 19)
-    exact = maps.exact_measure(q, k, causal=causal)
-    for i in range(19):
-        scores = (q[:, :, i, None] * k[:, :, : i + 1 if causal else None]).sum(-1) / q.shape[-1] ** 0.5
+@pytest.mark.parametrize("role", ["self", "causal"])
+@pytest.mark.parametrize("sampling", ["shared", "per_query"])
+@torch.no_grad()
+def test_probsparse_describes_its_selection(role: str, sampling: str) -> None:
+    """The exact measure is the paper's, and the rows of the other queries are uniform."""
+    call = call_of(build(ProbSparseAttention, role, {"factor": 2, "sampling": sampling}))  # type: ignore[arg-type]
+    (curves,) = call.attention.describe(call.q, call.k)
+    exact = curves.values["on all keys (exact)"]
+    for i in range(QUERY_LEN):
+        keys = call.k[:, :, : i + 1 if call.causal else None]
+        scores = (call.q[:, :, i, None] * keys).sum(-1) / call.q.shape[-1] ** 0.5
         torch.testing.assert_close(exact[:, :, i], scores.amax(-1) - scores.mean(-1))
-    every = sparsity_measure(q, k, causal=causal, sample_index=torch.arange(19)) * q.shape[-1] ** -0.5
-    torch.testing.assert_close(exact, every)
+    weights, selected = measure_weights(call, EVERY), curves.selected
+    assert weights is not None
+    assert selected is not None
+    uniform = torch.ones(QUERY_LEN, QUERY_LEN, dtype=torch.float64)
+    uniform = uniform.tril() if call.causal else uniform
+    uniform /= uniform.sum(-1, keepdim=True)
+    expected = torch.where(selected[0, ..., None], softmax_by_hand(call)[0], uniform)
+    torch.testing.assert_close(weights, expected)
+    (found,) = curves.fractions.values()
+    assert ((found > 0) & (found <= 1)).all()
 
 
-def test_softmax_is_pytorchs() -> None:
-    q, k, v = heads()
-    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    torch.testing.assert_close(maps.softmax_map(q, k, causal=True) @ v, expected)
+@torch.no_grad()
+def test_nystrom_describes_its_landmarks() -> None:
+    call = call_of(build(NystromAttention, "self", {"num_landmarks": 9}))
+    (curves,) = call.attention.describe(call.q, call.k)
+    (weights,) = curves.values.values()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, HEADS, dtype=torch.float64))
+    borders = weights.diff(dim=-1).abs().amax((0, 1)).nonzero()[:, 0]
+    assert (borders + 1).tolist() == [
+        9,
+        18,
+        27,
+        36,
+        45,
+        54,
+        63,
+        71,
+    ]  # seven segments of 9 positions, two of 8
+
+
+def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
+    torch.manual_seed(0)
+    q, k, v = (scale * torch.randn(1, 2, LENGTH, 4) for _ in range(3))
+    steps, dates = np.arange(LENGTH), pd.date_range("2024-01-01", periods=LENGTH, freq="h")
+    with torch.no_grad():
+        call = Call("encoder.layers.0.attention", attention.eval(), q, k, v, attention.mix(q, k, v))
+    positions = Timeline(steps, dates, seq_len=LENGTH)
+    place = AttentionLayer(call.name, "encoder", 0, steps, steps)
+    return Layer(call, place, positions, positions, [0, 1], recent=RECENT)
+
+
+def numbers_of(layer: Layer) -> dict[str, Number]:
+    return {number.what: number for number in explain_layer(layer).numbers}
+
+
+@pytest.mark.parametrize("role", ["self", "causal"])
+@pytest.mark.parametrize("kind", [FullAttention, LinearAttention])
+def test_the_numbers_by_hand(kind: type[Attention], role: str) -> None:
+    layer = layer_of(kind(8, 2, role=role))
+    found, measured = numbers_of(layer), measure_weights(layer.call, [0, 1])
+    assert measured is not None
+    weights, softmax = measured.numpy(), softmax_by_hand(layer.call)[0].numpy()
+    even = np.tri(LENGTH) if role == "causal" else np.ones((LENGTH, LENGTH))
+    even /= even.sum(1, keepdims=True)
+    entropy = -np.sum(weights * np.log2(np.where(weights > 0, weights, 1))) / LENGTH / 2
+    differs = np.abs(weights - even).sum((1, 2)).mean() / LENGTH / 2
+    late, even_late = weights[:, :, -RECENT:].sum((1, 2)).mean() / LENGTH, even[:, -RECENT:].sum() / LENGTH
+    recent = f"attention on the last {RECENT} steps of history"
+    for name, value in (
+        ("entropy of a row", entropy), ("weight that differs from uniform attention", differs), (recent, late),
+    ):  # fmt: skip
+        assert found[name].value == pytest.approx(value, rel=1e-4), name
+    assert found[recent].beside["uniform"] == pytest.approx(even_late)
+    name, v = "relative difference of the output from softmax", layer.call.v[0].numpy()
+    if kind is FullAttention:
+        assert set(found) == {"entropy of a row", "weight that differs from uniform attention", recent}
+    else:
+        distances = [
+            np.linalg.norm((m - s) @ x) / np.linalg.norm(s @ x)
+            for m, s, x in zip(weights, softmax, v, strict=True)
+        ]
+        assert found[name].value == pytest.approx(np.mean(distances), rel=1e-4)
+
+
+def test_the_numbers_of_the_controls() -> None:
+    even = numbers_of(layer_of(UniformAttention(8, 2, role="self")))
+    single = numbers_of(layer_of(NoneAttention(8, 2, role="self")))
+    entropy, differs = "entropy of a row", "weight that differs from uniform attention"
+    assert even[entropy].value == pytest.approx(math.log2(LENGTH)) == single[entropy].beside["uniform"]
+    assert even[differs].value == pytest.approx(0, abs=1e-6)
+    assert single[entropy].value == pytest.approx(0, abs=1e-6)
+    assert single[differs].value == pytest.approx(1 - 1 / LENGTH)
+    assert numbers_of(layer_of(NoneAttention(8, 2, role="cross"))) == {}
+
+
+def test_negative_weights_and_the_convolution_are_said() -> None:
+    explanation = explain_layer(layer_of(NystromAttention(8, 2, role="self", num_landmarks=2), scale=3))
+    found = {number.what: number.value for number in explanation.numbers}
+    assert 0 < found["negative part of the weights"] < 0.5
+    assert 0 < found["weight that differs from uniform attention"] < 1
+    assert found["size of the part of the output with constant weights"] > 0.1
+    assert "Negative weights are drawn in the darkest blue." in explanation.pictures[0].caption
+    assert [picture.name.removeprefix("encoder-layer-0-nystrom") for picture in explanation.pictures] == [
+        "", "-landmarks"
+    ]  # fmt: skip
+
+
+def test_a_number_in_words() -> None:
+    number = Number("attention", 0.256, "%", {"uniform": 0.25, "worst head": 0.5})
+    assert str(number) == "attention 25.6% (uniform: 25.0%; worst head: 50.0%)"
+    assert str(Number("kept", 25, "", {"of": 1440})) == "kept 25 (of: 1,440)"

@@ -10,7 +10,7 @@ import pytest
 from forecast.data import read_table
 from forecast.data.files.file_source import LongSource
 from forecast.data.utc_offset import UtcOffset
-from forecast.tools.export.reading import write_reading
+from forecast.tools.export.example import write_reading
 
 DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
 
