@@ -51,19 +51,9 @@ def make_environment(folder: Path, requirements: Sequence[str], *options: str) -
         (own / "parent.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     python, kept = str(folder / "bin" / "python"), folder / "kept.txt"
     kept.write_text(f"torch=={version('torch')}\n")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    done = subprocess.run(
-        [*pip, "--constraint", str(kept), *options, *requirements], capture_output=True, text=True
-    )
+    quiet = ("--quiet", "--disable-pip-version-check", "--constraint", str(kept))
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", *quiet, *options, *requirements]
+    done = subprocess.run(pip, capture_output=True, text=True)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip gave no reason"]
         reason = next((line for line in lines if line.startswith("ERROR:")), lines[-1])

@@ -12,6 +12,7 @@ ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
+FACTS = ("data", "variant", "horizon", "attention", "seed")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def make_cell(
     table: str, data: str, horizon: int, attention: str, seed: int, variant: str = "", *more: str
 ) -> Cell:
     """Return a cell of the default model. `variant` has overrides that are a part of the name, `more` has others."""
-    facts = {"data": data, "variant": variant, "horizon": horizon, "attention": attention, "seed": seed}
+    facts = dict(zip(FACTS, (data, variant, horizon, attention, seed), strict=True))
     name = "/".join(part for part in (data, variant, str(horizon), attention, f"s{seed}") if part)
     changes = () if variant == EVERYTHING else variant.split()
     own = (f"pred_len={horizon}", f"attention={attention}", f"seed={seed}")
@@ -174,13 +175,7 @@ def list_paper() -> list[Cell]:
         overrides = (experiment, "data.root=ROOT", "attention=probsparse", f"seed={seed}")
         if (data, features) == ("etth1", "S"):
             overrides = (*overrides, "trainer.precision=bf16-mixed")
-        facts = {
-            "data": data,
-            "variant": features,
-            "horizon": horizon,
-            "attention": "probsparse",
-            "seed": seed,
-        }
+        facts = dict(zip(FACTS, (data, features, horizon, "probsparse", seed), strict=True))
         cells.append(
             Cell("informer2020", f"{data}/{features}/{horizon}/probsparse/s{seed}", overrides, facts)
         )

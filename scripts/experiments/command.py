@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import environment
-from experiments.cells import KEPT, TRAINING, Cell
+from experiments.cells import FACTS, KEPT, TRAINING, Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,11 +29,8 @@ class Table(NamedTuple):
             return TRAINING[name]
         if name in KEPT:
             rows = json.loads((docs / self.folder / f"{name}.json").read_text())["cells"]
-            facts = ("data", "variant", "horizon", "attention", "seed")
-            return [
-                Cell(name, key, tuple(row["overrides"]), {fact: row[fact] for fact in facts})
-                for key, row in rows.items()
-            ]
+            facts = {key: {fact: row[fact] for fact in FACTS} for key, row in rows.items()}
+            return [Cell(name, key, tuple(row["overrides"]), facts[key]) for key, row in rows.items()]
         return self.load("list_cells")(name)
 
     def load(self, function: str):

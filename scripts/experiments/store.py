@@ -40,9 +40,6 @@ class Store:
         found = [(cell, self.row(cell)) for cell in self.cells]
         return [{**cell.facts, **row} for cell, row in found if row is not None]
 
-    def missing(self) -> list[Cell]:
-        return [cell for cell in self.cells if self.row(cell) is None]
-
     def add(self, cell: Cell, scores: Row, machine: dict[str, Any]) -> None:
         """Add a result to the file, which other commands may have changed, in the order of the table."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,16 +63,11 @@ def describe_machine(threads: int) -> dict[str, Any]:
     from forecast import __version__
     from forecast.tools.benchmark.measurement import describe_hardware
 
-    hardware = describe_hardware("cuda" if torch.cuda.is_available() else "cpu")
+    facts = describe_hardware("cuda" if torch.cuda.is_available() else "cpu")
     versions = {"forecast": __version__, "python": platform.python_version()}
     for name in VERSIONS:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {
-        "device": hardware["device"],
-        "system": hardware["system"],
-        "threads": threads,
-        "versions": versions,
-    }
+    return {"device": facts["device"], "system": facts["system"], "threads": threads, "versions": versions}

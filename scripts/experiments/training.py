@@ -28,12 +28,7 @@ def run_training(cell: Cell, context: Context) -> Row:
     folder = context.scratch / "_".join([cell.table, *cell.name.split("/"), commit])
     if commit.endswith(CHANGED) and folder.exists():  # the code may have changed since the run was started
         shutil.rmtree(folder)
-    own = [
-        "logger=[]",
-        "callbacks.progress=null",
-        f"output_root={quote_value(str(folder))}",
-        "resume=auto",
-    ]
+    own = ("logger=[]", "callbacks.progress=null", f"output_root={quote_value(str(folder))}", "resume=auto")
     context.python("-m", "forecast.train", *type_overrides(cell, context.root), *own)
     (path,) = folder.glob("*/metrics.json")
     row = {**read_scores(path.parent), "commit": commit}
@@ -59,14 +54,10 @@ def read_scores(folder: Path) -> Row:
         raise CellFailed("the test MSE is not a number")
     with (folder / "metrics.csv").open(newline="") as file:
         epochs = [float(row["val/mse"]) for row in csv.DictReader(file) if row["val/mse"]]
-    baselines = {
-        f"{name}_{score}": metrics["baselines"][name][score]
-        for name in BASELINES
-        for score in ("mse", "rmse_raw")
-    }
+    baselines = metrics["baselines"]
     return {
         **{key: metrics["test"][key] for key in ("mse", "mae", "rmse_raw")},
-        **baselines,
+        **{f"{name}_{key}": baselines[name][key] for name in BASELINES for key in ("mse", "rmse_raw")},
         "test_windows": metrics["n_windows"]["test"],
         **{key: metrics[key] for key in FACTS},
         "validation_mse_by_epoch": epochs,
