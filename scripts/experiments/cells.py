@@ -176,9 +176,8 @@ def list_paper() -> list[Cell]:
         if (data, features) == ("etth1", "S"):
             overrides = (*overrides, "trainer.precision=bf16-mixed")
         facts = dict(zip(FACTS, (data, features, horizon, "probsparse", seed), strict=True))
-        cells.append(
-            Cell("informer2020", f"{data}/{features}/{horizon}/probsparse/s{seed}", overrides, facts)
-        )
+        name = f"{data}/{features}/{horizon}/probsparse/s{seed}"
+        cells.append(Cell("informer2020", name, overrides, facts))
     return cells
 
 

@@ -80,9 +80,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         kind = {"N": int, "FOLDER": Path, "FILE": Path}.get(value, str)
         extra = {"nargs": "?"} if name == "table" else {"default": DEFAULTS.get(flag)}
         parser.add_argument(flag, metavar=value or "TABLE", type=kind, help=said, **extra)  # pyright: ignore
-    parser.add_argument(
-        "--again", action="store_true", help="run finished cells too, and replace their results"
-    )
+    parser.add_argument("--again", action="store_true", help="run finished cells too, and replace results")
     parser.add_argument("--list", action="store_true", help="list the cells, and whether they are finished")
     options = parser.parse_args(arguments)
     if options.table is not None and options.table not in TABLES:
@@ -126,21 +124,18 @@ def run_table(options: argparse.Namespace, docs: Path, runs: Path) -> int:
     chosen = [cell for cell in cells if options.only in cell.name]
     if not chosen:
         raise ValueError(
-            f"--only {options.only}: no cell of {options.table} has this in its name; --list names them"
+            f"--only {options.only}: no cell of {options.table} has this in its name; see --list"
         )
     if options.list:
         for cell in chosen:
             print(f"{'missing ' if store.row(cell) is None else 'finished'}  {cell.name}")
         return 0
     context = Context(options.root.absolute(), options.threads, runs, options.run)
-    machine = describe_machine(options.threads)
-    failed = run_missing(
-        chosen, store, table.load(table.run), context, machine, options.jobs, again=options.again
-    )
+    machine, run = describe_machine(options.threads), table.load(table.run)
+    failed = run_missing(chosen, store, run, context, machine, options.jobs, again=options.again)
     if options.published:
-        table.load("write_ranking")(
-            options.table, store.rows(), options.published, store.path.with_suffix(".csv")
-        )
+        write, out = table.load("write_ranking"), store.path.with_suffix(".csv")
+        write(options.table, store.rows(), options.published, out)
     return failed
 
 

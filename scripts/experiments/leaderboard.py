@@ -15,17 +15,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments import leaderboard_tasks as tasks
 from experiments.cells import Cell
-from experiments.leaderboard_tasks import (
-    TARGET,
-    TASKS,
-    Deciles,
-    Task,
-    repeat_season,
-    repeat_season_normally,
-    score_fev,
-    score_gift,
-)
+from experiments.leaderboard_tasks import TARGET, TASKS, Deciles, Task
 from experiments.run import Context
 from experiments.store import Row
 from forecast import Model, fit
@@ -48,32 +40,25 @@ LEAKING = (
 
 
 class Benchmark(NamedTuple):
-    """Scores of a benchmark, and how its published scores are read and combined.
+    """Scores of a benchmark, and how its published scores are read and combined."""
 
-    Attributes:
-        models: options of `model`, then other overrides.
-        metrics: the first one ranks the models.
-        combined: tasks whose scores are averaged; the prefix of their names.
-        relative: a geometric mean of scores divided by those of the seasonal naive; otherwise a mean.
-    """
-
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # options of `model`, then other overrides
     score: Callable[..., dict[str, float]]
     naive: Callable[..., Deciles]
-    metrics: tuple[str, ...]
-    columns: dict[str, str]
-    combined: str = ""
-    relative: bool = True
+    metrics: tuple[str, ...]  # the first one ranks the models
+    columns: dict[str, str]  # new names of published columns
+    combined: str = ""  # prefix of the tasks whose scores are averaged
+    relative: bool = True  # a geometric mean of scores over those of the seasonal naive; otherwise a mean
 
 
-FEV = {"model_name": "model", "task_name": "task"}
+FEV, GIFT = {"model_name": "model", "task_name": "task"}, {"dataset": "task"}
 BENCHMARKS = {
     "fev_bench": Benchmark(
         ("residual_informer", "mlp", "residual_informer data.transform=auto", "mlp data.transform=auto"),
-        score_fev, repeat_season, ("SQL",), FEV, "epf", relative=False,
+        tasks.score_fev, tasks.repeat_season, ("SQL",), FEV, "epf", relative=False,
     ),
-    "fev_tables": Benchmark(("mlp", "patch_encoder"), score_fev, repeat_season, ("SQL",), FEV),
-    "gift_eval": Benchmark(("mlp",), score_gift, repeat_season_normally, ("CRPS", "MASE"), {"dataset": "task"}),
+    "fev_tables": Benchmark(("mlp", "patch_encoder"), tasks.score_fev, tasks.repeat_season, ("SQL",), FEV),
+    "gift_eval": Benchmark(("mlp",), tasks.score_gift, tasks.repeat_season_normally, ("CRPS", "MASE"), GIFT),
 }  # fmt: skip
 
 
@@ -182,10 +167,9 @@ def tabulate_ours(rows: list[Row]) -> pd.DataFrame:
         label = "default model" if model == "residual_informer" else f"`model={model}`"
         change = "".join(f", `{text}`" for text in changes)
         for name, scores in ((f"{label}{change}", row), (f"{LINEAR}{change}", row.get("linear"))):
-            if scores is None:  # that of another model of the task
-                continue
-            seconds = row["training_s"] + scores["inference_s"]
-            found.setdefault((row["task"], name), {**scores, "seconds": seconds})
+            if scores is not None:  # the linear baseline may be that of another model of the task
+                seconds = row["training_s"] + scores["inference_s"]
+                found.setdefault((row["task"], name), {**scores, "seconds": seconds})
     return pd.DataFrame([{**row, "task": task, "model": model} for (task, model), row in found.items()])
 
 
@@ -208,7 +192,7 @@ def rank_models(table: str, rows: list[Row], file: Path) -> pd.DataFrame:
     for row in rows:
         if abs(row["seasonal_naive"]["MASE"] - naive[row["task"]]) > 1e-4:
             raise ValueError(
-                f"{row['task']}: the seasonal naive differs from the published one, so the data differ"
+                f"{row['task']}: the seasonal naive differs from the published one: check the files"
             )
     names = [task.name for task in TASKS[table] if task.name in set(ours["task"])]
     combined = [name for name in names if name.startswith(benchmark.combined)]

@@ -30,23 +30,14 @@ Forecast = Callable[[int], Deciles]
 
 @dataclass(frozen=True)
 class Task:
-    """Series that are forecast at evenly spaced origins at the end of the rows, one horizon apart.
+    """Series that are forecast at evenly spaced origins at the end of the rows, one horizon apart."""
 
-    Attributes:
-        name: of the task in the benchmark.
-        files: below the folder of the data, tables side by side; `m4` is the hourly series of the M4 competition.
-        freq: a key of `STEPS`; rows of shorter steps are averaged, without a last step that is incomplete.
-        horizon: steps of a forecast.
-        windows: number of origins; None: as many as a tenth of the rows hold, at most 20 (GIFT-Eval).
-        covariates: the first column is the target, and the others are known ahead.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    freq: str
+    name: str  # in the benchmark
+    files: tuple[str, ...]  # below --root, side by side; `m4`: the hourly series of the M4 competition
+    freq: str  # a key of `STEPS`; rows of shorter steps are averaged, without a last step that is incomplete
     horizon: int
-    windows: int | None = 20
-    covariates: bool = False
+    windows: int | None = 20  # number of origins; None: a tenth of the rows, at most 20 (GIFT-Eval)
+    covariates: bool = False  # the first column is the target, and the others are known ahead
 
     @property
     def season(self) -> int:
@@ -136,11 +127,9 @@ def score_fev(task: Task, values: Values, forecast: Forecast) -> dict[str, float
     scores = []
     for origin in task.origins(len(values)):
         past, truth, deciles = values[:origin], values[origin : origin + task.horizon], forecast(origin)
-        losses = (
-            quantile_losses(truth, deciles).mean(axis=(0, 2)),
-            np.abs(truth - deciles[..., 4]).mean(axis=0),
-        )
-        scores.append([np.nanmean(loss / scale(past, task.season)) for loss in losses])
+        sql = quantile_losses(truth, deciles).mean(axis=(0, 2))
+        mase = np.abs(truth - deciles[..., 4]).mean(axis=0)
+        scores.append([np.nanmean(loss / scale(past, task.season)) for loss in (sql, mase)])
     return dict(zip(("SQL", "MASE"), map(float, np.mean(scores, axis=0)), strict=True))
 
 

@@ -8,17 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cells import (
-    ABLATION,
-    EVERYTHING,
-    HORIZONS,
-    KEPT,
-    PERCEPTRON,
-    TRAINING,
-    TRANSFORM,
-    WITHOUT,
-    YARDSTICK,
-)
+from experiments import cells as declared
 from experiments.command import TABLES
 from experiments.store import Store
 from forecast.runs.summary import mean_and_std
@@ -102,14 +92,14 @@ def text(group: Group) -> str:
     return f"{score(group['mse'])}{spread}" + f" ({group['seeds']} seed{'s' * (group['seeds'] > 1)})" * few
 
 
-def change(value: float, reference: float) -> str:
-    return f"{100 * (value / reference - 1):+.1f}%".replace("-", "−")
+def change(group: Group, reference: float) -> str:
+    return f"{100 * (group['mse'] / reference - 1):+.1f}%".replace("-", "−")
 
 
 def show_overview(results: Results) -> list[str]:
     """List the tables in one paragraph."""
     shown = []
-    for table in (*TRAINING, *KEPT):
+    for table in (*declared.TRAINING, *declared.KEPT):
         rows, planned = (store := results.store(table)).rows(), len(store.cells)
         link = f"[{table}](results/{table}.csv)" if rows else table
         shown.append(f"{link} {len(rows)}/{planned} ({sum(row['seconds'] for row in rows) / 3600:.1f}h)")
@@ -121,9 +111,9 @@ def list_beside(results: Results, data: str) -> list[Group]:
     table = {"etth1": "ett", "etth2": "ett", "weather": "weather"}.get(data, "ettm")
     scale = "published_" if data == "weather" else ""
     rows = []
-    for place, horizon in enumerate(HORIZONS):
+    for place, horizon in enumerate(declared.HORIZONS):
         full = results.group(table, data=data, horizon=horizon, attention="full", variant="")
-        mlp = results.group(table, data=data, horizon=horizon, variant=YARDSTICK)
+        mlp = results.group(table, data=data, horizon=horizon, variant=declared.YARDSTICK)
         ours = (full.get(f"{scale}mse"), mlp.get(f"{scale}mse"), full.get(f"{scale}linear_mse"))
         values = dict(zip((*OURS, LINEAR), ours, strict=True))
         values |= {name: results.published["opents"][name][data][place] for name in SHOWN}
@@ -148,35 +138,31 @@ def show_published(results: Results) -> list[str]:
 
 def show_horizons(results: Results) -> list[str]:
     rows = [row for data in ("ettm1", "weather") for row in list_beside(results, data)]
-    rows = [
-        {**row, "MSE": f"{row['data']}, {row['MSE']}"}
-        for row in rows
-        if row["MSE"] in (OURS[0], LINEAR, SHOWN[0])
-    ]
+    rows = [row for row in rows if row["MSE"] in (OURS[0], LINEAR, SHOWN[0])]
+    rows = [{**row, "MSE": f"{row['data']}, {row['MSE']}"} for row in rows]
     return pivot(rows, "MSE", "horizon", lambda row: score(row["value"]))
 
 
 def show_load(results: Results) -> list[str]:
     rows = results.groups("load", attention="full")
-    return pivot(
-        rows, "data", "horizon", lambda row: f"{text(row)} ({change(row['mse'], row['linear_mse'])})"
-    )
+    return pivot(rows, "data", "horizon", lambda row: f"{text(row)} ({change(row, row['linear_mse'])})")
 
 
 def show_ablation(results: Results) -> list[str]:
-    first = {row["data"]: row["mse"] for row in results.groups("ablation", variant=EVERYTHING)}
-    rows = sorted(results.groups("ablation"), key=lambda row: ABLATION.index(row["variant"]))
+    first = {row["data"]: row["mse"] for row in results.groups("ablation", variant=declared.EVERYTHING)}
+    rows = sorted(results.groups("ablation"), key=lambda row: declared.ABLATION.index(row["variant"]))
     rows = [{**row, "changed": f"`{row['variant']}`"} for row in rows]
     return pivot(
-        rows, "changed", "data", lambda row: f"{score(row['mse'])} ({change(row['mse'], first[row['data']])})"
+        rows, "changed", "data", lambda row: f"{score(row['mse'])} ({change(row, first[row['data']])})"
     )
 
 
 def show_covariates(results: Results) -> list[str]:
     columns = (
-        ("linear, with", EVERYTHING, "linear_mse"), ("default, without", WITHOUT, "mse"), ("with", EVERYTHING, "mse"),
-        ("`auto`", TRANSFORM, None), ("`model=mlp`, with", PERCEPTRON, "mse"),
-        ("`auto`", f"{PERCEPTRON} {TRANSFORM}", None),
+        ("linear, with", declared.EVERYTHING, "linear_mse"), ("default, without", declared.WITHOUT, "mse"),
+        ("with", declared.EVERYTHING, "mse"),
+        ("`auto`", declared.TRANSFORM, None), ("`model=mlp`, with", declared.PERCEPTRON, "mse"),
+        ("`auto`", f"{declared.PERCEPTRON} {declared.TRANSFORM}", None),
     )  # fmt: skip
     cells = results.store("covariates").content["cells"]
 
@@ -186,10 +172,10 @@ def show_covariates(results: Results) -> list[str]:
             return score(row[key])
         # The MSE of a transformed run is that of transformed values. Naive forecasts do not depend on the transform, so
         # their errors give the scale of the standardised values.
-        plain = cells[f"{data}/{EVERYTHING}/24/full/s1"]
+        plain = cells[f"{data}/{declared.EVERYTHING}/24/full/s1"]
         return score(row["rmse_raw"] ** 2 * plain["naive_mse"] / row["naive_rmse_raw"] ** 2)
 
-    names = [group["data"] for group in results.groups("covariates", variant=EVERYTHING)]
+    names = [group["data"] for group in results.groups("covariates", variant=declared.EVERYTHING)]
     lines = [[data, *(show(data, variant, key) for _, variant, key in columns)] for data in names]
     return markdown_table(["MSE", *(name for name, _, _ in columns)], lines)
 
@@ -247,13 +233,11 @@ def show_times(start: str, down: str) -> Callable[[Results], list[str]]:
 def compare_times(rows: list[Group], down: str) -> list[str]:
     """Show milliseconds by length, with the speed-up over full attention or the published algorithm."""
     full = {row["length"]: row["median"] for row in rows if row[down] in ("full", "published")}
-    return pivot(
-        rows,
-        down,
-        "length",
-        lambda row: f"{milliseconds(row)} ({full[row['length']] / row['median']:.1f}×)",
-        "–",
-    )
+
+    def show(row: Group) -> str:
+        return f"{milliseconds(row)} ({full[row['length']] / row['median']:.1f}×)"
+
+    return pivot(rows, down, "length", show, "–")
 
 
 def show_growth(results: Results) -> list[str]:
@@ -301,9 +285,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "cpu, width": show_width,
     "peers, steps": show_steps,
 }
-LAYERS = (
-    "Mixing of given q, k and v in bfloat16, 8 heads of size 64; all batches have the same number of tokens."
-)
+LAYERS = "Mixing of given q, k and v in bfloat16, 8 heads of size 64; all batches have as many tokens."
 GPU_SECTIONS = {
     "layers, self": ("Self-attention", LAYERS),
     "layers, causal": ("Causal attention", LAYERS),
@@ -371,7 +353,7 @@ def make_files(docs: Path) -> dict[Path, str]:
     results = Results(docs)
     pages = {path: path.read_text() for path in sorted(docs.rglob("*.md"))}
     files = {path: update(page, results) for path, page in pages.items() if "<!--table " in page}
-    for table in (*TRAINING, *KEPT):
+    for table in (*declared.TRAINING, *declared.KEPT):
         groups = results.groups(table)
         if any(group["seeds"] for group in groups):
             files[docs / "results" / f"{table}.csv"] = make_csv(groups)

@@ -22,20 +22,13 @@ QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a task, read without this project, and their split.
-
-    Attributes:
-        dates: of the rows, equally far apart.
-        targets: the values to forecast, (rows, columns), standardised by the training rows; NaN where they are missing.
-        known: values that are known over the horizon, by name: (rows,).
-        bounds: rows where training ends, the test begins and the test ends.
-    """
+    """The rows of a task, read without this project, and their split."""
 
     task: Task
-    dates: pd.DatetimeIndex
-    targets: np.ndarray
-    known: dict[str, np.ndarray]
-    bounds: tuple[int, int, int]
+    dates: pd.DatetimeIndex  # equally far apart
+    targets: np.ndarray  # (rows, columns), standardised by the training rows; NaN where they are missing
+    known: dict[str, np.ndarray]  # values that are known over the horizon, by name: (rows,)
+    bounds: tuple[int, ...]  # rows where training ends, the test begins and the test ends
 
     def starts(self, part: str) -> np.ndarray:
         """Return the row of the first step of each horizon in `train`, `val` or `test`.
@@ -76,11 +69,8 @@ class Rows:
         if np.isnan(truth).any():
             raise ValueError("the test rows have missing values")
         errors = [forecast - values for forecast, values in zip(forecasts, truth, strict=True)]
-        scores = {
-            "mse": [np.mean(error**2) for error in errors],
-            "mae": [np.mean(np.abs(error)) for error in errors],
-        }
-        return {name: float(np.mean(values)) for name, values in scores.items()}
+        scores = [(np.mean(error**2), np.mean(np.abs(error))) for error in errors]
+        return dict(zip(("mse", "mae"), map(float, np.mean(scores, axis=0)), strict=True))
 
 
 def read_rows(task: Task, root: Path) -> Rows:

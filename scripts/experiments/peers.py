@@ -21,28 +21,17 @@ DAYS_OF_ETT = (360, 120, 120)
 
 @dataclass(frozen=True)
 class Task:
-    """A file, and the windows of it that are forecast.
+    """A file, and the windows of it that are forecast."""
 
-    Attributes:
-        path: of the file, below --root.
-        target: the column to forecast; empty: every column.
-        known: columns whose values are known over the horizon.
-        minutes: from a row to the next.
-        seq_len, horizon: steps that are read and forecast.
-        columns: number of forecast columns.
-        missing: number that stands for a missing value.
-        days: of training, validation and test; empty: the rows are split 7:1:2.
-    """
-
-    path: str
-    target: str = ""
-    known: tuple[str, ...] = ()
-    minutes: int = 60
+    path: str  # below --root
+    target: str = ""  # the column to forecast; empty: every column
+    known: tuple[str, ...] = ()  # columns whose values are known over the horizon
+    minutes: int = 60  # from a row to the next
     seq_len: int = 168
     horizon: int = 24
-    columns: int = 1
-    missing: float | None = None
-    days: tuple[int, ...] = ()
+    columns: int = 1  # number of forecast columns
+    missing: float | None = None  # number that stands for a missing value
+    days: tuple[int, ...] = ()  # of training, validation and test; empty: the rows are split 7:1:2
 
     @property
     def steps_per_day(self) -> int:
@@ -61,29 +50,15 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Forecaster:
-    """A forecaster.
-
-    Attributes:
-        library: `forecast`, `lightgbm` or `neuralforecast`.
-        model: option of `model` of this project, or a class of neuralforecast.
-        one_column_settings: for the library on tasks of one column, besides those of all its models.
-        multivariate: a window of the model holds all columns.
-    """
-
-    library: str
-    model: str = ""
-    one_column_settings: Mapping[str, Any] = field(default_factory=dict)
-    multivariate: bool = False
+    library: str  # forecast, lightgbm or neuralforecast
+    model: str = ""  # option of `model` of this project, or a class of neuralforecast
+    one_column_settings: Mapping[str, Any] = field(default_factory=dict)  # on tasks of one column
+    multivariate: bool = False  # a window of the model holds all columns
 
 
 LIGHTGBM = {
-    "objective": "l2",
-    "learning_rate": 0.1,
-    "num_leaves": 31,
-    "seed": 1,
-    "num_threads": 1,
-    "verbose": -1,
-}
+    "objective": "l2", "learning_rate": 0.1, "num_leaves": 31, "seed": 1, "num_threads": 1, "verbose": -1,
+}  # fmt: skip
 """Defaults of LightGBM for the objective, the rate and the leaves."""
 LIMITS = {"rows": 4_000_000, "trees": 1000, "patience": 50}
 """Rows of features in training and in validation; a window has one for each step of the horizon and column."""
@@ -125,10 +100,9 @@ def list_settings(task: Task, forecaster: Forecaster) -> dict[str, Any]:
         return LIGHTGBM | LIMITS
     if task.columns == 1:
         settings = {**NEURALFORECAST, **forecaster.one_column_settings}
-        # The result on NP was measured before the batch was made smaller.
-        return settings | (
-            {"windows_batch_size": 128} if (forecaster.model, task.path) == ("TFT", "epf/NP.csv") else {}
-        )
+        if (forecaster.model, task.path) == ("TFT", "epf/NP.csv"):
+            settings["windows_batch_size"] = 128  # measured before the batch was made smaller
+        return settings
     size = WINDOWS if forecaster.multivariate else min(WINDOWS * task.columns, MAX_BATCH)
     return {**NEURALFORECAST, "windows_batch_size": size, "step_size": STEP}
 
@@ -181,7 +155,7 @@ def train_ours(cell: Cell, context: Context, folder: Path) -> Row:
     here = score_naive(TASKS[cell.facts["task"]], context.root)
     if any(abs(here[key] / baselines["naive"][key] - 1) > TOLERANCE for key in SCORES):
         raise CellFailed(
-            f"the naive forecast has {baselines['naive']} in the run, and {here} when scored as the peers"
+            f"the naive forecast has {baselines['naive']} in the run, and {here} scored as the peers"
         )
     return {
         **{key: metrics["test"][key] for key in SCORES},

@@ -36,38 +36,26 @@ class Cost(NamedTuple):
 
 @dataclass
 class Context:
-    """What the cells of a command share.
+    """What the cells of a command share."""
 
-    Attributes:
-        root: folder of the data files.
-        threads: of each process.
-        scratch: folder of unfinished runs.
-        run: run folder that the table `serve` serves.
-        ends: when the time is up, by time.monotonic().
-    """
-
-    root: Path
-    threads: int
-    scratch: Path
-    run: str = ""
-    ends: float = math.inf
+    root: Path  # folder of the data files
+    threads: int  # of each process
+    scratch: Path  # folder of unfinished runs
+    run: str = ""  # run folder that the table `serve` serves
+    ends: float = math.inf  # when the time is up, by time.monotonic()
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
     _lock: Lock = field(default_factory=Lock)
 
-    def python(self, *arguments: str, folder: Path = ROOT, status: int = 0) -> Cost:
-        """Run `python arguments` in a folder, and return its cost.
-
-        Raises:
-            CellFailed: the exit status differs from `status`, the command was stopped, or the time is up.
-        """
+    def python(self, *arguments: str) -> Cost:
+        """Run `python arguments` and return its cost. Raises CellFailed if it fails, is stopped, or the time is up."""
         paths = [str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         env = os.environ | dict.fromkeys(THREADS, str(self.threads)) | {"PYTHONPATH": os.pathsep.join(paths)}
         with self._lock:
             if self._stopped or time.monotonic() > self.ends:
                 raise CellFailed("no time left" if time.monotonic() > self.ends else "stopped")
             process = subprocess.Popen(
-                [sys.executable, *arguments], cwd=folder, env=env, text=True,
+                [sys.executable, *arguments], cwd=ROOT, env=env, text=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             )  # fmt: skip
             self._running.add(process)
@@ -81,7 +69,7 @@ class Context:
         limit.cancel()
         with self._lock:
             self._running.discard(process)
-        if process.returncode != status:
+        if process.returncode:
             reason = said[-1].strip().removeprefix("error: ") if said else "it said nothing"
             raise CellFailed(f"status {process.returncode}: {reason}")
         return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, time.monotonic() - began)
@@ -106,7 +94,7 @@ def run_missing(
     """Run the missing cells; return how many failed. A finished cell is saved at once; a failed one stays missing."""
     missing = [cell for cell in cells if again or store.row(cell) is None]
     print(f"{len(cells)} cells of {store.path.stem}, {len(cells) - len(missing)} finished before", flush=True)
-    began, failed = time.monotonic(), 0
+    failed = 0
 
     def run_one(cell: Cell) -> Row:
         row = run(cell, context)
@@ -117,15 +105,13 @@ def run_missing(
         try:
             futures = {pool.submit(run_one, cell): cell for cell in missing}
             for number, future in enumerate(as_completed(futures), 1):
-                name = f"cell {number} of {len(missing)}: {futures[future].name}:"
-                left = (time.monotonic() - began) / number * (len(missing) - number)
                 try:
-                    numbers = {key: value for key, value in future.result().items() if type(value) is float}
-                    shown = ", ".join(f"{key} {value:.4g}" for key, value in list(numbers.items())[:3])
-                    print(f"{name} {shown or 'done'}; about {left / 60:.0f} min left", flush=True)
+                    mse = future.result().get("mse")
+                    said = "done" if mse is None else f"MSE {mse:.4f}"
                 except CellFailed as error:
                     failed += 1
-                    print(f"{name} failed: {error}", flush=True)
+                    said = f"failed: {error}"
+                print(f"cell {number} of {len(missing)}: {futures[future].name}: {said}", flush=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             context.stop()
@@ -136,14 +122,13 @@ def run_missing(
 def describe_commit() -> str:
     """Return the last commit that changed the code of a run, marked if there are uncommitted changes; `unknown` outside
     a git repository."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments, "--", *CODE]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
     try:
-        commit = git("log", "-1", "--format=%h", "--", *CODE)
-        changed = git("status", "--porcelain", "--", *CODE)
+        commit, changed = git("log", "-1", "--format=%h"), git("status", "--porcelain")
     except (FileNotFoundError, subprocess.CalledProcessError):
         return f"unknown{CHANGED}"
     return f"{commit}{CHANGED}" if changed else commit
-
-
-def git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()

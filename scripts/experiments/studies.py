@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -53,10 +52,7 @@ def run_intervals(cell: Cell, context: Context) -> Row:
 def run_series(cell: Cell, context: Context) -> Row:
     """Measure reading, and training for an epoch, of many daily series in one Parquet file."""
     series, rows = (int(text.split("=")[1]) for text in cell.overrides)
-    random, dates = (
-        np.random.default_rng(0),
-        np.datetime64("2020-01-01", "us") + np.arange(rows).astype("m8[D]"),
-    )
+    random, first_day = np.random.default_rng(0), np.datetime64("2020-01-01", "us")
     schema = pa.schema([("unique_id", pa.string()), ("ds", pa.timestamp("us")), ("y", pa.float32())])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "series.parquet")
@@ -66,7 +62,14 @@ def run_series(cell: Cell, context: Context) -> Row:
                 week = np.sin(2 * np.pi * (np.arange(rows) + random.integers(7, size=(count, 1))) / 7)
                 values = random.lognormal(3, 1, (count, 1)) * (week + random.normal(size=(count, rows)))
                 ids = np.repeat([f"series_{number:06d}" for number in range(first, first + count)], rows)
-                table = pa.table([ids, np.tile(dates, count), values.ravel().astype("f4")], schema=schema)
+                table = pa.table(
+                    [
+                        ids,
+                        np.tile(first_day + np.arange(rows).astype("m8[D]"), count),
+                        values.ravel().astype("f4"),
+                    ],
+                    schema=schema,
+                )
                 writer.write_table(table)
         read = (
             "import sys; from forecast.data import long_data; long_data(path=sys.argv[1], name='made', seq_len=96, "
@@ -139,5 +142,5 @@ def list_cells(table: str) -> list[Cell]:
     return [Cell(table, name, overrides, {"case": name}) for name, overrides in STUDIES[table][0].items()]
 
 
-def run_study(cell: Cell, context: Context) -> Any:
+def run_study(cell: Cell, context: Context) -> Row:
     return STUDIES[cell.table][1](cell, context)
