@@ -25,12 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def move_links(text: str, folder: str) -> str:
-    """Return a page of the repository with links as they are on the site, where docs/ is the root.
-
-    Args:
-        text: the page in Markdown.
-        folder: the page's folder in the repository.
-    """
+    """Return a page of a folder of the repository with links as they are on the site, where docs/ is the root."""
 
     def move(match: re.Match[str]) -> str:
         target, anchor = match.groups()

@@ -1,4 +1,4 @@
-"""Scores, tasks and page of the tasks of fev-bench."""
+"""Scores, tasks and ranking of the published benchmarks."""
 
 from pathlib import Path
 
@@ -6,122 +6,183 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leaderboard.page import OURS, SELECTED, write_page
-from leaderboard.run import LEVELS, run_task, score_seasonal_naive, stack_deciles
-from leaderboard.scores import DECILES, repeat_season, score_window
-from leaderboard.tasks import GEFCOM_ROWS, TARGET, TASKS, Task, read_gefcom, read_prices
+from experiments import leaderboard
+from experiments.leaderboard_tasks import (
+    DECILES,
+    GEFCOM_ROWS,
+    MISSING,
+    TARGET,
+    TASKS,
+    Task,
+    read_m4,
+    read_with_covariates,
+    repeat_season,
+    repeat_season_normally,
+    score_fev,
+    score_gift,
+)
 
 DATES = pd.date_range("2024-01-01", periods=600, freq="h", name="date")
+DAYS = Task("ett1/D/short", ("ETTm1.csv",), "D", 30, None)
+RANDOM = np.random.default_rng(0)
 
 
-def test_scores_equal_a_sum_over_steps_and_deciles() -> None:
-    random = np.random.default_rng(0)
-    past, truth = random.normal(size=50), random.normal(size=6)
-    deciles = np.sort(random.normal(size=(6, 9)), axis=1)
-    scale = sum(abs(past[i] - past[i - 24]) for i in range(24, 50)) / 26
-    loss = 0.0
-    for step in range(6):
-        for column, p in enumerate(DECILES):
-            error = truth[step] - deciles[step, column]
-            loss += 2 * max(p * error, (p - 1) * error) / 54
-    size = np.abs(truth).mean()
-    scores = score_window(past, truth, deciles, 24)
-    mae = np.abs(truth - deciles[:, 4]).mean()
-    assert scores == pytest.approx(
-        {"SQL": loss / scale, "MASE": mae / scale, "WQL": loss / size, "WAPE": mae / size}
-    )
+def test_the_scores_equal_sums_over_steps_and_deciles() -> None:
+    values = RANDOM.normal(size=(400, 2))
+    values[:, 1] *= 100
+    values[390, 1] = MISSING  # counts
+    origins = DAYS.origins(400)
+    assert list(origins) == [340, 370]
+    deciles = {origin: np.sort(RANDOM.normal(size=(30, 2, 9)), axis=2) for origin in origins}
+    by_window, errors, losses, size = [], [], np.zeros(9), 0.0
+    for origin in origins:
+        scores = []
+        for column in range(2):
+            past = values[:origin, column]
+            scale = np.mean([abs(past[i] - past[i - 1]) for i in range(1, origin)])
+            sql = mase = 0.0
+            for step in range(30):
+                truth, forecast = values[origin + step, column], deciles[origin][step, column]
+                size += abs(truth)
+                mase += abs(truth - forecast[4]) / scale / 30
+                for i, p in enumerate(DECILES):
+                    loss = 2 * max(p * (truth - forecast[i]), (p - 1) * (truth - forecast[i]))
+                    losses[i] += loss
+                    sql += loss / scale / 270
+            scores.append(sql)
+            errors.append(mase)
+        by_window.append(np.mean(scores))
+    gift = score_gift(DAYS, values, lambda origin: deciles[origin])
+    assert gift == pytest.approx({"MASE": np.mean(errors), "CRPS": np.mean(losses) / size})
+    fev = score_fev(DAYS, values, lambda origin: deciles[origin])
+    assert fev == pytest.approx({"MASE": np.mean(errors), "SQL": np.mean(by_window)})
 
 
-def test_a_point_forecast_has_equal_scores_of_quantiles_and_of_the_median() -> None:
-    past = np.arange(60.0) ** 1.5
-    deciles = repeat_season(past, 30, 24)
-    assert deciles[:, 0].tolist() == [*past[-24:], *past[-24:-18]]
-    scores = score_window(past, past[:30], deciles, 24)
-    assert scores["SQL"] == pytest.approx(scores["MASE"])
-    assert scores["WQL"] == pytest.approx(scores["WAPE"])
+def test_series_with_a_constant_past_do_not_count() -> None:
+    values = np.column_stack([np.arange(100.0), np.ones(100)])
+    values[75:, 1] = 5.0
+    for score in (score_fev, score_gift):
+        scores = score(DAYS, values, lambda origin: repeat_season(values[:origin], 30, 1))
+        assert scores["MASE"] == pytest.approx(np.arange(1, 31).mean())
 
 
-def test_files_are_read_with_the_target_first(tmp_path: Path) -> None:
-    prices = pd.DataFrame({" Load forecast": range(600), "OT": 1.0}, DATES)
-    prices.to_csv(tmp_path / "NP.csv")
-    assert list(read_prices(tmp_path / "NP.csv")) == [TARGET, "Load forecast"]
+def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> None:
+    past = RANDOM.normal(size=(96, 1))
+    deciles = repeat_season_normally(past, 60, 24)
+    assert deciles[:, 0, 4] == pytest.approx([*past[-24:, 0], *past[-24:, 0], *past[-24:-12, 0]])
+    assert (repeat_season(past, 60, 24)[:, 0, 8] == repeat_season(past, 60, 24)[:, 0, 0]).all()
+    width = deciles[:, 0, 8] - deciles[:, 0, 0]
+    assert width[[24, 59]] == pytest.approx(width[0] * np.sqrt([2, 3]))
+
+
+def test_the_settings_have_the_horizons_and_windows_of_the_benchmark() -> None:
+    tasks = {task.name: task for task in TASKS["gift_eval"]}
+    assert len(tasks) == 24
+    rows = {"ett1/15T/long": 69_680, "ett2/H/medium": 17_420, "ett1/W/short": 103,
+            "jena_weather/H/short": 8_784, "m4_hourly/H/short": 1_008}  # fmt: skip
+    assert [len(tasks[name].origins(n)) for name, n in rows.items()] == [10, 4, 2, 19, 1]
+    assert [tasks[name].horizon for name in rows] == [720, 480, 8, 48, 48]
+
+
+def test_files_are_read_on_a_grid_without_the_last_incomplete_step(tmp_path: Path) -> None:
+    dates = pd.date_range("2020-01-01 00:10", "2020-01-03", freq="10min", name="date")
+    weather = pd.DataFrame({"p": 1.0, "OT": 2.0}, dates)
+    weather.loc["2020-01-02 05:00", "OT"] = MISSING
+    pd.concat([weather.iloc[:3], weather.iloc[2:]]).drop(dates[20]).to_csv(tmp_path / "weather.csv")
+    tens, hours = (Task("jena", ("weather.csv",), freq, 6) for freq in ("10T", "H"))
+    assert tens.read(tmp_path).isna().sum().tolist() == [1, 1]
+    assert len(hours.read(tmp_path)) == 48
+    assert np.min(hours.read(tmp_path)["weather OT"]) == pytest.approx((5 * 2 + MISSING) / 6)
+    assert np.min(hours.read_inputs(tmp_path)["weather OT"]) == 2
+    for file in ("A.csv", "B.csv"):
+        pd.DataFrame({"a": range(50)}, pd.date_range("2024", periods=50, freq="15min", name="date")).to_csv(
+            tmp_path / file
+        )
+    both = Task("ETT", ("A.csv", "B.csv"), "H", 6).read(tmp_path)
+    assert (list(both), len(both)) == (["A a", "B a"], 12)
+
+
+def test_prices_and_loads_have_their_target_first(tmp_path: Path) -> None:
+    pd.DataFrame({" Load forecast": range(600), "OT": 1.0}, DATES).to_csv(tmp_path / "NP.csv")
+    assert list(read_with_covariates(tmp_path / "NP.csv")) == [TARGET, "Load forecast"]
     dates = pd.date_range("2012-12-31", periods=GEFCOM_ROWS + 24, freq="h")
-    load = pd.DataFrame({"Date": dates.strftime("%Y/%-m/%-d"), "Hour": dates.hour + 1, "load": 1.0, "T": 2.0})
-    load.to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
-    read = read_gefcom(tmp_path / "GEFCom2014-E.csv")
+    load = {"Date": dates.strftime("%Y/%-m/%-d"), "Hour": dates.hour + 1, "load": 1.0, "T": 2.0}
+    pd.DataFrame(load).to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
+    read = read_with_covariates(tmp_path / "GEFCom2014-E.csv")
     assert (len(read), read.index[0]) == (GEFCOM_ROWS, pd.Timestamp("2013-01-01"))
+
+
+def write_prices(folder: Path, last: float | None = None) -> None:
+    (folder / "epf").mkdir(exist_ok=True)
+    wind, noise = np.random.default_rng(1).normal(size=(2, 600))
+    price = 5 * wind + np.sin(np.arange(600) / 24) + noise / 10
+    if last is not None:
+        price[582:] = last
+    pd.DataFrame({"OT": price, "wind": wind}, DATES).to_csv(folder / "epf" / "NP.csv")
+
+
+def write_m4(folder: Path) -> None:
+    (folder / "m4").mkdir()
+    days = np.tile(np.sin(np.arange(24) / 24 * 2 * np.pi), 30)
+    series = [10 + days + 0.1 * RANDOM.normal(size=720) for _ in range(3)]
+    series[1] = series[1][100:]  # a shorter one
+    for part, rows in (("train", slice(None, -48)), ("test", slice(-48, None))):
+        pd.DataFrame([pd.Series(one[rows]) for one in series], [f"H{i}" for i in range(3)]).to_csv(
+            folder / "m4" / f"Hourly-{part}.csv"
+        )
 
 
 def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    task = Task("epf_np", "epf/NP.csv", 6, 3, 24, 24)
-    random = np.random.default_rng(0)
-    wind, noise = random.normal(size=(2, 600))
-    table = pd.DataFrame({TARGET: 5 * wind + np.sin(np.arange(600) / 24) + noise / 10, "wind": wind}, DATES)
-    assert list(task.origins(600)) == [582, 588, 594]
-    small = [
-        "trainer.max_epochs=1",
-        "label_len=0",
-        "model.d_model=8",
-        "model.d_ff=8",
-        "callbacks.progress.refresh_rate=0",
-    ]
-    mine, linear = run_task(task, table, "residual_informer", small)
-    (config,) = tmp_path.glob("runs/*/config.yaml")
-    assert "loss: quantile" in config.read_text()
-    assert (mine["model"], linear["model"]) == ("residual_informer", "linear baseline")
-    naive = score_seasonal_naive(task, table)
-    assert 0 < float(linear["SQL"]) < naive["SQL"] / 2  # the wind is known ahead
-    assert float(linear["SQL"]) < float(linear["MASE"])
-    changed = table.assign(**{TARGET: table[TARGET].where(table.index < DATES[582], 1e3)})
-    again, _ = run_task(task, changed, "residual_informer", small)
-    assert again["validation_mse"] == mine["validation_mse"]
+    monkeypatch.setattr(Task, "seq_len", 24)
+    task = Task("epf_np", ("epf/NP.csv",), "H", 6, 3, covariates=True)
+    small = ["model=mlp", "trainer.max_epochs=1", "model.d_hidden=8", "callbacks.progress.refresh_rate=0"]
+
+    def run(last: float | None = None) -> leaderboard.Row:
+        write_prices(tmp_path, last)
+        return leaderboard.score_models(task, tmp_path, leaderboard.BENCHMARKS["fev_bench"], small)
+
+    row = run()
+    assert 0 < row["linear"]["SQL"] < row["seasonal_naive"]["SQL"] / 2  # the wind is known ahead
+    assert row["linear"]["SQL"] < row["linear"]["MASE"]
+    assert run(last=1e3)["validation_mse"] == row["validation_mse"]
 
 
-def test_deciles_ascend() -> None:
-    names = [TARGET, *(f"{TARGET}-{side}-{level}" for level in LEVELS for side in ("lo", "hi"))]
-    frame = pd.DataFrame([range(9)], columns=names)
-    assert stack_deciles(frame).tolist() == [[7, 5, 3, 1, 0, 2, 4, 6, 8]]
+def test_series_of_different_lengths_end_together_and_are_forecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(leaderboard, "SERIES_WINDOWS", 64)
+    write_m4(tmp_path)
+    assert read_m4(tmp_path / "m4").isna().sum().tolist() == [0, 100, 0]
+    (task,) = (task for task in TASKS["gift_eval"] if task.is_long)
+    small = ["model=mlp", "trainer.max_epochs=1", "model.d_hidden=8", "callbacks.progress.refresh_rate=0"]
+    row = leaderboard.score_models(task, tmp_path, leaderboard.BENCHMARKS["gift_eval"], small)
+    assert row["CRPS"] < row["seasonal_naive"]["CRPS"]
 
 
-OUR_SCORES = (("residual_informer", 0.5, 2.0), ("mlp", 0.6, 1.0), ("linear baseline", 0.9, None))
-SECONDS = {"training_time_s": 9.0, "inference_time_s": 1.0}
-
-
-def test_the_page_ranks_our_rows_among_the_published_ones() -> None:
+def test_our_rows_are_ranked_among_the_published_ones(tmp_path: Path) -> None:
+    names = [task.name for task in TASKS["fev_bench"]]
     rows = [
-        {"model": model, "task": task, "SQL": sql, "MASE": sql, "training_s": 60.0, "inference_s": 1.0}
-        | ({"validation_mse": validation} if validation else {})
-        for task in TASKS
-        for model, sql, validation in (
-            ("residual_informer", 0.5, 2.0),
-            ("mlp", 0.6, 1.0),
-            ("linear baseline", 0.9, None),
-        )
-    ]
-    published = pd.DataFrame(
-        [
-            {
-                "model_name": name,
-                "task_name": task,
-                "SQL": sql,
-                "MASE": sql,
-                "training_time_s": 9.0,
-                "inference_time_s": 1.0,
-            }
-            for name, sql in (("Seasonal Naive", 1.2), ("TFT", 0.55))
-            for task in TASKS
-        ]
-    )
-    hardware = [{"device": "a CPU", "torch": "2", "python": "3"}]
-    content = {"rows": rows, "hardware": hardware, "seasonal_naive": {task: {"MASE": 1.2} for task in TASKS}}
-    page = write_page(content, published)
-    ranked = [
-        line.split(" | ")[1].strip("*") for line in page.splitlines() if line.startswith("| ") and "0" in line
-    ][:6]
-    assert ranked[0] == OURS["residual_informer"]
-    assert ranked[1] == "TFT"
-    assert set(ranked[2:4]) == {OURS["mlp"], SELECTED}  # selected by its validation MSE, not by the scores
-    assert "| 1.2000 | 1.2000 |" in page
+        {"model": "mlp", "task": task, "SQL": 0.5, "MASE": 0.5, "training_s": 60.0, "inference_s": 1.0,
+         "seasonal_naive": {"SQL": 1.2, "MASE": 1.2}, "linear": {"SQL": 0.9, "MASE": 0.9, "inference_s": 1.0}}
+        for task in names
+    ]  # fmt: skip
+    published = [
+        {"model_name": name, "task_name": task, "SQL": sql, "MASE": sql, "training_time_s": 9.0,
+         "inference_time_s": 1.0}
+        for name, sql in (("Seasonal Naive", 1.2), ("TFT", 0.55))
+        for task in names
+    ]  # fmt: skip
+    file = tmp_path / "published.csv"
+    pd.DataFrame(published).to_csv(file, index=False)
+    ranking = leaderboard.rank_models("fev_bench", rows, file)
+    assert list(ranking.index) == ["`model=mlp`", "TFT", "linear baseline", "Seasonal Naive"]
+    assert ranking["SQL"].tolist() == pytest.approx([0.5, 0.55, 0.9, 1.2])
+    assert ranking["seconds"].tolist() == [5 * 61, 50, 5 * 61, 50]
+    assert ranking["ours"].tolist() == [True, False, True, False]
+    rows[0]["seasonal_naive"]["MASE"] = 1.3
+    with pytest.raises(ValueError, match="epf_np: the seasonal naive differs from the published one"):
+        leaderboard.rank_models("fev_bench", rows, file)

@@ -13,38 +13,34 @@ from torch import Tensor
 from forecast.attention import (
     Attention,
     FastformerAttention,
-    FullAttention,
     GatedDeltaAttention,
     LinearAttention,
     NoneAttention,
     NystromAttention,
     ProbSparseAttention,
     Role,
-    UniformAttention,
 )
+from tests.support.models import ATTENTION_TYPES
 
 BATCH, HEADS, HEAD_DIM, QUERY_LEN, MEMORY_LEN = 3, 5, 4, 79, 131
 D_MODEL = HEADS * HEAD_DIM
 
 OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
-    (FullAttention, {}),
     (ProbSparseAttention, {"factor": 2}),
     (ProbSparseAttention, {"factor": 2, "sampling": "per_query"}),
-    (LinearAttention, {}),
     (LinearAttention, {"feature_map": "relu"}),
     (LinearAttention, {"feature_map": "taylor"}),
     (LinearAttention, {"feature_map": "favor", "num_features": 6}),
     (NystromAttention, {"num_landmarks": 9}),
-    (FastformerAttention, {}),
     (FastformerAttention, {"interaction": "add", "share_query_value": False}),
     (FastformerAttention, {"interaction": "concat", "share_heads": True}),
-    (GatedDeltaAttention, {}),
     (GatedDeltaAttention, {"gate": False}),
     (GatedDeltaAttention, {"delta": False}),
     (GatedDeltaAttention, {"gate": False, "delta": False}),
-    (NoneAttention, {}),
-    (UniformAttention, {}),
 ]
+"""Options to test beside the defaults of every type of conf/attention."""
+
+TESTED = [*((kind, {}) for kind in ATTENTION_TYPES.values()), *OPTIONS]
 
 
 def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -> str:
@@ -58,7 +54,7 @@ def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -
 
 CASES = [
     pytest.param(attention_type, role, options, id=_name(attention_type, role, options))
-    for attention_type, options in OPTIONS
+    for attention_type, options in TESTED
     for role in sorted(attention_type.roles)
 ]
 READING_CASES = [case for case in CASES if case.values[:2] != (NoneAttention, "cross")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import memory, sharing, table
+from tests.support import anonymous_memory, generated_store, shared_pages
 from tests.support.commands import TINY
 
 RUN = [
@@ -19,10 +19,10 @@ RUN = [
 def growth(folder: Path, size: int) -> float:
     """MiB of anonymous memory that an epoch and the evaluation take beyond the imports."""
     store = folder / f"{size}.store"
-    table.write_store(store, size)
-    stride = max(1, size // table.BYTES_PER_ROW // 5 // 500)
+    generated_store.write_store(store, size)
+    stride = max(1, size // generated_store.BYTES_PER_ROW // 5 // 500)
     given = [*RUN, f"data.path={store}", f"data.eval_stride={stride}", f"output_root={folder}/runs"]
-    command = [sys.executable, memory.__file__, str(folder / "result.json"), *given]
+    command = [sys.executable, anonymous_memory.__file__, str(folder / "result.json"), *given]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     return json.loads((folder / "result.json").read_text())["growth_mib"]
 
@@ -37,9 +37,9 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.long
 def test_two_processes_hold_one_copy(tmp_path: Path) -> None:
-    table.write_store(tmp_path / "a.store", 64 << 20)
+    generated_store.write_store(tmp_path / "a.store", 64 << 20)
     settings = [*RUN, "data.eval_stride=997", f"output_root={tmp_path}/runs"]
-    held = sharing.measure(tmp_path / "a.store", tmp_path, settings)
+    held = shared_pages.measure(tmp_path / "a.store", tmp_path, settings)
     assert held["exit_status"] == 0
     assert held["processes"] == 2
     assert held["Private_Dirty"] == 0

@@ -1,0 +1,1 @@
+"""Experiments whose results the documentation shows: `scripts/reproduce TABLE`."""

@@ -1,0 +1,366 @@
+"""The tables in the pages of docs/, each between `<!--table NAME-->` and `<!--end-->`; NAME is one of `VIEWS`."""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import cells as declared
+from experiments.command import TABLES
+from experiments.store import Store
+from forecast.runs.summary import mean_and_std
+from forecast.system.files import atomic_file
+from tables import list_rows, markdown_table, milliseconds, pivot
+
+Group = dict[str, Any]
+KEYS = ("data", "variant", "horizon", "attention")
+NOT_RUN, LINEAR, OURS = "–", "linear baseline", ("full attention", "`model=mlp`")
+SHOWN = ("DUET (2024)", "PatchTST (2023)", "DLinear (2023)", "Informer (2021)")
+"""Published models of which the page shows the errors; docs/results/published.json has more."""
+CSV_KEYS = {
+    "mse": "test_mse", "mse_std": "test_mse_std", "mae": "test_mae", "validation_mse": "validation_mse",
+    "validation_mse_std": "validation_mse_std", "linear_mse": "linear_mse", "seasonal_naive_mse": "seasonal_naive_mse",
+    "published_mse": "test_mse_published_scale", "published_linear_mse": "linear_mse_published_scale",
+    "best_epoch": "tested_epoch", "seconds": "seconds", "peak_memory_mb": "peak_mib",
+}  # fmt: skip
+"""Columns of the CSV file of a table, beside `KEYS` and the number of seeds."""
+BEST = 5
+"""Models of others that a ranking shows, beside ours and those that are trained on the data of a task alone."""
+TRAINED = (
+    "DLinear", "N-BEATS", "PatchTST", "crossformer", "deepar", "iTransformer", "tft", "tide", "xLSTM-Mixer", "FFM",
+    "TFT", "DeepAR", "LightGBM", "CatBoost", "Seasonal Naive",
+)  # fmt: skip
+
+
+class Results:
+    """The results of all tables in a folder of documentation."""
+
+    def __init__(self, docs: Path) -> None:
+        self.docs = docs
+        self.published = json.loads((docs / "results" / "published.json").read_text())
+
+    def store(self, table: str) -> Store:
+        given = TABLES[table]
+        return Store(self.docs / given.folder / f"{table}.json", given.list_cells(table, self.docs))
+
+    def groups(self, table: str, **where: Any) -> list[Group]:
+        """Return a group for each setting of a training table: its facts, and means over the seeds that have run."""
+        store, found = self.store(table), {}
+        for cell in store.cells:
+            facts = {key: cell.facts[key] for key in KEYS}
+            if all(facts[key] == value for key, value in where.items()):
+                found.setdefault(tuple(facts.values()), (facts, []))[1].append(store.row(cell))
+        return [summarise(facts, rows) for facts, rows in found.values()]
+
+    def group(self, table: str, **where: Any) -> Group:
+        """Return the only group with these facts, or an empty one."""
+        found = self.groups(table, **where)
+        return found[0] if len(found) == 1 else {}
+
+    def rows(self, table: str, start: str) -> list[Group]:
+        """Return the rows of all benchmarks whose names start with this text, each with its name."""
+        return merge_rows(self.store(table), start)
+
+
+def merge_rows(store: Store, start: str) -> list[Group]:
+    cells = store.content["cells"].items()
+    return [{**row, "cell": name} for name, cell in cells if name.startswith(start) for row in cell["result"]]
+
+
+def summarise(facts: Group, rows: Sequence[Group | None]) -> Group:
+    ran = [row for row in rows if row is not None]
+    group = {**facts, "seeds": len(ran), "planned": len(rows)}
+    for key in CSV_KEYS:
+        values = [float(row[key]) for row in ran if row.get(key) is not None]
+        if values:
+            group[key], group[f"{key}_std"] = mean_and_std(values)
+    return group
+
+
+def score(value: float | None) -> str:
+    """Three decimals, as in papers, or four for small errors."""
+    return NOT_RUN if value is None or math.isnan(value) else f"{value:.{3 if value >= 0.1 else 4}f}"
+
+
+def text(group: Group) -> str:
+    """Return mean ± sample standard deviation of the test MSE, and the number of seeds if some have not run."""
+    deviation, few = group["mse_std"], group["seeds"] < group["planned"]
+    spread = "" if math.isnan(deviation) else f" ± {deviation:.{3 if group['mse'] >= 0.1 else 4}f}"
+    return f"{score(group['mse'])}{spread}" + f" ({group['seeds']} seed{'s' * (group['seeds'] > 1)})" * few
+
+
+def change(group: Group, reference: float) -> str:
+    return f"{100 * (group['mse'] / reference - 1):+.1f}%".replace("-", "−")
+
+
+def show_overview(results: Results) -> list[str]:
+    """List the tables in one paragraph."""
+    shown = []
+    for table in (*declared.TRAINING, *declared.KEPT):
+        rows, planned = (store := results.store(table)).rows(), len(store.cells)
+        link = f"[{table}](results/{table}.csv)" if rows else table
+        shown.append(f"{link} {len(rows)}/{planned} ({sum(row['seconds'] for row in rows) / 3600:.1f}h)")
+    return [f"{', '.join(shown)}."]
+
+
+def list_beside(results: Results, data: str) -> list[Group]:
+    """Return the errors of our models and of published ones by horizon."""
+    table = {"etth1": "ett", "etth2": "ett", "weather": "weather"}.get(data, "ettm")
+    scale = "published_" if data == "weather" else ""
+    rows = []
+    for place, horizon in enumerate(declared.HORIZONS):
+        full = results.group(table, data=data, horizon=horizon, attention="full", variant="")
+        mlp = results.group(table, data=data, horizon=horizon, variant=declared.YARDSTICK)
+        ours = (full.get(f"{scale}mse"), mlp.get(f"{scale}mse"), full.get(f"{scale}linear_mse"))
+        values = dict(zip((*OURS, LINEAR), ours, strict=True))
+        values |= {name: results.published["opents"][name][data][place] for name in SHOWN}
+        rows += [
+            {"MSE": name, "data": data, "horizon": horizon, "value": value} for name, value in values.items()
+        ]
+    return rows
+
+
+def show_published(results: Results) -> list[str]:
+    """Show means over the horizons."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for data in ("etth1", "etth2", "ettm1", "ettm2", "weather"):
+        for row in list_beside(results, data):
+            value = math.nan if row["value"] is None else row["value"]
+            found.setdefault((row["MSE"], data), []).append(value)
+    means = [
+        {"MSE": name, "data": data, "value": sum(each) / len(each)} for (name, data), each in found.items()
+    ]
+    return pivot(means, "MSE", "data", lambda row: score(row["value"]))
+
+
+def show_horizons(results: Results) -> list[str]:
+    rows = [row for data in ("ettm1", "weather") for row in list_beside(results, data)]
+    rows = [row for row in rows if row["MSE"] in (OURS[0], LINEAR, SHOWN[0])]
+    rows = [{**row, "MSE": f"{row['data']}, {row['MSE']}"} for row in rows]
+    return pivot(rows, "MSE", "horizon", lambda row: score(row["value"]))
+
+
+def show_load(results: Results) -> list[str]:
+    rows = results.groups("load", attention="full")
+    return pivot(rows, "data", "horizon", lambda row: f"{text(row)} ({change(row, row['linear_mse'])})")
+
+
+def show_ablation(results: Results) -> list[str]:
+    first = {row["data"]: row["mse"] for row in results.groups("ablation", variant=declared.EVERYTHING)}
+    rows = sorted(results.groups("ablation"), key=lambda row: declared.ABLATION.index(row["variant"]))
+    rows = [{**row, "changed": f"`{row['variant']}`"} for row in rows]
+    return pivot(
+        rows, "changed", "data", lambda row: f"{score(row['mse'])} ({change(row, first[row['data']])})"
+    )
+
+
+def show_covariates(results: Results) -> list[str]:
+    columns = (
+        ("linear, with", declared.EVERYTHING, "linear_mse"), ("default, without", declared.WITHOUT, "mse"),
+        ("with", declared.EVERYTHING, "mse"),
+        ("`auto`", declared.TRANSFORM, None), ("`model=mlp`, with", declared.PERCEPTRON, "mse"),
+        ("`auto`", f"{declared.PERCEPTRON} {declared.TRANSFORM}", None),
+    )  # fmt: skip
+    cells = results.store("covariates").content["cells"]
+
+    def show(data: str, variant: str, key: str | None) -> str:
+        row = cells[f"{data}/{variant}/24/full/s1"]
+        if key is not None:
+            return score(row[key])
+        # The MSE of a transformed run is that of transformed values. Naive forecasts do not depend on the transform, so
+        # their errors give the scale of the standardised values.
+        plain = cells[f"{data}/{declared.EVERYTHING}/24/full/s1"]
+        return score(row["rmse_raw"] ** 2 * plain["naive_mse"] / row["naive_rmse_raw"] ** 2)
+
+    names = [group["data"] for group in results.groups("covariates", variant=declared.EVERYTHING)]
+    lines = [[data, *(show(data, variant, key) for _, variant, key in columns)] for data in names]
+    return markdown_table(["MSE", *(name for name, _, _ in columns)], lines)
+
+
+def show_recall(results: Results) -> list[str]:
+    columns = {
+        "settings": lambda row: f"`{row['variant']}`",
+        "attention": "attention",
+        "MSE": text,
+    }
+    return list_rows(results.groups("recall"), columns)
+
+
+def show_paper(results: Results) -> list[str]:
+    def published(row: Group) -> float:
+        return results.published["informer2020"][f"{row['data']}/{row['variant']}/{row['horizon']}"][0]
+
+    columns = {
+        "data": lambda row: f"{row['data']} {row['variant']} {row['horizon']}",
+        "MSE": text,
+        "published": lambda row: score(published(row)),
+        LINEAR: lambda row: score(row["linear_mse"]),
+    }
+    return list_rows([row for row in results.groups("informer2020") if row["seeds"]], columns)
+
+
+def show_ranking(table: str, *metrics: str) -> Callable[[Results], list[str]]:
+    """Show the best models, those trained on the data alone, and ours in bold."""
+
+    def show(results: Results) -> list[str]:
+        with (results.docs / "benchmarks" / f"{table}.csv").open(newline="") as file:
+            rows = [{**row, "place": place} for place, row in enumerate(csv.DictReader(file), 1)]
+        columns: dict[str, Any] = {
+            f"rank of {len(rows)}": lambda row: str(row["place"]),
+            "model": lambda row: f"**{row['model']}**" if row["ours"] == "True" else row["model"],
+        }
+        for metric in metrics:
+            columns[metric] = lambda row, metric=metric: f"{float(row[metric]):.3f}"
+        shown = [
+            row for row in rows if row["place"] <= BEST or row["ours"] == "True" or row["model"] in TRAINED
+        ]
+        return list_rows(shown, columns)
+
+    return show
+
+
+def show_peers(value: Callable[[Group], str]) -> Callable[[Results], list[str]]:
+    return lambda results: pivot(results.store("peers-accuracy").rows(), "forecaster", "task", value, "–")
+
+
+def show_times(start: str, down: str) -> Callable[[Results], list[str]]:
+    return lambda results: compare_times(results.rows("cpu", start), down)
+
+
+def compare_times(rows: list[Group], down: str) -> list[str]:
+    """Show milliseconds by length, with the speed-up over full attention or the published algorithm."""
+    full = {row["length"]: row["median"] for row in rows if row[down] in ("full", "published")}
+
+    def show(row: Group) -> str:
+        return f"{milliseconds(row)} ({full[row['length']] / row['median']:.1f}×)"
+
+    return pivot(rows, down, "length", show, "–")
+
+
+def show_growth(results: Results) -> list[str]:
+    growth = results.store("cpu").content["cells"]["growth"]["growth"]
+    exponents = {row["attention"]: f"n^{row['time_exponent']:.2f}" for row in growth if row["backward"]}
+    rows = [
+        {**row, "type": f"{row['attention']}, {exponents[row['attention']]}"}
+        for row in results.rows("cpu", "growth")
+    ]
+    return pivot(rows, "type", "length", lambda row: f"{milliseconds(row)} / {row['peak_mib']:,.0f}")
+
+
+def show_width(results: Results) -> list[str]:
+    rows = results.rows("cpu", "width")
+    rows = [
+        dict(zip(("_", "d_model", "precision"), row["cell"].split("/"), strict=True)) | row for row in rows
+    ]
+    return pivot(rows, "precision", "d_model", milliseconds)
+
+
+def show_steps(results: Results) -> list[str]:
+    rows = [row for row in results.rows("peers", "steps") if row["model"] != "transformers"]
+    rows = [{**row, "ms": f"{row['model']}, {row['precision']}"} for row in rows]
+    return pivot(rows, "ms", "case", milliseconds)
+
+
+VIEWS: dict[str, Callable[[Results], list[str]]] = {
+    "overview": show_overview,
+    "published": show_published,
+    "horizons": show_horizons,
+    "load": show_load,
+    "ablation": show_ablation,
+    "covariates": show_covariates,
+    "recall": show_recall,
+    "informer2020": show_paper,
+    "fev_bench": show_ranking("fev_bench", "SQL", "seconds"),
+    "fev_tables": show_ranking("fev_tables", "SQL"),
+    "gift_eval": show_ranking("gift_eval", "CRPS", "MASE"),
+    "peers, MSE": show_peers(lambda row: score(row["mse"])),
+    "peers, CPU seconds": show_peers(lambda row: f"{row['cpu_seconds']:,.0f}"),
+    "cpu, self": show_times("self", "attention"),
+    "cpu, causal": show_times("causal", "attention"),
+    "cpu, published": show_times("published", "form"),
+    "cpu, growth": show_growth,
+    "cpu, width": show_width,
+    "peers, steps": show_steps,
+}
+LAYERS = "Mixing of given q, k and v in bfloat16, 8 heads of size 64; all batches have as many tokens."
+GPU_SECTIONS = {
+    "layers, self": ("Self-attention", LAYERS),
+    "layers, causal": ("Causal attention", LAYERS),
+    "steps": ("Training steps", "The size of the paper, batch 32, bfloat16, by seq_len/label_len/pred_len."),
+    "compiled": ("Compiled training steps", "The same steps with `compile=true`."),
+}
+
+
+def make_gpu_page(store: Store) -> str:
+    """Return the page of `scripts/gpu_check`."""
+    cells, machine = store.content["cells"], store.content["machines"][-1]
+    lines = [
+        f"# GPU: {machine['device']}", "",
+        "`scripts/gpu_check` writes this page; the JSON file of the same name has all numbers and versions. Times are",
+        "milliseconds of forward and backward pass, with the speed-up over PyTorch's fused softmax attention (full).",
+        f"{machine['system']}, torch {machine['versions']['torch']}, CUDA {machine['cuda']}.",
+    ]  # fmt: skip
+    if "tests" in cells:
+        lines += ["", f"GPU tests: {cells['tests']['passed']} passed, {cells['tests']['skipped']} skipped."]
+    for start, (title, note) in GPU_SECTIONS.items():
+        if rows := merge_rows(store, start):
+            lines += ["", f"## {title}", "", note, "", *compare_times(rows, "attention")]
+            last = [
+                row for row in rows if row["length"] == rows[-1]["length"] and row.get("peak_mib") is not None
+            ]
+            peaks = ", ".join(f"{row['attention']} {row['peak_mib']:,.0f}" for row in last)
+            lines += ["", f"Peak MiB beyond the inputs at {rows[-1]['length']}: {peaks}."] if peaks else []
+    if runs := [
+        {**cell, "precision": name[9:]} for name, cell in cells.items() if name.startswith("training")
+    ]:
+        columns = {
+            "precision": "precision",
+            "test MSE": lambda run: score(run["mse"]),
+            "windows/s": lambda run: f"{run['windows_per_second']:,.0f}",
+        }
+        lines += ["", "## Training", "", "ETTh1, 48/48/24, two epochs at the size of the paper.", ""]
+        lines += list_rows(runs, columns)
+    return "\n".join(lines) + "\n"
+
+
+def update(page: str, results: Results) -> str:
+    """Return a page with the tables of the results."""
+
+    def replace(match: re.Match[str]) -> str:
+        return "\n".join([match[1], "", *VIEWS[match[2]](results), "", "<!--end-->"])
+
+    return re.sub(r"(<!--table (.*?)-->)\n.*?<!--end-->", replace, page, flags=re.DOTALL)
+
+
+def make_csv(groups: Sequence[Group]) -> str:
+    """Return the means over the seeds, one line for each setting that has run."""
+    shown = [key for key in CSV_KEYS if any(key in group for group in groups)]
+    lines = [[*KEYS, "seeds", *(CSV_KEYS[key] for key in shown)]]
+    for group in groups:
+        if group["seeds"]:
+            values = [
+                f"{group[key]:.6g}" if not math.isnan(group.get(key, math.nan)) else "" for key in shown
+            ]
+            lines.append([*(str(group[key]) for key in KEYS), str(group["seeds"]), *values])
+    return "".join(",".join(line) + "\n" for line in lines)
+
+
+def make_files(docs: Path) -> dict[Path, str]:
+    """Return the content of every file that is made from the results: pages with tables, and CSV files."""
+    results = Results(docs)
+    pages = {path: path.read_text() for path in sorted(docs.rglob("*.md"))}
+    files = {path: update(page, results) for path, page in pages.items() if "<!--table " in page}
+    for table in (*declared.TRAINING, *declared.KEPT):
+        groups = results.groups(table)
+        if any(group["seeds"] for group in groups):
+            files[docs / "results" / f"{table}.csv"] = make_csv(groups)
+    return files
+
+
+def write_pages(docs: Path) -> None:
+    for path, content in make_files(docs).items():
+        with atomic_file(path) as temporary:
+            temporary.write_text(content)

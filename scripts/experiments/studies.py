@@ -1,0 +1,146 @@
+"""Measurements that pages of docs/ quote: adaptive intervals, many series, and the server."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from experiments.cells import Cell
+from experiments.run import CellFailed, Context
+from experiments.store import Row
+
+ETT = ("data=csv", "data.split=[12,4,4]", "pred_len=96")
+PRICES = ("data=csv", "features=MS", "data.target=OT", "pred_len=24")
+INTERVALS = {
+    "ETTh1": (*ETT, "data.path=ROOT/ETTh1.csv"),
+    "ETTh2": (*ETT, "data.path=ROOT/ETTh2.csv"),
+    "EPF NP": (*PRICES, "data.path=ROOT/epf/NP.csv"),
+    "EPF DE": (*PRICES, "data.path=ROOT/epf/DE.csv"),
+    "load": ("data=load", "pred_len=96"),
+}
+SERVE_SECONDS = 10
+SMALL = (
+    "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",
+    "windows_per_epoch=2048", "logger=[]", "pictures=false",
+)  # fmt: skip
+
+
+def run_intervals(cell: Cell, context: Context) -> Row:
+    """Compare adaptive with conformal intervals in a backtest of the test rows, with an origin every 24 rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = [override.replace("=ROOT", f"={context.root}", 1) for override in cell.overrides]
+        context.python("-m", "forecast.train", *given, f"hydra.run.dir={folder}/run")
+        context.python(
+            "-m", "forecast.backtest", f"checkpoint={folder}/run", "intervals=adaptive", "stride=24",
+            f"hydra.run.dir={folder}/backtest",
+        )  # fmt: skip
+        return json.loads(Path(folder, "backtest", "backtest.json").read_text())["intervals"]
+
+
+def run_series(cell: Cell, context: Context) -> Row:
+    """Measure reading, and training for an epoch, of many daily series in one Parquet file."""
+    series, rows = (int(text.split("=")[1]) for text in cell.overrides)
+    random, first_day = np.random.default_rng(0), np.datetime64("2020-01-01", "us")
+    schema = pa.schema([("unique_id", pa.string()), ("ds", pa.timestamp("us")), ("y", pa.float32())])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "series.parquet")
+        with pq.ParquetWriter(path, schema, use_dictionary=["unique_id"]) as writer:
+            for first in range(0, series, 1000):
+                count = min(1000, series - first)
+                week = np.sin(2 * np.pi * (np.arange(rows) + random.integers(7, size=(count, 1))) / 7)
+                values = random.lognormal(3, 1, (count, 1)) * (week + random.normal(size=(count, rows)))
+                ids = np.repeat([f"series_{number:06d}" for number in range(first, first + count)], rows)
+                table = pa.table(
+                    [
+                        ids,
+                        np.tile(first_day + np.arange(rows).astype("m8[D]"), count),
+                        values.ravel().astype("f4"),
+                    ],
+                    schema=schema,
+                )
+                writer.write_table(table)
+        read = (
+            "import sys; from forecast.data import long_data; long_data(path=sys.argv[1], name='made', seq_len=96, "
+            "pred_len=24, split=[0.7, 0.1, 0.2], eval_stride=10**6).setup()"
+        )
+        loading = context.python("-c", read, str(path))
+        training = context.python(
+            "-m", "forecast.train", "model=informer", "data=long", f"data.path={path}", "logger=[]",
+            "data.windows_per_epoch=8192", "data.eval_stride=1000000", "trainer.max_epochs=1", "model.d_model=32",
+            "model.n_heads=4", "model.d_ff=32", "data.batch_size=128", "data.eval_batch_size=512",
+            f"output_root={folder}/runs", "callbacks.progress=null",
+        )  # fmt: skip
+        return {"loading": loading._asdict(), "training": training._asdict()}
+
+
+def run_serve(cell: Cell, context: Context) -> Row:
+    """Measure the latency of `forecast.serve` over loopback, with the run folder of --run, for ten seconds.
+
+    Each client waits for its answer before it sends the next request. The clients share the machine with the server.
+    """
+    if not context.run:
+        raise CellFailed("give the run folder of a trained model: --run RUN")
+    clients, run = int(cell.overrides[0].split("=")[1]), Path(context.run).resolve()
+    command = [sys.executable, "-m", "forecast.serve", str(run), "port=0", f"workers={os.cpu_count()}"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        ThreadPoolExecutor(clients) as pool,
+    ):
+        try:
+            assert server.stdout is not None
+            line = next((line for line in server.stdout if line.startswith("address")), None)
+            if line is None:
+                raise CellFailed("the server did not start")
+            url = f"{line.split()[1]}/v1/models/{run.name}"
+            with urlopen(f"{url}/example") as example:
+                body = example.read()
+            end = time.perf_counter() + SERVE_SECONDS
+            found = pool.map(lambda _: send_requests(f"{url}/forecast", body, end), range(clients))
+            times, refused = ([*chain.from_iterable(parts)] for parts in zip(*found, strict=True))
+        finally:
+            server.terminate()
+    p50, p99 = 1e3 * np.percentile(times, [50, 99])
+    return {"p50_ms": p50, "p99_ms": p99, "per_second": len(times) / SERVE_SECONDS, "refused": len(refused)}
+
+
+def send_requests(url: str, body: bytes, end: float) -> tuple[list[float], list[float]]:
+    """Send one request after the other; return the seconds of the answers and of the refusals."""
+    times, refused = [], []
+    while (began := time.perf_counter()) < end:
+        try:
+            with urlopen(url, body) as answer:
+                answer.read()
+            times.append(time.perf_counter() - began)
+        except HTTPError as error:
+            if error.code != 503:
+                raise
+            refused.append(time.perf_counter() - began)
+            time.sleep(0.1)
+    return times, refused
+
+
+STUDIES: dict[str, tuple[dict[str, tuple[str, ...]], Callable[[Cell, Context], Row]]] = {
+    "intervals": ({name: (*given, *SMALL) for name, given in INTERVALS.items()}, run_intervals),
+    "series": ({"100,000 of 1,000 days": ("series=100000", "rows=1000")}, run_series),
+    "serve": ({f"{n} clients": (f"clients={n}",) for n in (1, 8, 32, 200)}, run_serve),
+}
+
+
+def list_cells(table: str) -> list[Cell]:
+    return [Cell(table, name, overrides, {"case": name}) for name, overrides in STUDIES[table][0].items()]
+
+
+def run_study(cell: Cell, context: Context) -> Row:
+    return STUDIES[cell.table][1](cell, context)
