@@ -216,11 +216,14 @@ def _infer_calendar(dates: pd.DatetimeIndex) -> Calendar | None:
 
 
 def _is_step(name: str) -> bool:
-    """Whether a step is a calendar."""
+    """Whether a text is the name of a step that is a calendar."""
+    if name.lstrip("0123456789").split("-")[0] not in STEPS:
+        return False
     try:
-        return code_of(parse_frequency(name)) in STEPS
+        parse_frequency(name)
     except ConfigError:
         return False
+    return True
 
 
 def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[str, Any]:

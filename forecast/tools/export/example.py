@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from forecast.data.holidays import is_exchange, split_code
+from forecast.data.time_features import code_of, parse_frequency
 from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.metadata import metadata_path
-from forecast.tools.export.reading import write_reading
+from forecast.tools.export.reading import define_steps, write_date_range, write_reading
+
+COUNT = 'about["pred_len"] + 1'
 
 RUNTIMES = {
     ".onnx": (
@@ -45,7 +48,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 {library}{extra}
-
+{define_steps(about["freq"])}
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
@@ -86,7 +89,7 @@ if past.isna().any(axis=None):
     if about.get("calendar") is not None:
         return lines
     return f"""{lines}\
-if (past.index != pd.date_range(end=past.index[-1], periods=len(past), freq=about["freq"])).any():
+if (past.index != {write_date_range(about["freq"], "past.index[0]", "len(past)")}).any():
     raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
 """
 
@@ -119,7 +122,7 @@ for name, texts in about["categories"].items():
 def write_future_dates(about: dict[str, Any], utc_offset: UtcOffset) -> str:
     """The lines that compute the dates of the forecast."""
     if about.get("calendar") is None:
-        return 'future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]'
+        return f"future = {write_date_range(about['freq'], 'past.index[-1]', COUNT)}[1:]"
     if not write_local_dates(utc_offset):
         return "last = past.index[-1]\n" + write_calendar_dates(about)
     ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
@@ -134,10 +137,12 @@ def write_calendar_dates(about: dict[str, Any]) -> str:
     """The lines that compute the dates of a calendar after the date `last`."""
     calendar = about["calendar"]
     if calendar["step"] is not None:
-        roll = "rollback" if calendar["step"].endswith("S") else "rollforward"
-        return f"""\
-period = pd.tseries.frequencies.to_offset(about["calendar"]["step"]).{roll}(last)
-future = pd.date_range(period, periods=about["pred_len"] + 1, freq=about["calendar"]["step"])[1:]"""
+        step = calendar["step"]
+        if code_of(parse_frequency(step)).endswith("S"):
+            period = f"pd.date_range(end=last, periods=1, freq={step!r})[0]"
+        else:
+            period = f"{write_date_range(step, 'last', '1')}[0]"
+        return f"period = {period}\nfuture = {write_date_range(step, 'period', COUNT)}[1:]"
     lines = """\
 monday = last.normalize() - pd.Timedelta(days=last.day_of_week)
 weeks = pd.date_range(monday, periods=about["pred_len"] + 9, freq="7D").to_numpy()

@@ -8,6 +8,7 @@ from forecast.data.files.dates import COUNTS
 from forecast.data.files.read import PARQUET
 from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.files.series_in_rows import ROW
+from forecast.data.time_features import DaysOfMonth, parse_frequency
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate
 
@@ -21,6 +22,29 @@ TIME_AND_OFFSET = rf"({TIME_END}) ?(?:UTC|GMT|{OFFSET})$"
 """Pattern of the end of a time and the UTC offset after it."""
 
 BOOLEANS = 'true_values=["yes", "Yes", "YES"], false_values=["no", "No", "NO"]'
+
+
+def write_date_range(freq: str, first: str, count: str) -> str:
+    """Write the expression of `count` dates of a step from `first` on; days of a month need `define_steps`."""
+    if isinstance(parse_frequency(freq), DaysOfMonth):
+        return f"step_dates({first}, {count})"
+    return f"pd.date_range({first}, periods={count}, freq={freq!r})"
+
+
+def define_steps(freq: str) -> str:
+    """Write the function of dates on days of a month, which pandas does not name; empty for other steps."""
+    step = parse_frequency(freq)
+    if not isinstance(step, DaysOfMonth):
+        return ""
+    return f"""
+
+def step_dates(first, count):
+    months = pd.date_range(first.replace(day=1), periods=count * {step.n} + 2, freq="MS")
+    dates = [month + pd.DateOffset(day=day) for month in months for day in {list(step.days)}]
+    return pd.DatetimeIndex([date for date in dates if date >= first][::{step.n}][:count])
+
+
+"""
 
 
 def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> str:
@@ -42,7 +66,7 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
         id_of_row = f" + {SEPARATOR!r} + ".join(texts)
         lines.append(f"table = table[{id_of_row} == series]")
     if start:
-        lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
+        lines.append(f"table.index = {write_date_range(freq, f'pd.Timestamp({start!r})', 'len(table)')}")
         return "\n".join(lines)
     lines += _write_dates(data, names, freq, utc_offset)
     lines.append("table.index = pd.DatetimeIndex(dates)")
@@ -144,7 +168,7 @@ def _write_dates(
     elif times == Times.LOCAL and not is_typed:
         utc = "utc=has_offset"
         lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{TIME_AND_OFFSET}').all())")
-    lines += _write_parsing(data, names, text, utc)
+    lines += _write_parsing(data, names, text, utc, freq)
     if times == Times.INSTANTS or (times == Times.DAYS and is_typed):
         ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
         lines.append(f"dates = dates.dt.tz_localize(None){ahead}")
@@ -156,7 +180,9 @@ def _write_dates(
     return lines
 
 
-def _write_parsing(data: Mapping[str, Any], names: Sequence[str], text: str, utc: str) -> list[str]:
+def _write_parsing(
+    data: Mapping[str, Any], names: Sequence[str], text: str, utc: str, freq: str
+) -> list[str]:
     """Write the lines that parse `text`, an expression of the texts of dates, as the series `dates`."""
     date_format = data.get("date_format")
     if date_format in COUNTS:
@@ -167,6 +193,14 @@ def _write_parsing(data: Mapping[str, Any], names: Sequence[str], text: str, utc
         [f"format={date_format!r}"] if date_format else ["dayfirst=True"] if data.get("day_first") else []
     )
     end = ", ".join(["", *options, *([utc] if utc else [])]) + ")"
+    if not date_format and "W-" in freq and not is_parquet(data):
+        return [
+            f"weeks = ({text}).str.extract(r'^(\\d{{4}})[ -]?W?(\\d\\d?)$')  # such as 2016-W01",
+            "if weeks.notna().all(axis=None):",
+            "    dates = pd.to_datetime(weeks[0] + weeks[1].str.zfill(2) + '1', format='%G%V%u')",
+            "else:",
+            f"    dates = pd.to_datetime({text}{end}",
+        ]
     if len(names) == 1 or date_format:
         return [f"dates = pd.to_datetime({text}{end}"]
     days = " + ' ' + ".join(f"table[{name!r}]" for name in names[:-1])
