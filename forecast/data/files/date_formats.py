@@ -76,7 +76,7 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
         quarters = texts.str.extract(_QUARTER)
         months = 3 * quarters["quarter"].astype(int) - 2
         texts = quarters["year"].fillna(quarters["year_after"]) + "-" + months.astype(str).str.zfill(2)
-    if texts.str.fullmatch(_WEEK_NUMBER).all():
+    if re.fullmatch(_WEEK_NUMBER, texts.iloc[0]):
         return _read_weeks(cells, column, texts)
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     if iso.notna().all():
@@ -109,15 +109,13 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
 
 
 def _read_weeks(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
-    """Parse weeks of ISO 8601 as their Mondays, or as the day that follows."""
+    """Parse weeks of ISO 8601 as their Mondays, or as the days that they name; dates may follow, as in a forecast."""
     parts = texts.str.extract(_WEEK)
-    year, week, day = (
-        parts["year"].fillna(parts["year_after"]),
-        parts["week"].str.zfill(2),
-        parts["day"].fillna("1"),
-    )
-    read = pd.to_datetime(year + week + day, format="%G%V%u", errors="coerce")
-    return check_all_read(cells, column, texts, read, "is no week of ISO 8601: correct it")
+    year, week = parts["year"].fillna(parts["year_after"]), parts["week"].str.zfill(2)
+    mondays = pd.to_datetime(year + week + parts["day"].fillna("1"), format="%G%V%u", errors="coerce")
+    days = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    complaint = "is neither a week nor a date of ISO 8601: correct it"
+    return check_all_read(cells, column, texts, mondays.fillna(days), complaint)
 
 
 def add_weekday(texts: pd.Series, date_format: str) -> tuple[pd.Series, str]:
