@@ -10,13 +10,24 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data.holidays import closed_days
-from forecast.data.time_features import describe_frequency, name_step, parse_frequency, season_length
+from forecast.data.time_features import (
+    code_of,
+    date_range,
+    describe_frequency,
+    infer_calendar_step,
+    name_step,
+    parse_frequency,
+    season_length,
+)
 from forecast.system.errors import ConfigError, DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BUSINESS = "business"
-MONTHS = ("MS", "ME", "BMS", "BME", "QS", "QE", "BQS", "BQE", "YS", "YE", "BYS", "BYE")
-"""Steps of a month and longer that are calendars too."""
+STEPS = ("MS", "ME", "BMS", "BME", "QS", "QE", "BQS", "BQE", "YS", "YE", "BYS", "BYE")
+STEPS += ("M", "SMS", "SME", "WOM", "LWOM")
+"""Names, without anchors such as those of M-15 and YE-JUN, of steps that are calendars too."""
+MAX_SHIFT = pd.Timedelta(days=6)
+"""Longest time between a row and its date of a step, such as between the last trading day and the end of a month."""
 
 RECENT = pd.Timedelta(weeks=8)
 """The last part of the dates, which shows the calendar."""
@@ -68,6 +79,14 @@ class Calendar:
         return rows // len(self._weekdays) if rows > len(self._weekdays) else rows
 
     @property
+    def setting(self) -> str:
+        """A value of `data.calendar` for these days."""
+        if self.step is not None:
+            return self.step
+        days = ",".join(WEEKDAYS[day] for day in self._weekdays)
+        return self.closed or (BUSINESS if self._weekdays == (0, 1, 2, 3, 4) else f"[{days}]")
+
+    @property
     def _weekdays(self) -> tuple[int, ...]:
         return tuple(sorted({slot // _DAY for slot in self.slots}))
 
@@ -90,10 +109,7 @@ class Calendar:
     def after(self, last: pd.Timestamp, steps: int) -> pd.DatetimeIndex:
         """The `steps` dates that follow `last`."""
         if self.step is not None:
-            offset = parse_frequency(self.step)
-            # `last` may be any day of its period, such as its last business day
-            move = offset.rollback if self.step.endswith("S") else offset.rollforward
-            return pd.date_range(move(last), periods=steps + 1, freq=offset)[1:]
+            return date_range(self._date_of(last), periods=steps + 1, freq=self.step)[1:]
         begin, weeks = _second_of(last), -(-steps // len(self.slots)) + 1
         while True:
             dates = self._between(begin, begin + weeks * _WEEK)
@@ -101,6 +117,13 @@ class Calendar:
             if len(dates) >= steps:
                 return dates[:steps]
             weeks *= 2
+
+    def _date_of(self, row: pd.Timestamp) -> pd.Timestamp:
+        """The date of the step for a row on any day of its period, such as its last business day."""
+        assert self.step is not None
+        if code_of(parse_frequency(self.step)).endswith("S"):
+            return date_range(end=row, periods=1, freq=self.step)[0]
+        return date_range(row, periods=1, freq=self.step)[0]
 
     def between(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates of the calendar from the first to the last of `dates`."""
@@ -123,6 +146,19 @@ class Calendar:
         there = recent.isin(expected).sum()
         return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
 
+    def agrees(self, rows: pd.DatetimeIndex) -> bool:
+        """Whether the calendar can date what follows these rows.
+
+        Most of the last rows lie on its weekdays, or beside most of the last dates of its step.
+        """
+        if self.step is None:
+            return bool(_recent(rows).day_of_week.isin(self._weekdays).mean() >= MIN_MATCH)
+        rows = rows[-SESSIONS:]
+        dates = [self._date_of(row) for row in rows]
+        near = sum(abs(date - row) <= MAX_SHIFT for date, row in zip(dates, rows, strict=True))
+        expected = len(date_range(dates[0], dates[-1], freq=self.step))
+        return near >= MIN_MATCH * len(rows) and len({*dates}) >= MIN_MATCH * expected
+
     def state_dict(self) -> dict[str, Any]:
         """The calendar in plain values, which `find_calendar` takes."""
         return {**asdict(self), "slots": list(self.slots)}
@@ -135,27 +171,59 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
         where: the file, for messages.
         dates: in ascending order.
         asked: `business`; weekdays, such as `[Sun, Mon, Tue, Wed, Thu]`; the code of a country or exchange, whose
-            weekends and holidays have no rows; a step of `MONTHS`; the `state_dict` of a calendar. None: the times of
-            the week that have a row in most of the last weeks.
+            weekends and holidays have no rows; a step whose name is one of `STEPS`; the `state_dict` of a calendar.
+            None: the times of the week that have a row in most of the last weeks, or such a step.
 
     Raises:
         ConfigError: an unknown calendar.
-        DataError: no calendar was asked for, and the dates follow none.
+        DataError: no calendar was asked for, and the dates follow none; or they lie on other days than it has.
     """
+    if asked is None:
+        found = _infer_calendar(dates)
+        if found is None:
+            raise DataError(
+                f"{where}: the last dates, to {dates[-1]}, have no weekly or monthly pattern, so the dates of a "
+                "forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
+            )
+        return found
+    calendar = _make_calendar(asked, dates)
+    if not calendar.agrees(dates):
+        found = _infer_calendar(dates)
+        advice = f"set data.calendar={found.setting}" if found else "give the calendar of these dates"
+        raise DataError(
+            f"{where}: the last dates, to {dates[-1]}, are not those of data.calendar={calendar.setting}: {advice}"
+        )
+    return calendar
+
+
+def _make_calendar(asked: str | Sequence[str] | Mapping[str, Any], dates: pd.DatetimeIndex) -> Calendar:
+    """The calendar that was asked for, with the times of these dates."""
     if isinstance(asked, Mapping):
         return _restore(asked)
-    if isinstance(asked, str) and asked in MONTHS:
+    if isinstance(asked, str) and _is_step(asked):
         return Calendar(step=asked)
-    if asked is not None:
-        days, closed = _chosen_days(asked)
-        return Calendar(tuple(day * _DAY + time for day in days for time in _times(dates)), closed)
+    days, closed = _chosen_days(asked)
+    return Calendar(tuple(day * _DAY + time for day in days for time in _times(dates)), closed)
+
+
+def _infer_calendar(dates: pd.DatetimeIndex) -> Calendar | None:
+    """The calendar that the recent dates follow; None if there is none."""
     found = Calendar(_slots(dates))
-    if not found.slots or not found.fits(dates):
-        raise DataError(
-            f"{where}: the last dates, to {dates[-1]}, have no weekly pattern, so the dates of a forecast are not "
-            "known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
-        )
-    return found
+    if found.slots and found.fits(dates):
+        return found
+    step = infer_calendar_step(dates)
+    return Calendar(step=step) if step is not None and _is_step(step) else None
+
+
+def _is_step(name: str) -> bool:
+    """Whether a text is the name of a step that is a calendar."""
+    if name.lstrip("0123456789").split("-")[0] not in STEPS:
+        return False
+    try:
+        parse_frequency(name)
+    except ConfigError:
+        return False
+    return True
 
 
 def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[str, Any]:
@@ -165,7 +233,7 @@ def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[s
     calendar = replace(_restore(trained), closed=None)
     first = pd.DatetimeIndex(["2001-01-01"]).to_list()[0]  # any Monday
     weeks = calendar.after(first, 4 * max(7, len(calendar.slots)))
-    return find_calendar("", weeks, asked).state_dict()
+    return _make_calendar(asked, weeks).state_dict()
 
 
 def _restore(state: Mapping[str, Any]) -> Calendar:
@@ -184,7 +252,7 @@ def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:
         return sorted(set(range(7)) - closed_days(asked).weekend), asked
     raise ConfigError(
         f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or "
-        f"exchange as DE or XNYS, or one of {', '.join(MONTHS)}"
+        f"exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15"
     )
 
 

@@ -6,17 +6,21 @@
 | minutes               | minute, hour, day of week, day of month, day of year           |
 | hours                 | hour, day of week, day of month, day of year                   |
 | days, business days   | day of week, day of month, day of year                         |
+| half months           | day of week, day of month, day of year                         |
+| other days of months  | day of month, day of year                                      |
 | weeks                 | day of month, week of year                                     |
 | months and longer     | month of year                                                  |
 
 Any multiple of a step has the features of the step itself (4h as h, 30min as min). Source: Informer2020.
 """
 
+import re
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from pandas.tseries.frequencies import to_offset
 
 from forecast.data.holidays import NAMES as HOLIDAYS
@@ -42,11 +46,13 @@ _BY_STEP = {  # pandas' name of the step, without its anchor (W-SUN: W)
     **dict.fromkeys(["D", "B", "C", "SMS", "SME"], _SECONDS[3:]),
     "W": ["day of month", "week of year"],
 }
+_MONTHLY = ["MS", "ME", "BMS", "BME", "WOM", "LWOM"]
 _SEASONS = {
     "D": 7,
     "B": 5,
     "W": 52,
-    **dict.fromkeys(["MS", "ME", "BMS", "BME"], 12),
+    **dict.fromkeys(_MONTHLY, 12),
+    **dict.fromkeys(["SMS", "SME"], 24),
     **dict.fromkeys(["QS", "QE", "BQS", "BQE"], 4),
 }
 _UNITS = {
@@ -59,26 +65,108 @@ _UNITS = {
     "D": "day",
     "B": "business day",
     "W": "week",
-    **dict.fromkeys(["MS", "ME", "BMS", "BME"], "month"),
+    **dict.fromkeys(_MONTHLY, "month"),
+    **dict.fromkeys(["SMS", "SME"], "half month"),
     **dict.fromkeys(["QS", "QE", "BQS", "BQE"], "quarter"),
     **dict.fromkeys(["YS", "YE", "BYS", "BYE"], "year"),
 }
 _NANOSECONDS_A_DAY = 86_400 * 10**9
 
+MAX_DAYS = 6
+"""Largest number of days of a month that are taken for a step; six are about five days apart."""
+MIN_THERE = 0.75
+"""Least share of the dates on several days of every month that must be there."""
 
-def parse_frequency(freq: str) -> pd.offsets.BaseOffset:
-    """Parse a pandas offset such as `h`, `15min`, `W-SUN`. Raises ConfigError for anything else."""
+
+@dataclass(frozen=True)
+class DaysOfMonth:
+    """The step between dates on the same days of every month, with the properties of a pandas offset.
+
+    Its name is `M-15` for the 15th of every month, `M-1-11-21` for parts of about ten days, and `3M-15` for every third
+    date of `M-15`. A day that a month lacks is the last day of that month: `M-30` has 28 February.
+
+    Attributes:
+        days: in ascending order, from 1 to 31. Only the last one may lie after the 28th.
+        n: every n-th of these dates.
+
+    Raises:
+        ValueError: other days.
+    """
+
+    days: tuple[int, ...]
+    n: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.days or list(self.days) != sorted({*self.days} & {*range(1, 32)}):
+            raise ValueError(f"no days of a month in ascending order: {self.days}")
+        if any(day > 28 for day in self.days[:-1]):
+            raise ValueError(f"two of the days {self.days} are the same in February")
+
+    @property
+    def rule_code(self) -> str:
+        """The name without `n`."""
+        return "-".join(["M", *map(str, self.days)])
+
+    @property
+    def freqstr(self) -> str:
+        """The name."""
+        return f"{self.n}{self.rule_code}" if self.n > 1 else self.rule_code
+
+    def is_on_offset(self, date: pd.Timestamp) -> bool:
+        """Whether a date is on one of the days."""
+        return date.day in np.minimum(self.days, date.days_in_month)
+
+    def date_range(
+        self, start: pd.Timestamp | None, end: pd.Timestamp | None, periods: int | None
+    ) -> pd.DatetimeIndex:
+        """The dates from `start` on, to `end` or `periods` of them; without `start`, the `periods` dates to `end`."""
+        if start is None:
+            assert end is not None
+            assert periods is not None
+            numbers = self._number(end) - self.n * np.arange(periods)[::-1]
+        else:
+            first = self._number(start) + (not self.is_on_offset(start))
+            last = first + self.n * (periods - 1) if end is None else self._number(end)
+            numbers = np.arange(first, last + 1, self.n)
+        months, place = np.divmod(numbers, len(self.days))
+        begins = months.astype("datetime64[M]")
+        lengths = (begins + 1).astype("datetime64[D]") - begins.astype("datetime64[D]")
+        days = np.minimum(np.array(self.days)[place], lengths.astype(np.int64))
+        known = end if start is None else start
+        dates = pd.DatetimeIndex(begins.astype("datetime64[D]") + (days - 1)).as_unit(known.unit)
+        dates += known - known.normalize()
+        return dates if start is None or end is None else dates[dates <= end]
+
+    def _number(self, date: pd.Timestamp) -> int:
+        """The number of the last date not after the day of `date`, counted from January 1970."""
+        passed = (np.minimum(self.days, date.days_in_month) <= date.day).sum()
+        return ((date.year - 1970) * 12 + date.month - 1) * len(self.days) + int(passed) - 1
+
+
+Step = pd.offsets.BaseOffset | DaysOfMonth
+
+
+def parse_frequency(freq: str) -> Step:
+    """Parse a pandas offset such as `h`, `15min`, `W-SUN`, or days of a month such as `M-15`.
+
+    Raises ConfigError for anything else.
+    """
+    days_of_month = re.fullmatch(r"(\d*)M((?:-\d+)+)", freq)
     try:
-        offset = to_offset(freq)
+        if days_of_month:
+            days = tuple(int(day) for day in days_of_month[2].split("-")[1:])
+            offset: Step | None = DaysOfMonth(days, int(days_of_month[1] or 1))
+        else:
+            offset = to_offset(freq)
     except ValueError:
         offset = None
     if offset is None or offset.n < 1:
-        raise ConfigError(f"{freq!r} is not a step between rows: write one as h, 15min, D, W-SUN or MS")
+        raise ConfigError(f"{freq!r} is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15")
     return offset
 
 
-def _code_of(offset: pd.offsets.BaseOffset) -> str:
-    """Return pandas' name of a step without its anchor: `W` for `W-SUN`."""
+def code_of(offset: Step) -> str:
+    """Return the name of a step without its anchor: `W` for `W-SUN`, `M` for `M-15`."""
     return offset.rule_code.split("-")[0]
 
 
@@ -92,11 +180,87 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # pandas 3 announces an offset for pandas 4
         inferred = pd.infer_freq(dates)
-    if inferred is None:
+    offset = None if inferred is None else to_offset(inferred)
+    # pandas calls three 15ths of a month 31D if they lie 31 days apart, and last Fridays fourth ones
+    if (
+        offset is None
+        or (isinstance(offset, pd.offsets.Day) and offset.n >= 28 and dates.day.nunique() == 1)
+        or (isinstance(offset, pd.offsets.WeekOfMonth) and not _are_on(offset, dates))
+    ):
         raise DataError("the dates are not evenly spaced")
-    offset = to_offset(inferred)
-    assert offset is not None
     return offset.freqstr
+
+
+def infer_calendar_step(dates: pd.DatetimeIndex) -> str | None:
+    """Infer a step of the calendar between increasing dates, of which some may be missing.
+
+    Candidates are a day of every n-th month, its first or last business day, a weekday of its n-th or last week, weeks,
+    several days of every month, and business days. Returns None if the dates follow none of them.
+    """
+    gap = np.diff(dates.to_numpy()).min(initial=np.timedelta64(366, "D"))
+    if gap < np.timedelta64(1, "D") or len(dates) < 3:
+        return None
+    weekday = f"{dates[0]:%a}".upper() if dates.day_of_week.nunique() == 1 else None
+    if gap >= np.timedelta64(26, "D"):  # such as from the last business day of January to that of February
+        of_weekday = [*(f"WOM-{week}{weekday}" for week in range(1, 5)), f"LWOM-{weekday}"]
+        for code in ("MS", "ME", f"M-{_last_day(dates)}", "BMS", "BME", *(of_weekday if weekday else ())):
+            if _are_on(parse_frequency(code), dates):
+                return _name_multiple(code, np.diff(_months(dates)), dates)
+    if weekday:
+        weeks = dates.to_numpy().astype("datetime64[D]").astype(np.int64) // 7
+        return _name_multiple(f"W-{weekday}", np.diff(weeks), dates)
+    if gap >= np.timedelta64(3, "D"):
+        return _infer_days_of_month(dates)
+    return "B" if gap == np.timedelta64(1, "D") and dates.day_of_week.max() < 5 else None
+
+
+def _months(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
+    """The number of the month of each date, counted from year 0."""
+    return (dates.year.to_numpy() * 12 + dates.month.to_numpy()).astype(np.int64)
+
+
+def _are_on(offset: Step, dates: pd.DatetimeIndex) -> bool:
+    """Whether each date is one of this step."""
+    return all(offset.is_on_offset(date) for date in dates)
+
+
+def _name_multiple(code: str, steps: Int64[np.ndarray, " gaps"], dates: pd.DatetimeIndex) -> str:
+    """Return the longest multiple of a step that the dates follow, by pandas' own name if it has one.
+
+    `steps` counts the steps from each date to the next.
+    """
+    n = int(np.gcd.reduce(steps))
+    freq = f"{n}{code}" if n > 1 else code
+    try:
+        return infer_frequency(date_range(dates[0], dates[-1], freq=freq))
+    except DataError:
+        return freq
+
+
+def _last_day(dates: pd.DatetimeIndex) -> int:
+    """Return the last day of the month that dates are on: 31 if all late ones are the ends of their months."""
+    late = dates[dates.day >= 28]
+    return 31 if len(late) and late.is_month_end.all() else int(dates.day.max())
+
+
+def _infer_days_of_month(dates: pd.DatetimeIndex) -> str | None:
+    """Return the step of dates on the same days of every month; None if there are many days or many gaps."""
+    last = _last_day(dates)
+    is_clipped = dates.is_month_end & (dates.day < last) & (last > 28)
+    days, places = np.unique(np.where(is_clipped, last, dates.day), return_inverse=True)
+    positions = _months(dates) * len(days) + places
+    expected = positions[-1] - positions[0] + 1
+    if (
+        len(days) > MAX_DAYS
+        or len(dates) < max(2 * len(days), MIN_THERE * expected)
+        or (days[:-1] > 28).any()
+    ):
+        return None
+    if len(days) == 2 and days[0] == 1 and days[1] <= 27:
+        return f"SMS-{days[1]}"
+    if len(days) == 2 and days[1] == 31 and days[0] <= 27:
+        return f"SME-{days[0]}"
+    return DaysOfMonth(tuple(days.tolist())).freqstr
 
 
 def name_step(step: np.timedelta64) -> str:
@@ -112,7 +276,11 @@ def name_step(step: np.timedelta64) -> str:
 def describe_frequency(freq: str) -> str:
     """Describe a pandas offset in words, such as `hour` or `15 minutes`. Return one that has no words unchanged."""
     offset = parse_frequency(freq)
-    unit = _UNITS.get(_code_of(offset))
+    if isinstance(offset, DaysOfMonth) and (offset.n == 1 or len(offset.days) == 1):
+        *days, last = map(str, offset.days)
+        on = f"days {', '.join(days)} and {last}" if days else f"day {last}"
+        return f"{'month' if offset.n == 1 else plural(offset.n, 'month')} on {on}"
+    unit = _UNITS.get(code_of(offset))
     if unit is None:
         return freq
     return unit if offset.n == 1 else plural(offset.n, unit)
@@ -120,7 +288,10 @@ def describe_frequency(freq: str) -> str:
 
 def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:
     """Return the names of the columns of `time_features` for this step."""
-    names = _BY_STEP.get(_code_of(parse_frequency(freq)), ["month of year"])
+    offset = parse_frequency(freq)
+    names = _BY_STEP.get(code_of(offset), ["month of year"])
+    if isinstance(offset, DaysOfMonth) and len(offset.days) > 1:
+        names = ["day of month", "day of year"]
     return [*names, *(HOLIDAYS if holidays else ())]
 
 
@@ -147,14 +318,18 @@ def season_length(freq: str) -> int:
     """Return the number of rows in the season that a seasonal-naive forecast repeats.
 
     A day for steps of minutes and hours that divide it (h 24, 30min 48, 15min 96), a week for days (D 7) and business
-    days (B 5), a year for weeks (W 52), months (MS, ME 12) and quarters (QS, QE 4), else 1.
+    days (B 5), a year for weeks (W 52, 28D 13), days of months (M-15 12, SMS 24, M-1-11-21 36), months (MS, 3ME 4) and
+    quarters (QS, QE 4), else 1.
     """
     offset = parse_frequency(freq)
     if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
         return rows_in(days=1, freq=freq) or 1
-    if offset.n > 1:
-        return 1
-    return _SEASONS.get(_code_of(offset), 1)
+    season, n = _SEASONS.get(code_of(offset), 1), offset.n
+    if isinstance(offset, DaysOfMonth):
+        season = 12 * len(offset.days)
+    elif isinstance(offset, pd.offsets.Day) and n % 7 == 0:
+        season, n = _SEASONS["W"], n // 7
+    return 1 if season % n else season // n
 
 
 def season_candidates(freq: str) -> tuple[int, ...]:
@@ -178,6 +353,20 @@ def rows_in(days: int, freq: str) -> int:
     return 0 if rest else rows
 
 
+def date_range(
+    start: pd.Timestamp | None = None,
+    end: pd.Timestamp | None = None,
+    *,
+    periods: int | None = None,
+    freq: str,
+) -> pd.DatetimeIndex:
+    """Return the dates of a step as `pd.date_range` does, also on days of a month. Two of the first three are given."""
+    step = parse_frequency(freq)
+    if isinstance(step, DaysOfMonth):
+        return step.date_range(start, end, periods)
+    return pd.date_range(start, end, periods, freq=step)
+
+
 def future_dates(dates: pd.DatetimeIndex, freq: str, steps: int) -> pd.DatetimeIndex:
     """Return the `steps` dates that follow the last of `dates`."""
-    return pd.date_range(dates[-1:].item(), periods=steps + 1, freq=parse_frequency(freq))[1:]
+    return date_range(dates[-1:].item(), periods=steps + 1, freq=freq)[1:]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.data.files.date_columns import date_name, mark_quarters
+from forecast.data.files.date_columns import date_name, mark_periods
 from forecast.data.files.empty_lines import find_rows, line_of_row, strip_blank_lines, warn_of_skipped_lines
 from forecast.data.files.header import Header, read_header
 from forecast.data.files.header_hints import hint_on_names
@@ -199,7 +199,7 @@ def _name_columns(path: Location, frame: pd.DataFrame, header: Header, dated: li
     named = [number for number, name in enumerate(names) if name]
     frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:
-        texts = [mark_quarters(name, frame.pop(name)) for name in dated]
+        texts = [mark_periods(name, frame.pop(name)) for name in dated]
         frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))
     return frame
 

@@ -12,6 +12,7 @@ _NAMES = {
     "year": ("year", "yr", "yyyy"),
     "quarter": ("quarter", "qtr", "q"),
     "month": ("month", "mon", "mnth"),
+    "week": ("week", "wk", "weekno", "weeknumber", "weekofyear", "isoweek"),
     "day": ("day", "dayofmonth", "dy"),
     "hour": ("hour", "hours", "hr", "hourofday"),
     "minute": ("minute", "minutes"),
@@ -46,8 +47,9 @@ def split_dates(
             hours.where(~is_midnight, 24),
         )
     if "year" in parts and None not in parts:
+        of_weeks = dict(days.isocalendar()) if "week" in parts else {}  # whose years differ around New Year
         columns = {
-            name: hours if part == "hour" else getattr(days, str(part))
+            name: hours if part == "hour" else of_weeks.get(part, getattr(days, str(part), None))
             for name, part in zip(names, parts, strict=True)
         }
     elif len(names) == 2:
@@ -64,6 +66,7 @@ def find_part(name: str) -> str | None:
     return next((part for part, names in _NAMES.items() if plain in names), None)
 
 
-def mark_quarters(name: str, texts: pd.Series) -> pd.Series:
-    """The texts of a column of quarters as Q1 to Q4; others unchanged."""
-    return "Q" + texts.str.strip() if name.lower() in ("quarter", "qtr", "q") else texts
+def mark_periods(name: str, texts: pd.Series) -> pd.Series:
+    """The numbers of a column of quarters as Q1 to Q4, of weeks as W1 to W53; others unchanged."""
+    sign = {"quarter": "Q", "week": "W"}.get(find_part(name) or "")
+    return texts if sign is None else sign + texts.str.strip().str.removeprefix(sign)

@@ -11,6 +11,11 @@ from forecast.data.files.cells import Cells, quote
 YEARS = (1678, 2261)  # what pandas can count in nanoseconds
 _QUARTER = r"^(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?$"
 _QUARTER_NUMBER = r"^(?:\d{4}[ -]?)?[Qq][1-4](?:[ -]?\d{4})?$"
+_WEEK = (
+    r"^(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:-?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?$"
+)
+_WEEK_NUMBER = r"(?:\d{4}[ -]?[Ww]\d{1,2}(?:-?[1-7])?|[Ww]\d{1,2}[ -]?\d{4})"
+"""A week of ISO 8601, such as 2016-W01, perhaps with the number of its day."""
 _MONTHS = {
     r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
     r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
@@ -34,6 +39,8 @@ _DATE = re.compile(
 def is_date(text: str) -> bool:
     """Whether a cell, or the name of a column, looks like a date."""
     text = text.strip().replace(" 24:", " 00:")
+    if re.fullmatch(_WEEK_NUMBER, text):
+        return True
     if not _DATE.fullmatch(text):
         return False
     with warnings.catch_warnings(action="ignore"):
@@ -69,6 +76,8 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
         quarters = texts.str.extract(_QUARTER)
         months = 3 * quarters["quarter"].astype(int) - 2
         texts = quarters["year"].fillna(quarters["year_after"]) + "-" + months.astype(str).str.zfill(2)
+    if re.fullmatch(_WEEK_NUMBER, texts.iloc[0]):
+        return _read_weeks(cells, column, texts)
     iso = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     if iso.notna().all():
         return check_all_read(
@@ -97,6 +106,26 @@ def guess_dates(cells: Cells, column: str, texts: pd.Series, day_first: bool | N
     best = complete[0] if complete else max([iso, *read], key=lambda dates: dates.notna().sum())
     complaint = f"cannot be read as the dates above can: {_advice(texts, pd.Series(best))}"
     return check_all_read(cells, column, texts, best, complaint)
+
+
+def _read_weeks(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex:
+    """Parse weeks of ISO 8601 as their Mondays, or as the days that they name; dates may follow, as in a forecast."""
+    parts = texts.str.extract(_WEEK)
+    year, week = parts["year"].fillna(parts["year_after"]), parts["week"].str.zfill(2)
+    mondays = pd.to_datetime(year + week + parts["day"].fillna("1"), format="%G%V%u", errors="coerce")
+    days = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    complaint = "is neither a week nor a date of ISO 8601: correct it"
+    return check_all_read(cells, column, texts, mondays.fillna(days), complaint)
+
+
+def add_weekday(texts: pd.Series, date_format: str) -> tuple[pd.Series, str]:
+    """Complete dates of years and weeks alone, which pandas does not read as such, to the first days of the weeks."""
+    firsts = {"%V": (" 1", " %u"), "%W": (" 1", " %w"), "%U": (" 0", " %w")}
+    week = next((code for code in firsts if code in date_format), None)
+    if week is None or re.search("%[uwaA]", date_format):
+        return texts, date_format
+    day, code = firsts[week]
+    return texts + day, date_format + code
 
 
 def _format_of(text: str, *, dayfirst: bool) -> str | None:

@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from jaxtyping import Int32
 
 from forecast.data.files.cells import Cells, quote
-from forecast.data.files.date_formats import YEARS, check_all_read, find_day_first, guess_dates
+from forecast.data.files.date_formats import (
+    YEARS,
+    add_weekday,
+    check_all_read,
+    find_day_first,
+    guess_dates,
+)
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.timezone import minutes_ahead, place_in_time, zone_name
 from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, UtcOffset
@@ -163,7 +169,8 @@ def _parse(
 
         def parse(plain: pd.Series) -> pd.DatetimeIndex:
             try:
-                parsed = pd.to_datetime(plain, format=date_format, errors="coerce", utc="%z" in date_format)
+                days, full_format = add_weekday(plain, date_format)
+                parsed = pd.to_datetime(days, format=full_format, errors="coerce", utc="%z" in date_format)
             except ValueError as error:
                 raise ConfigError(f"data.date_format={date_format!r}: {error}") from None
             return check_all_read(cells, column, texts, parsed, complaint)

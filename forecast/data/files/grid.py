@@ -7,9 +7,16 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int64
 
-from forecast.data.calendars import WEEKDAYS, Calendar, CalendarSetting, find_calendar
+from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.order import SeriesRows
-from forecast.data.time_features import describe_frequency, infer_frequency, name_step, parse_frequency
+from forecast.data.time_features import (
+    date_range,
+    describe_frequency,
+    infer_calendar_step,
+    infer_frequency,
+    name_step,
+    parse_frequency,
+)
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError
 
@@ -92,35 +99,35 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
 
 def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     """Evenly spaced dates, whose step is `freq` or inferred."""
-    step = parse_frequency(freq or _infer_step(series))
+    freq = parse_frequency(freq or _infer_step(series)).freqstr
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
-    two = pd.date_range(first, periods=2, freq=step).to_numpy()
+    two = date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
     places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
-            f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {step.freqstr} from first to last: "
+            f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {freq} from first to last: "
             "set data.freq"
         )
     if places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(
             f"{rows.cells.path}: {len(starts):,} series have {len(rows):,} rows for {places:,.0f} steps of "
-            f"{step.freqstr}: set a longer step (data.freq), or leave out series of few rows (data.ids)"
+            f"{freq}: set a longer step (data.freq), or leave out series of few rows (data.ids)"
         )
-    grid = pd.date_range(first, last, freq=step).as_unit("ns")
+    grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
-        message = f"{rows.subject(row)}cannot begin a grid of step {step.freqstr}: set data.freq"
+        message = f"{rows.subject(row)}cannot begin a grid of step {freq}: set data.freq"
         raise rows.error(message, row, rows.roles.date)
     others = ~find_dates(grid, rows.dates[starts])[1]
     if others.any():
         row = int(starts[int(others.argmax())])
         raise rows.error(
-            f"not on the other series' grid of dates, every {describe_frequency(step.freqstr)} from {grid[0]}: "
+            f"not on the other series' grid of dates, every {describe_frequency(freq)} from {grid[0]}: "
             "correct it, or set data.freq", row, rows.roles.date,
         )  # fmt: skip
-    return Grid(grid, step.freqstr)
+    return Grid(grid, freq)
 
 
 def _infer_step(series: SeriesRows) -> str:
@@ -146,24 +153,14 @@ def _infer_step(series: SeriesRows) -> str:
 def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
     """Return the step between dates of which some are missing.
 
-    It is the longest one of months, weeks and business days that all dates fit; else the most common step of `longest`,
-    the dates of the longest series in ascending order.
+    It is a step of the calendar that all dates fit; else the most common step of `longest`, the dates of the longest
+    series in ascending order.
     """
+    step = infer_calendar_step(pd.DatetimeIndex(np.unique(all_dates)))
+    if step is not None:
+        return step
     gaps, counts = np.unique(np.diff(longest), return_counts=True)
-    most_common = name_step(gaps[counts.argmax()])
-    if gaps[0] < np.timedelta64(1, "D"):
-        return most_common
-    dates = pd.DatetimeIndex(np.unique(all_dates))
-    for is_there, letter in ((dates.is_month_start, "S"), (dates.is_month_end, "E")):
-        if is_there.all():
-            months = int(np.gcd.reduce(np.diff(dates.year * 12 + dates.month)))
-            return f"{months}M{letter}" if months > 1 else f"M{letter}"
-    weekdays = np.unique(dates.day_of_week)
-    if len(weekdays) == 1:
-        return f"W-{WEEKDAYS[weekdays[0]].upper()}"
-    if weekdays[-1] < 5 and gaps[0] == np.timedelta64(1, "D"):
-        return "B"
-    return most_common
+    return name_step(gaps[counts.argmax()])
 
 
 def find_dates(

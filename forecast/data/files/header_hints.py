@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from forecast.data.files.date_columns import find_part
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.formatting import shorten
@@ -45,7 +46,7 @@ def hint_on_names(names: Sequence[str], raw: bytes, wanted: str, options: ReadOp
     named = shorten(list(map(quote, names)), 20)
     if any(_NUMBER.fullmatch(name) for name in names):
         return f"{where} ({named})", ": for a file without a header set data.header=none"
-    parts = [name for name in names if name.lower() in ("year", "month", "day", "hour", "minute", "second")]
+    parts = list(filter(find_part, names))
     if len(parts) > 1:
         return f"{where} ({named}): set data.date_column=[{','.join(parts)}]", ""
     if near := difflib.get_close_matches(wanted, names, n=1):

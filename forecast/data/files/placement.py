@@ -13,7 +13,7 @@ from forecast.data.files.order import SeriesRows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_skipping_zone
 from forecast.data.row_ranges import PerSeries
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import future_dates
 
 MAX_SKIPPED_HOURS = 100
 """Gaps are examined for changes of the clocks if there are no more."""
@@ -75,8 +75,8 @@ def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq
     gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
     if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
-    step, first = parse_frequency(freq), int(gaps[0])
-    zones = [find_skipping_zone(date + step) for date in pd.DatetimeIndex(rows.dates[gaps - 1])]
+    first, before = int(gaps[0]), pd.DatetimeIndex(rows.dates[gaps - 1])
+    zones = [find_skipping_zone(future_dates(before[i : i + 1], freq, 1)[0]) for i in range(len(gaps))]
     if all(zones):
         advice = (
             f"localize it first (tz_localize({zones[0]!r}))"

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int32, Int64
 
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError
 
@@ -190,7 +190,7 @@ def find_step(
     Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
     """
     if options.freq is not None:
-        first, second = pd.date_range("2001-01-01", periods=2, freq=parse_frequency(options.freq)).to_numpy()
+        first, second = date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
         step = second - first
     else:
         steps = _steps(dates, series)

@@ -6,7 +6,7 @@ from jaxtyping import Int32
 
 from forecast.data.files.date_formats import YEARS
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.system.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ def number_dates(codes: Int32[np.ndarray, " rows"], options: ReadOptions) -> pd.
     place = pd.Series(codes).groupby(codes).cumcount().to_numpy()
     rows = int(place.max(initial=0)) + 1
     try:
-        grid = pd.date_range(start, periods=rows, freq=parse_frequency(str(options.freq)))
+        grid = date_range(start, periods=rows, freq=str(options.freq))
     except (pd.errors.OutOfBoundsDatetime, OverflowError):
         grid = pd.DatetimeIndex([start, pd.Timestamp.max])
     if int(np.max(grid.year)) > YEARS[1]:

@@ -26,7 +26,7 @@ from forecast.data.files.cells import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries
 from forecast.data.stored_values import StoredValues
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.data.utc_offset import is_zone, utc_offset_of
 from forecast.system.errors import DataError, ForecastError
 from forecast.system.memory import available
@@ -172,7 +172,7 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
 def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
     """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
     try:
-        begin = pd.date_range(dates[0], periods=min(3, len(dates)), freq=parse_frequency(about["freq"]))
+        begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
     except (ForecastError, ValueError, OverflowError):
         begin = None
     if begin is None or not begin.equals(dates[: len(begin)].rename(None)):

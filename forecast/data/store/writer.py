@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.lib import format as npy
 
 from forecast.data.store.format import DATES, DESCRIPTION, KIND, VALUES, VERSION
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.system.files import write_json
 
 DATES_AT_ONCE = 1 << 20
@@ -40,11 +40,11 @@ class StoreWriter:
         """Write the dates from `first` to `last` by the step `freq`, and the description `about` the store."""
         self._values.close()
         dates = _GrowingArray(self.folder / DATES, np.dtype(f"<M8[{unit}]"), (), 0)
-        step, begin, end = parse_frequency(freq), pd.Timestamp(first), pd.Timestamp(last)
+        begin, end = pd.Timestamp(first), pd.Timestamp(last)
         while begin <= end:
-            two = pd.date_range(begin, periods=2, freq=step).to_numpy()
+            two = date_range(begin, periods=2, freq=freq).to_numpy()
             left = int((end.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
-            part = pd.date_range(begin, periods=min(left, DATES_AT_ONCE) + 1, freq=step).as_unit(unit)
+            part = date_range(begin, periods=min(left, DATES_AT_ONCE) + 1, freq=freq).as_unit(unit)
             dates.append(part[:-1][part[:-1] <= end].to_numpy())
             begin = pd.Timestamp(part.to_numpy()[-1])
         dates.close()

@@ -32,7 +32,7 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     except DataError:
         return None
     of_week = 7 if panel.freq in DAYS else rows_in(days=7, freq=panel.freq)
-    if len(calendar.slots) > CONTINUOUS * of_week:
+    if not 0 < len(calendar.slots) <= CONTINUOUS * of_week:
         return None
     expected = calendar.between(dates)
     lacking = ~expected.isin(dates)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.time_features import parse_frequency, rows_in
+from forecast.data.time_features import rows_in, season_length
 
 WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
 """Least strengths of a weak, a clear and a strong season; a weaker period is not a season."""
@@ -61,18 +61,13 @@ def calendar_periods(freq: str, calendar: Calendar | None = None) -> dict[int, s
     """Rows in a day, a week and a year of 365 days, if the step divides them; or in a session and a week."""
     if calendar is not None and len(calendar.slots) > 1:
         return calendar.periods
-    offset = parse_frequency(freq)
     periods = {
         rows_in(days=days, freq=freq): name for days, name in ((1, "a day"), (7, "a week"), (365, "a year"))
     }
-    step = offset.rule_code.split("-")[0]
-    if offset.n == 1:
-        periods |= {
-            "B": {5: "a week", 261: "a year"},
-            "W": {52: "a year"},
-            **{month: {12: "a year"} for month in ("MS", "ME", "BMS", "BME")},
-            **{quarter: {4: "a year"} for quarter in ("QS", "QE", "BQS", "BQE")},
-        }.get(step, {})
+    if freq == "B":
+        periods |= {5: "a week", 261: "a year"}
+    elif rows_in(days=1, freq=freq) == 0:
+        periods[season_length(freq)] = "a year"
     return {rows: name for rows, name in periods.items() if rows > 1}
 
 

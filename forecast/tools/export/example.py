@@ -13,9 +13,12 @@ from forecast.data.files.read import PARQUET
 from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.files.series_in_rows import ROW
 from forecast.data.holidays import is_exchange, split_code
+from forecast.data.time_features import DaysOfMonth, code_of, parse_frequency
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate
 from forecast.tools.export.metadata import metadata_path
+
+COUNT = 'about["pred_len"] + 1'
 
 RUNTIMES = {
     ".onnx": (
@@ -64,7 +67,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 {library}{extra}
-
+{define_steps(about["freq"])}
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]
@@ -105,7 +108,7 @@ if past.isna().any(axis=None):
     if about.get("calendar") is not None:
         return lines
     return f"""{lines}\
-if (past.index != pd.date_range(end=past.index[-1], periods=len(past), freq=about["freq"])).any():
+if (past.index != {write_date_range(about["freq"], "past.index[0]", "len(past)")}).any():
     raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
 """
 
@@ -138,7 +141,7 @@ for name, texts in about["categories"].items():
 def write_future_dates(about: dict[str, Any], utc_offset: UtcOffset) -> str:
     """The lines that compute the dates of the forecast."""
     if about.get("calendar") is None:
-        return 'future = pd.date_range(past.index[-1], periods=about["pred_len"] + 1, freq=about["freq"])[1:]'
+        return f"future = {write_date_range(about['freq'], 'past.index[-1]', COUNT)}[1:]"
     if not write_local_dates(utc_offset):
         return "last = past.index[-1]\n" + write_calendar_dates(about)
     ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
@@ -153,10 +156,12 @@ def write_calendar_dates(about: dict[str, Any]) -> str:
     """The lines that compute the dates of a calendar after the date `last`."""
     calendar = about["calendar"]
     if calendar["step"] is not None:
-        roll = "rollback" if calendar["step"].endswith("S") else "rollforward"
-        return f"""\
-period = pd.tseries.frequencies.to_offset(about["calendar"]["step"]).{roll}(last)
-future = pd.date_range(period, periods=about["pred_len"] + 1, freq=about["calendar"]["step"])[1:]"""
+        step = calendar["step"]
+        if code_of(parse_frequency(step)).endswith("S"):
+            period = f"pd.date_range(end=last, periods=1, freq={step!r})[0]"
+        else:
+            period = f"{write_date_range(step, 'last', '1')}[0]"
+        return f"period = {period}\nfuture = {write_date_range(step, 'period', COUNT)}[1:]"
     lines = """\
 monday = last.normalize() - pd.Timedelta(days=last.day_of_week)
 weeks = pd.date_range(monday, periods=about["pred_len"] + 9, freq="7D").to_numpy()
@@ -234,6 +239,29 @@ def add_future_covariates(about: dict[str, Any]) -> list[str]:
     ]
 
 
+def write_date_range(freq: str, first: str, count: str) -> str:
+    """Write the expression of `count` dates of a step from `first` on; days of a month need `define_steps`."""
+    if isinstance(parse_frequency(freq), DaysOfMonth):
+        return f"step_dates({first}, {count})"
+    return f"pd.date_range({first}, periods={count}, freq={freq!r})"
+
+
+def define_steps(freq: str) -> str:
+    """Write the function of dates on days of a month, which pandas does not name; empty for other steps."""
+    step = parse_frequency(freq)
+    if not isinstance(step, DaysOfMonth):
+        return ""
+    return f"""
+
+def step_dates(first, count):
+    months = pd.date_range(first.replace(day=1), periods=count * {step.n} + 2, freq="MS")
+    dates = [month + pd.DateOffset(day=day) for month in months for day in {list(step.days)}]
+    return pd.DatetimeIndex([date for date in dates if date >= first][::{step.n}][:count])
+
+
+"""
+
+
 def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> str:
     """Write the lines that make `table`: rows of the file my.csv, or my.parquet, indexed by date at this UTC offset.
 
@@ -253,7 +281,7 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
         id_of_row = f" + {SEPARATOR!r} + ".join(texts)
         lines.append(f"table = table[{id_of_row} == series]")
     if start:
-        lines.append(f"table.index = pd.date_range({start!r}, periods=len(table), freq={freq!r})")
+        lines.append(f"table.index = {write_date_range(freq, f'pd.Timestamp({start!r})', 'len(table)')}")
         return "\n".join(lines)
     lines += _write_dates(data, names, freq, utc_offset)
     lines.append("table.index = pd.DatetimeIndex(dates)")
@@ -355,7 +383,7 @@ def _write_dates(
     elif times == Times.LOCAL and not is_typed:
         utc = "utc=has_offset"
         lines.append(f"has_offset = bool(({text}).str.fullmatch(r'.*{TIME_AND_OFFSET}').all())")
-    lines += _write_parsing(data, names, text, utc)
+    lines += _write_parsing(data, names, text, utc, freq)
     if times == Times.INSTANTS or (times == Times.DAYS and is_typed):
         ahead = f" + pd.Timedelta(minutes={utc_offset.minutes})" if utc_offset.minutes else ""
         lines.append(f"dates = dates.dt.tz_localize(None){ahead}")
@@ -367,7 +395,9 @@ def _write_dates(
     return lines
 
 
-def _write_parsing(data: Mapping[str, Any], names: Sequence[str], text: str, utc: str) -> list[str]:
+def _write_parsing(
+    data: Mapping[str, Any], names: Sequence[str], text: str, utc: str, freq: str
+) -> list[str]:
     """Write the lines that parse `text`, an expression of the texts of dates, as the series `dates`."""
     date_format = data.get("date_format")
     if date_format in COUNTS:
@@ -378,6 +408,14 @@ def _write_parsing(data: Mapping[str, Any], names: Sequence[str], text: str, utc
         [f"format={date_format!r}"] if date_format else ["dayfirst=True"] if data.get("day_first") else []
     )
     end = ", ".join(["", *options, *([utc] if utc else [])]) + ")"
+    if not date_format and "W-" in freq and not is_parquet(data):
+        return [
+            f"weeks = ({text}).str.extract(r'^(\\d{{4}})[ -]?W?(\\d\\d?)$')  # such as 2016-W01",
+            "if weeks.notna().all(axis=None):",
+            "    dates = pd.to_datetime(weeks[0] + weeks[1].str.zfill(2) + '1', format='%G%V%u')",
+            "else:",
+            f"    dates = pd.to_datetime({text}{end}",
+        ]
     if len(names) == 1 or date_format:
         return [f"dates = pd.to_datetime({text}{end}"]
     days = " + ' ' + ".join(f"table[{name!r}]" for name in names[:-1])

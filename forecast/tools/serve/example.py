@@ -9,7 +9,7 @@ import torch
 
 from forecast.data.categories import columns_of_indicators
 from forecast.data.scaling.scaler import Scaler
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.model import TrainedModel
 from forecast.tools.serve.describe_model import date_column, id_column
@@ -46,10 +46,9 @@ def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
 
     Those of days have no time zone.
     """
-    offset = parse_frequency(model.freq)
     last = pd.Timestamp(model.trained_until)
-    first = pd.date_range(end=last, periods=model.seq_len, freq=offset)[0]
-    dates = pd.date_range(start=first, periods=steps, freq=offset)
+    first = date_range(end=last, periods=model.seq_len, freq=model.freq)[0]
+    dates = date_range(first, periods=steps, freq=model.freq)
     utc_offset = utc_offset_of(model.data_state)
     return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
 

@@ -6,6 +6,7 @@ import pytest
 
 from forecast.data import read_frame
 from forecast.data.calendars import Calendar, choose_days, find_calendar
+from forecast.system.errors import DataError
 
 BUSINESS = pd.bdate_range("2024-01-01", "2024-03-29")
 
@@ -37,6 +38,8 @@ OVERNIGHT = OVERNIGHT[
         (SESSIONS, "30min", 13, ["2024-02-19 09:30", "2024-02-19 10:00"]),
         (SESSIONS[:-10], "30min", 13, ["2024-02-16 11:00", "2024-02-16 11:30"]),  # within a session
         (OVERNIGHT[:-1], "h", 21, ["2024-03-01 00:00", "2024-03-01 01:00"]),
+        (pd.date_range("2020-01-31", periods=24, freq="ME"), "ME", 12, ["2022-01-31", "2022-02-28"]),
+        (pd.date_range("2020-01-01", periods=24, freq="WOM-3FRI"), "WOM-3FRI", 12, ["2022-01-21", "2022-02-18"]),
     ],
 )  # fmt: skip
 def test_dates_go_on_as_in_the_last_weeks(
@@ -65,25 +68,66 @@ def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) ->
     )
 
 
+def on(freq: str, last: str) -> pd.DatetimeIndex:
+    """Rows of a step, of which the last one is another day of its period."""
+    return pd.date_range(end=last, periods=9, freq=freq).append(pd.DatetimeIndex([last])).unique()
+
+
 @pytest.mark.parametrize(
-    ("asked", "last", "after"),
+    ("rows", "asked", "after"),
     [
-        ("business", "2024-03-29", ["2024-04-01", "2024-04-02"]),
-        (["Sun", "mon"], "2024-03-29", ["2024-03-31", "2024-04-01", "2024-04-07"]),
-        ("Wed", "2024-03-29", ["2024-04-03", "2024-04-10"]),
-        ("ME", "2024-01-31", ["2024-02-29", "2024-03-31"]),
-        ("ME", "2024-01-30", ["2024-02-29"]),  # the last trading day of January
-        ("MS", "2024-03-04", ["2024-04-01", "2024-05-01"]),
-        ("BME", "2024-03-28", ["2024-04-30", "2024-05-31", "2024-06-28"]),
-        ("QE", "2024-03-28", ["2024-06-30", "2024-09-30"]),
-        ("XNYS", "2024-03-27", ["2024-03-28", "2024-04-01"]),  # Good Friday
-        ("DE", "2024-04-30", ["2024-05-02", "2024-05-03"]),
-        ("SA", "2024-04-25", ["2024-04-28"]),  # the weekend is Friday and Saturday
+        (BUSINESS, "business", ["2024-04-01", "2024-04-02"]),
+        (BUSINESS[BUSINESS.day_of_week == 0], ["Sun", "mon"], ["2024-03-31", "2024-04-01", "2024-04-07"]),
+        (BUSINESS[BUSINESS.day_of_week == 2], "Wed", ["2024-04-03", "2024-04-10"]),
+        (on("BME", "2024-01-31"), "ME", ["2024-02-29", "2024-03-31"]),
+        (on("BME", "2024-01-30"), "ME", ["2024-02-29"]),  # the last trading day of January
+        (on("BMS", "2024-03-04"), "MS", ["2024-04-01", "2024-05-01"]),
+        (on("BME", "2024-03-28"), "BME", ["2024-04-30", "2024-05-31", "2024-06-28"]),
+        (on("BQE", "2024-03-28"), "QE", ["2024-06-30", "2024-09-30"]),
+        (on("YE-JUN", "2023-06-30"), "YE-JUN", ["2024-06-30"]),
+        (
+            on("WOM-3FRI", "2024-03-14"),
+            "WOM-3FRI",
+            ["2024-04-19"],
+        ),  # the day before, where Friday is a holiday
+        (BUSINESS[:-2], "XNYS", ["2024-03-28", "2024-04-01"]),  # Good Friday
+        (pd.bdate_range("2024-03-01", "2024-04-30"), "DE", ["2024-05-02", "2024-05-03"]),
+        (
+            pd.bdate_range("2024-03-01", "2024-04-25"),
+            "SA",
+            ["2024-04-28"],
+        ),  # the weekend is Friday and Saturday
     ],
 )
-def test_dates_of_a_calendar_that_is_asked_for(asked: str | list[str], last: str, after: list[str]) -> None:
-    dates = find_calendar("my.csv", BUSINESS, asked).after(pd.Timestamp(last), len(after))  # type: ignore
+def test_dates_of_a_calendar_that_is_asked_for(
+    rows: pd.DatetimeIndex, asked: str | list[str], after: list[str]
+) -> None:
+    dates = find_calendar("my.csv", rows, asked).after(rows[-1], len(after))  # type: ignore
     assert [*dates] == [pd.Timestamp(date) for date in after]
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "advice"),
+    [
+        (pd.date_range("2020-01-15", periods=40, freq="SMS-15")[::2], "MS", "set data.calendar=M-15"),
+        (pd.date_range("2020-01-31", periods=24, freq="ME"), "QE", "set data.calendar=ME"),
+        (pd.date_range("2020-01-31", periods=24, freq="QE"), "ME", "set data.calendar=QE-DEC"),
+        (BUSINESS, "ME", "set data.calendar=business"),
+        (BUSINESS, ["Sat", "Sun"], "set data.calendar=business"),
+        (
+            pd.date_range("2024-01-01", periods=60),
+            "business",
+            "set data.calendar=[Mon,Tue,Wed,Thu,Fri,Sat,Sun]",
+        ),
+        (pd.date_range("2024-01-01", periods=60, freq="11D"), "ME", "give the calendar of these dates"),
+    ],
+)
+def test_a_calendar_of_other_dates_is_refused(
+    rows: pd.DatetimeIndex, asked: str | list[str], advice: str
+) -> None:
+    with pytest.raises(DataError, match="are not those of") as error:
+        find_calendar("my.csv", rows, asked)
+    assert str(error.value).endswith(advice)
 
 
 def test_a_calendar_that_is_asked_for_keeps_the_times_of_the_sessions() -> None:
@@ -129,12 +173,12 @@ def test_the_times_of_training_are_kept_on_other_days() -> None:
     trained = find_calendar("my.csv", SESSIONS, None).state_dict()
     assert choose_days(trained, None) == trained
     assert choose_days(trained, "business") == trained
-    tuesdays = find_calendar("my.csv", SESSIONS[:3], choose_days(trained, ["Tue"]))
+    tuesdays = find_calendar("my.csv", SESSIONS[13:16], choose_days(trained, ["Tue"]))
     after = tuesdays.after(pd.Timestamp("2024-01-03"), 14)  # type: ignore
     assert [*after[[0, 12, 13]]] == [
         pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
     ]
-    assert choose_days(find_calendar("my.csv", BUSINESS, "ME").state_dict(), "BME")["step"] == "BME"
+    assert choose_days(Calendar(step="ME").state_dict(), "BME")["step"] == "BME"
 
 
 @pytest.mark.parametrize(

@@ -194,19 +194,18 @@ SPLITS = [
     Refusal("months of rows that are steps", "data.split=[2, 1, 1] counts months of 30 days, whose number of rows varies with data.steps=rows: give fractions or dates", ConfigError, months_of_rows),
 ]  # fmt: skip
 DATES = [
-    calendar("no calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or one of MS, ME, BMS, BME, QS, QE, BQS, BQE, YS, YE, BYS, BYE", BUSINESS_DAYS, "weekly", ConfigError),
-    calendar("an empty calendar", "data.calendar=[] is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or one of MS, ME, BMS, BME, QS, QE, BQS, BQE, YS, YE, BYS, BYE", BUSINESS_DAYS, [], ConfigError),
+    calendar("no calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", BUSINESS_DAYS, "weekly", ConfigError),
+    calendar("an empty calendar", "data.calendar=[] is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", BUSINESS_DAYS, [], ConfigError),
     calendar("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", BUSINESS_DAYS, "ZZ", ConfigError),
-    calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", BUSINESS_DAYS[:5]),
-    calendar("ends of months", "my.csv: the last dates, to 2021-12-31 00:00:00, have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", pd.date_range("2020-01-31", periods=24, freq="ME")),
-    calendar("no week that repeats", "my.csv: the last dates, to 2024-02-29 13:29:00, have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", pd.date_range("2024-01-01", periods=200, freq="7h11min")),
+    calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", BUSINESS_DAYS[:5]),
+    calendar("no week that repeats", "my.csv: the last dates, to 2024-02-29 13:29:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", pd.date_range("2024-01-01", periods=200, freq="7h11min")),
     holidays("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("DE-XX", "h", "data.holidays=DE-XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("TR", "MS", "data.holidays=TR needs steps of a day or less, and these are of MS"),
     Refusal("no package holidays", "data.holidays=TR: a package is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
     step("uneven dates", "the dates are not evenly spaced", "2020-01-01", "2020-01-02", "2020-01-04"),
     step("two dates", "2 dates are too few to tell the step between rows: give it (data.freq)", "2020-01-01", "2020-01-02"),
-    *(Refusal(f"freq={freq!r}", f"'{freq}' is not a step between rows: write one as h, 15min, D, W-SUN or MS", ConfigError, lambda folder, freq=freq: season_length(freq)) for freq in ("hourly", "", "-1h", "0h", "15 apples")),
+    *(Refusal(f"freq={freq!r}", f"'{freq}' is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15", ConfigError, lambda folder, freq=freq: season_length(freq)) for freq in ("hourly", "", "-1h", "0h", "15 apples")),
 ]  # fmt: skip
 VALUES = [
     columns("too large for float32", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e39),

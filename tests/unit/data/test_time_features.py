@@ -82,7 +82,11 @@ def test_future_dates_go_on_where_the_table_ends(freq: str):
         ("W-SUN", "week"),
         ("ME", "month"),
         ("2QS-OCT", "2 quarters"),
-        ("SMS", "SMS"),
+        ("SMS", "half month"),
+        ("28D", "28 days"),
+        ("3M-15", "3 months on day 15"),
+        ("M-1-11-21", "month on days 1, 11 and 21"),
+        ("C", "C"),
     ],
 )
 def test_a_step_is_described_in_words(freq: str, words: str) -> None:

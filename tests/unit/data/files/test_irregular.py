@@ -73,7 +73,7 @@ def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
         (PRICES.index, "B"),
         (pd.date_range("2020-01-31", periods=30, freq="ME").delete([2, 7]), "ME"),
         (pd.date_range("2020-01-01", periods=30, freq="MS").delete([2, 7]), "MS"),
-        (pd.date_range("2020-03-31", periods=30, freq="QE").delete([2, 7]), "3ME"),
+        (pd.date_range("2020-03-31", periods=30, freq="QE").delete([2, 7]), "QE-DEC"),
         (pd.date_range("2020-03-31", periods=30, freq="W-TUE").delete([2, 7]), "W-TUE"),
         (pd.date_range("2020-03-31", periods=30).delete([2, 7]), "D"),
         (pd.date_range("2020-03-31", periods=30, freq="2D").delete([2, 7]), "2D"),

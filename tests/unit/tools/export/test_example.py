@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_frame
-from forecast.data.calendars import Calendar, find_calendar
+from forecast.data.calendars import find_calendar
+from forecast.data.time_features import date_range
 from forecast.data.utc_offset import UtcOffset
-from forecast.tools.export.example import write_checks, write_future_dates
+from forecast.tools.export.example import define_steps, write_checks, write_future_dates
 
 WEEK = pd.bdate_range("2023-12-11", "2023-12-29")
 SESSIONS = pd.DatetimeIndex((WEEK.to_numpy()[:, None] + np.arange(9, 17).astype("timedelta64[h]")).ravel())
@@ -20,8 +21,10 @@ SESSIONS = pd.DatetimeIndex((WEEK.to_numpy()[:, None] + np.arange(9, 17).astype(
         (WEEK, None),
         (WEEK, "XNYS"),
         (WEEK, "DE-BY"),
-        (WEEK, "ME"),
-        (WEEK, "MS"),
+        (pd.date_range("2023-01-01", periods=9, freq="BME"), "ME"),
+        (pd.date_range("2023-01-01", periods=9, freq="BMS"), "MS"),
+        (pd.date_range("2023-01-01", periods=9, freq="QS-FEB"), "QS-FEB"),
+        (date_range(pd.Timestamp("2023-01-01"), periods=9, freq="M-30"), None),
         (SESSIONS, None),
         (SESSIONS[:-3], "US"),
     ],
@@ -30,7 +33,7 @@ def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> 
     calendar = find_calendar("my.csv", dates, asked)
     about = {"calendar": calendar.state_dict(), "pred_len": 40}
     names = {"past": pd.DataFrame(index=dates), "about": about, "np": np, "pd": pd, "holidays": holidays}
-    exec(write_future_dates(about, UtcOffset()), names)
+    exec(define_steps(calendar.freq) + write_future_dates(about, UtcOffset()), names)
     expected = calendar.after(dates[-1], 40)  # type: ignore
     assert [*names["future"]] == [*expected]
 
@@ -49,11 +52,16 @@ def test_columns_that_the_model_does_not_read_may_be_absent(columns: list[str], 
         assert names["past"].to_numpy().tolist() == [[1.5, 0.0]] * 3
 
 
-def test_the_dates_of_even_steps() -> None:
-    about = {"calendar": None, "freq": "B", "pred_len": 4}
-    names = {"past": pd.DataFrame(index=WEEK), "about": about, "pd": pd}
-    exec(write_future_dates(about, UtcOffset()), names)
-    assert [*names["future"]] == [*Calendar((0, 86_400, 172_800, 259_200, 345_600)).after(WEEK[-1], 4)]  # type: ignore
+@pytest.mark.parametrize("freq", ["B", "SMS-16", "WOM-3FRI", "M-30", "3M-15", "M-1-11-21"])
+def test_the_dates_of_even_steps(freq: str) -> None:
+    dates = date_range(pd.Timestamp("2023-12-01"), periods=30, freq=freq)
+    about = {"calendar": None, "freq": freq, "pred_len": 14, "feature_columns": [], "unread_columns": []}
+    names = {"past": pd.DataFrame(index=dates[:16]), "about": about, "pd": pd} | {"history": pd.DataFrame()}
+    exec(define_steps(freq) + write_checks(about) + write_future_dates(about, UtcOffset()), names)
+    assert [*names["future"]] == [*dates[16:]]
+    names["past"] = pd.DataFrame(index=dates[:16].delete(4))
+    with pytest.raises(SystemExit, match="a date of the last rows is missing"):
+        exec(define_steps(freq) + write_checks(about), names)
 
 
 def test_the_dates_of_sessions_where_clocks_change() -> None:
