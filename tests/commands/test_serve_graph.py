@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +20,15 @@ from hypothesis import strategies as st
 
 from forecast.checkpoints.find import find_trained
 from forecast.inference.model import load
-from forecast.system.errors import ForecastError
+from forecast.system.errors import DataError, ForecastError
+from forecast.tools.serve import worker as worker_tasks
 from forecast.tools.serve import worker_process
 from forecast.tools.serve.answer_request import answer_request
 from forecast.tools.serve.example import make_example
 from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
 from forecast.tools.serve.export_model import export_model
 from forecast.tools.serve.exported_model import ExportedModel
+from forecast.tools.serve.graph_inputs import NeedsTorch
 from forecast.tools.serve.pool import WorkerPool
 from forecast.tools.serve.request import ForecastRequest, read_request
 from forecast.tools.serve.served_model import ServedModel
@@ -103,7 +106,11 @@ def load_graph(run: Path) -> ExportedModel:
 
 
 def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
-    return load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS) is not None
+    try:
+        load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS)
+    except NeedsTorch:
+        return False
+    return True
 
 
 def vary(rows: dict[str, list[Any]], columns: list[str]) -> dict[str, list[Any]]:
@@ -169,6 +176,28 @@ def test_pytorch_answers_what_the_graph_does_not(
     found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
     assert found == expected
     assert found["forecast"]
+    monkeypatch.setattr("forecast.tools.serve.answer_request.has_torch", lambda: False)
+    with pytest.raises(DataError, match="this server runs without it"):
+        ask(run, request, use_graph=True)
+
+
+@pytest.mark.parametrize("use_graphs", [True, False])
+def test_a_model_whose_package_is_missing_is_left_out(
+    runs: dict[str, Path], use_graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model reads the dates of public holidays, which the package `holidays` knows."""
+    monkeypatch.setattr(worker_tasks, "_models", {})
+    monkeypatch.setattr(worker_tasks, "_unavailable", {})
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    served = {name: runs[name] for name in ("zone", "long")}
+    worker_tasks.load_models(served, use_graphs)
+    assert list(worker_tasks.list_unavailable()) == ["zone"]
+    assert worker_tasks.list_unavailable()["zone"].startswith(
+        "data.holidays=DE: holidays is not installed: pip install"
+    )
+    monkeypatch.delitem(sys.modules, "holidays")
+    assert worker_tasks.answer_description("zone")[0] == 200
+    assert worker_tasks.list_unavailable() == {}
 
 
 def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
@@ -416,7 +445,7 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
     gone, late, *others = asyncio.run(ask())
     assert isinstance(gone, asyncio.CancelledError)
     assert isinstance(late, TimeoutError)
-    assert [(status, len(json.loads(content)["forecast"])) for status, content in others] == [(200, 5)] * 3
+    assert [(status, len(json.loads(content)["forecast"])) for status, content, _ in others] == [(200, 5)] * 3
     wait_until_replaced(stuck, pool)
     assert pool.unanswered == 0
     line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
@@ -444,7 +473,7 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     async def ask() -> list[Any]:
         return await asyncio.gather(*(pool.call("answer_forecast", "m", body, MAX_ROWS) for _ in range(4)))
 
-    assert [status for status, _ in asyncio.run(ask())] == [200] * 4
+    assert [status for status, *_ in asyncio.run(ask())] == [200] * 4
     wait_until_replaced(lost, pool)
     assert [record.getMessage() for record in caplog.records] == [
         "a worker process could not be started: no memory"

@@ -1,7 +1,6 @@
 """The export of a trained model for the server: a graph for ONNX Runtime, and the facts that its answers need."""
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -118,15 +117,13 @@ def write_graph(
 def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, Any]) -> float:
     """The largest difference of the forecast and its bounds from PyTorch, in scaled units.
 
-    Infinity if the graph gives no forecast, NaN if a value is not a number.
+    NaN if a value is not a number. Raises NeedsTorch if the graph does not forecast the example.
     """
     served = set(facts["quantiles"])
     levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
     request = read_request(json.dumps(facts["example"] | {"levels": levels}).encode())
     rows = len(next(iter(facts["example"]["rows"].values())))
     found = ExportedModel.load(checkpoint, json.loads(json.dumps(facts))).forecast(request, rows)
-    if found is None:
-        return math.inf
     expected = forecast_with_torch(model, request, rows)
     of_graph, of_torch = [found.values], [expected.values]
     for graph_bounds, torch_bounds in ((found.low, expected.low), (found.high, expected.high)):

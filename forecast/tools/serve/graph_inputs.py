@@ -18,6 +18,10 @@ from forecast.inference.forecast import count_history
 Inputs = dict[str, np.ndarray]
 
 
+class NeedsTorch(Exception):
+    """The graph of a model does not forecast this as the whole program does; the message says what."""
+
+
 @dataclass(frozen=True)
 class GraphInputs:
     """Makes the inputs of `forecast.tools.export.graph.ForecastGraph`, for one model.
@@ -73,25 +77,29 @@ class GraphInputs:
             scales=scales,
         )
 
-    def make(self, panel: Panel, horizon: int) -> Inputs | None:
+    def make(self, panel: Panel, horizon: int) -> Inputs:
         """The inputs for the steps after the end of each series, float64.
 
         Args:
             panel: its grid reaches `pred_len` steps beyond the end of every series.
             horizon: number of steps that are asked for.
 
-        Returns:
-            None if the graph does not forecast these rows as the whole program does: a value that is read is missing, a
-            series is new or too short, or the columns or the step are not those of training.
-
         Raises:
+            NeedsTorch: a value that is read is missing, a series is new or too short, or the columns or the step are
+                not those of training.
             DataError: a value outside the bounds of its column.
         """
         places = self.ids.get_indexer(panel.ids.astype(str))
-        if panel.freq != self.freq or (panel.lengths < self.seq_len).any() or (places < 0).any():
-            return None
+        if panel.freq != self.freq:
+            raise NeedsTorch(
+                f"rows: one every {panel.freq}, but the model was trained on one every {self.freq}"
+            )
+        if (panel.lengths < self.seq_len).any():
+            raise NeedsTorch(f"rows: a series has fewer than seq_len={self.seq_len}")
+        if (places < 0).any():
+            raise NeedsTorch("rows: a series was not trained on")
         if not set(self.columns) <= set(panel.columns) or panel.future_columns != tuple(self.future):
-            return None
+            raise NeedsTorch("rows: columns that the model does not read are left out")
         panel = panel.select_columns(list(self.columns))
         series = np.arange(len(panel))
         first = np.maximum(panel.starts, panel.ends - count_history(self.seq_len, horizon))
@@ -99,7 +107,7 @@ class GraphInputs:
         past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
         past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():
-            return None
+            raise NeedsTorch(f"rows: a value is missing in the last {self.seq_len} rows of a series")
         calendar = self._calendar(panel)
         inputs = {
             "past": past,
@@ -108,10 +116,7 @@ class GraphInputs:
             **{name: values[places] for name, values in self.scales.items()},
         }
         if self.future:
-            covariates = self._covariates(panel)
-            if covariates is None:
-                return None
-            inputs["future_covariates"] = covariates
+            inputs["future_covariates"] = self._covariates(panel)
         if self.static:
             encoded = encode_static("the data", panel.static, dict(self.static))
             inputs["static"] = encoded.astype(np.float64)
@@ -125,12 +130,12 @@ class GraphInputs:
         dates = utc_offset_of(self.data_state).local(panel.grid[first:last])
         return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
 
-    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"] | None:
-        """The future covariates over each window and its horizon; None if one that is read is not known."""
+    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"]:
+        """The future covariates over each window and its horizon. Raises NeedsTorch for one that is not known."""
         if panel.future is None or (
             (panel.stops < panel.ends + self.pred_len).any() and set(self.future) - set(self.unread)
         ):
-            return None
+            raise NeedsTorch(f"future: fewer rows than pred_len={self.pred_len}")
         rows: Int64[np.ndarray, "series steps"] = panel.ends[:, None] + np.arange(
             -self.seq_len, self.pred_len
         )
@@ -138,4 +143,6 @@ class GraphInputs:
         values = np.asarray(panel.future[np.where(there, rows, 0)], dtype=np.float64)
         values[~there] = np.nan
         values[..., [name in self.unread for name in self.future]] = 0.0
-        return None if np.isnan(values).any() else values
+        if np.isnan(values).any():
+            raise NeedsTorch("future: a value of a future covariate is missing")
+        return values
