@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +209,37 @@ def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
             ask(runs["zone"], request, use_graph=use_graph)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (
+            lambda cells: [1e9, *cells[1:]],
+            "far outside the training data, so that the forecast extrapolates: {} is 1e+09",
+        ),
+        (lambda cells: [cells[0]] * len(cells), "constant in the 12 rows before the forecast: {} is "),
+        (lambda cells: [*cells[1:], True], "true and false in {} are read as 1 and 0"),
+        (lambda cells: cells, ""),
+    ],
+    ids=["far", "constant", "boolean", "usual"],
+)
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("covariates", "load"), ("covariates", "temperature"), ("long", "y"), ("zone", "load")],
+)
+def test_inputs_unlike_the_training_data_give_a_warning(
+    runs: dict[str, Path], name: str, column: str, changed: Callable[[list[Any]], list[Any]], says: str
+) -> None:
+    """The graph and PyTorch, which answers `forecast predict` too, say the same."""
+    request = example_of(runs[name])
+    request["rows"][column] = changed(request["rows"][column])
+    if column == "temperature" and says.startswith("constant"):
+        says = ""  # a covariate may be constant
+    of_graph, of_torch = (ask(runs[name], request, use_graph=use)["warnings"] for use in (True, False))
+    assert of_graph == of_torch
+    assert is_answered_by_graph(runs[name], request)
+    assert of_graph[0].startswith(says.format(column)) if says else of_graph == []
 
 
 def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
+from forecast.inference.unusual_inputs import FAR
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast
 from forecast.tools.export.metadata import describe_model as describe_export
@@ -74,12 +76,23 @@ def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> 
         "static": data["static"],
         "domain": [domain.transforms, domain.lower, domain.upper],
         "series": described["series"],
+        "limits": list_limits(model),
         "levels": list(model.config["levels"]),
         "quantiles": list_quantiles(model),
         "method": QUANTILE if model.quantiles else CONFORMAL,
         "description": describe_model(name, model),
         "example": make_example(model),
     }
+
+
+def list_limits(model: TrainedModel) -> list[list[list[float]]]:
+    """The lowest and the highest usual value of each series with a scale, and of each column and future covariate."""
+    state, has_scale = model.data_state, model.data_state["has_scale"]
+    scalers = model.scaler, Scaler.from_state_dict(state["future_scaler"])
+    return [
+        np.concatenate([scaler.at(scaled)[has_scale] for scaler in scalers], axis=1).tolist()
+        for scaled in FAR[model.config["data"]["scaler"]]
+    ]
 
 
 def list_quantiles(model: TrainedModel) -> list[float | None]:

@@ -14,6 +14,7 @@ from forecast.data.static_features import encode_static
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.forecast import count_history
+from forecast.inference.unusual_inputs import warn_of_constant_values, warn_of_far_values
 
 Inputs = dict[str, np.ndarray]
 
@@ -37,6 +38,9 @@ class GraphInputs:
         domain: transforms and bounds of `columns`.
         ids: the series that have a scale.
         scales: parameters of the scale by name, one row for each of `ids`.
+        limits: lowest and highest usual value of `columns` and `future`, one row for each of `ids`; see
+            `forecast.inference.unusual_inputs`.
+        targets: the columns that are forecast.
     """
 
     columns: Sequence[str]
@@ -51,6 +55,8 @@ class GraphInputs:
     domain: Domain
     ids: pd.Index
     scales: Mapping[str, Float64[np.ndarray, "series columns"]]
+    limits: Float64[np.ndarray, "2 series columns"]
+    targets: Sequence[str]
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "GraphInputs":
@@ -61,6 +67,7 @@ class GraphInputs:
         domain = Domain(*(tuple(part) for part in facts["domain"]))
         keys = (
             "columns",
+            "targets",
             "future",
             "unread",
             "seq_len",
@@ -75,6 +82,7 @@ class GraphInputs:
             domain=domain,
             ids=pd.Index(list(series), dtype=str),
             scales=scales,
+            limits=np.array(facts["limits"]),
         )
 
     def make(self, panel: Panel, horizon: int) -> Inputs:
@@ -108,6 +116,8 @@ class GraphInputs:
         past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():
             raise NeedsTorch(f"rows: a value is missing in the last {self.seq_len} rows of a series")
+        self._warn_of_unusual(self.columns, past, places, slice(len(self.columns)))
+        warn_of_constant_values(self.columns, self.targets, (past.min(1), past.max(1)), self.seq_len)
         calendar = self._calendar(panel)
         inputs = {
             "past": past,
@@ -116,11 +126,23 @@ class GraphInputs:
             **{name: values[places] for name, values in self.scales.items()},
         }
         if self.future:
-            inputs["future_covariates"] = self._covariates(panel)
+            inputs["future_covariates"] = known = self._covariates(panel)
+            self._warn_of_unusual(self.future, known, places, slice(len(self.columns), None))
         if self.static:
             encoded = encode_static("the data", panel.static, dict(self.static))
             inputs["static"] = encoded.astype(np.float64)
         return inputs
+
+    def _warn_of_unusual(
+        self,
+        names: Sequence[str],
+        windows: Float64[np.ndarray, "series steps columns"],
+        places: Int64[np.ndarray, " series"],
+        columns: slice,
+    ) -> None:
+        low, high = self.limits[:, places, columns]
+        read = set(names) - set(self.unread)
+        warn_of_far_values(names, read, (windows.min(1), windows.max(1)), (low, high))
 
     def _calendar(self, panel: Panel) -> Float64[np.ndarray, "series steps n_calendar"]:
         """The calendar features of the local times of each window and its horizon."""
