@@ -77,7 +77,6 @@ def predict(
     is_read = forecaster.covariates_ahead(scaled)
     known = count_known(excerpt, rows, n_steps, scaled.scales.known_steps, is_read)
     warn_of_unknown_steps(scaled, known, n_steps, is_read)
-    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     warn_of_unusual_inputs(forecaster, excerpt, scaled, rows, n_steps)
     scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
@@ -186,8 +185,9 @@ def warn_of_unusual_inputs(
     rows: Int64[np.ndarray, " series"],
     n_steps: int,
 ) -> None:
-    """Warn of inputs far outside the training data, and of targets that are constant before the forecast."""
+    """Warn of inputs far outside the training data, and of targets that are missing or constant before the forecast."""
     model, scales = forecaster.model, scaled.scales
+    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     read, first = {*model.target_columns, *forecaster.columns_read()}, rows - model.seq_len
     low, high = FAR[model.config["data"]["scaler"]]
     past = find_extremes(excerpt.values, first, model.seq_len)
