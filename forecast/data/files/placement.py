@@ -76,12 +76,13 @@ def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq
     if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
     step, first = parse_frequency(freq), int(gaps[0])
-    zones = [find_skipping_zone(date + step) for date in pd.DatetimeIndex(rows.dates[gaps - 1])]
-    if all(zones):
+    dates = pd.DatetimeIndex(rows.dates)
+    skipped = pd.DatetimeIndex([date + step for date in dates[gaps - 1]])
+    if zone := find_skipping_zone(dates, rows.codes, skipped):
         advice = (
-            f"localize it first (tz_localize({zones[0]!r}))"
+            f"localize it first (tz_localize({zone!r}))"
             if rows.cells.path == FRAME
-            else f"set data.timezone, such as {zones[0]}, or give dates in UTC"
+            else f"set data.timezone, such as {zone}, or give dates in UTC"
         )
         warnings.warn(
             f"{rows.cells.path}: no row between {rows.date(first - 1)} and {rows.date(first)}: where clocks went "
