@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.paths import install_command
 from forecast.system.progress import status
+from forecast.tools.export.metadata import ONNX_RUNTIME, list_missing_packages
 from forecast.tools.serve.exporter import Exporter, check_packages
 from forecast.tools.serve.model_files import find_models
 
@@ -36,17 +37,23 @@ def serve(config: DictConfig) -> None:
     signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
     models = find_models(list(config.models))
     listening = listen(config.host, config.port)
+    use_graphs = config.runtime == AUTO and not list_missing_packages([ONNX_RUNTIME])
     exporter = start_exporter(models) if config.runtime == AUTO else None
     pool = WorkerPool(
         models,
         workers=config.workers,
         max_waiting=config.max_waiting,
         timeout=config.timeout,
-        use_graphs=exporter is not None,
+        use_graphs=use_graphs,
     )
     try:
         with status(f"Loading {len(models)} models in {config.workers} processes"):
             pool.wait_until_loaded()
+        served = [name for name in models if name not in pool.unavailable]
+        for name, reason in pool.unavailable.items():
+            print(f"left out   {name}: {reason}")
+        for line in exporter.describe(served) if exporter else ():
+            print(line)
         limits = Limits(max_body=config.max_body_mb * 2**20, max_rows=config.max_rows, timeout=config.timeout)
         settings = uvicorn.Config(
             create_app(pool, limits), log_level="warning", access_log=False, lifespan="off",
@@ -54,7 +61,7 @@ def serve(config: DictConfig) -> None:
         )  # fmt: skip
         host, port = listening.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host  # IPv6
-        print(f"serving    {', '.join(models)}", flush=True)
+        print(f"serving    {', '.join(served)}", flush=True)
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
@@ -65,14 +72,12 @@ def serve(config: DictConfig) -> None:
 
 
 def start_exporter(models: Mapping[str, Path]) -> Exporter | None:
-    """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None if it is not installed."""
+    """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None without the packages for it."""
     if reason := check_packages():
-        print(f"PyTorch    answers: {reason}: {install_command('serve')}")
+        print(f"export     no model is exported for ONNX Runtime: {reason}: {install_command('serve')}")
         return None
     exporter = Exporter(models)
     exporter.export_all()
-    for line in exporter.describe():
-        print(line)
     exporter.watch()
     return exporter
 

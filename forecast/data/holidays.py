@@ -74,7 +74,7 @@ def _import(setting: str) -> Any:
     try:
         import holidays
     except ModuleNotFoundError:
-        raise NotInstalled(setting, "holidays") from None
+        raise NotInstalled(setting, "holidays", "holidays") from None
     return holidays
 
 

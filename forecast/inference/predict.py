@@ -30,6 +30,12 @@ from forecast.inference.origins import (
     windows_from,
 )
 from forecast.inference.recursive import round_up_horizon
+from forecast.inference.unusual_inputs import (
+    FAR,
+    find_extremes,
+    warn_of_constant_values,
+    warn_of_far_values,
+)
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
 
@@ -71,7 +77,7 @@ def predict(
     is_read = forecaster.covariates_ahead(scaled)
     known = count_known(excerpt, rows, n_steps, scaled.scales.known_steps, is_read)
     warn_of_unknown_steps(scaled, known, n_steps, is_read)
-    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
+    warn_of_unusual_inputs(forecaster, excerpt, scaled, rows, n_steps)
     scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
@@ -170,6 +176,27 @@ def warn_of_empty_windows(
                 f"no value of {name} in the {model.seq_len} rows before the forecast{of}: it is forecast from its mean",
                 stacklevel=3,
             )
+
+
+def warn_of_unusual_inputs(
+    forecaster: PointForecaster,
+    excerpt: Panel,
+    scaled: ScaledPanel,
+    rows: Int64[np.ndarray, " series"],
+    n_steps: int,
+) -> None:
+    """Warn of inputs far outside the training data, and of targets that are missing or constant before the forecast."""
+    model, scales = forecaster.model, scaled.scales
+    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
+    read, first = {*model.target_columns, *forecaster.columns_read()}, rows - model.seq_len
+    low, high = FAR[model.config["data"]["scaler"]]
+    past = find_extremes(excerpt.values, first, model.seq_len)
+    warn_of_far_values(excerpt.columns, read, past, (scales.scaler.at(low), scales.scaler.at(high)))
+    warn_of_constant_values(excerpt.columns, model.target_columns, past, model.seq_len)
+    if excerpt.future is not None:
+        covariates, scaler = excerpt.future_covariates, scales.future_scaler
+        future = find_extremes(excerpt.future[:, : len(covariates)], first, model.seq_len + n_steps)
+        warn_of_far_values(covariates, read, future, (scaler.at(low), scaler.at(high)))
 
 
 @torch.inference_mode()

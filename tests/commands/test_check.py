@@ -174,6 +174,10 @@ def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, c
     frame = table(600, "h", 24).assign(row=range(600))
     frame["load"] -= frame["load"].min()
     frame.loc[400, "walk"] = 983_100.5
+    frame["grid"] = frame["load"] + 32_000
+    frame["heat"] = np.random.default_rng(0).normal(size=600).round(2)
+    frame["sum"] = frame["grid"] + frame["heat"]
+    frame.loc[300, "grid"] = 0
     frame["sky"] = ["sun", "sun", "rain"] * 200
     frame.loc[[3, 4], "sky"] = None
     frame.to_csv(tmp_path / "my.csv", index=False)

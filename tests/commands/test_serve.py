@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pandas as pd
@@ -27,6 +29,9 @@ from tests.support.long_files import LENGTHS, long_frame
 
 ROOT = Path(__file__).parents[2]
 MAX_WAITING = 3
+DAMAGED = "damaged"
+REASON = f"{DAMAGED}/checkpoints/best.ckpt: the file is damaged, or it is not a checkpoint"
+STATE = {"status": "ready", "models": ["long", "table"], "unavailable": {DAMAGED: REASON}, "unanswered": 0}
 
 
 class Reply(NamedTuple):
@@ -96,9 +101,10 @@ def serving(folder: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str
     )
     try:
         assert process.stdout is not None
-        found = re.search(
-            r"serving +long, table\naddress +(http\S+)", process.stdout.readline() + process.stdout.readline()
-        )
+        said = ""
+        while "address" not in said and (line := process.stdout.readline()):
+            said += line
+        found = re.search(r"serving +long, table\naddress +(http\S+)", said)
         assert found is not None, (folder / "serve.log").read_text()
         yield process, Server(found[1], folder / "runs", process.pid)
     finally:
@@ -108,11 +114,14 @@ def serving(folder: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with one worker; SIGTERM ends it and its worker."""
+    """A server with one worker, and a damaged model beside the others; SIGTERM ends it and its worker."""
     folder = tmp_path_factory.mktemp("serve")
     train_models(folder)
+    damaged = folder / DAMAGED / "checkpoints" / "best.ckpt"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes((folder / "runs" / "table" / "checkpoints" / "best.ckpt").read_bytes()[:20_000])
     limits = (f"max_waiting={MAX_WAITING}", "workers=1", "max_body_mb=1", "max_rows=1000", "timeout=200")
-    with serving(folder, *limits) as (process, server):
+    with serving(folder, DAMAGED, *limits) as (process, server):
         yield server
         workers = psutil.Process(process.pid).children(recursive=True)
         assert workers
@@ -211,7 +220,8 @@ def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
 
 
 def test_other_paths_and_large_bodies_are_refused(server: Server) -> None:
-    assert server.forecast("nope", {}).content == {"error": "there is no model 'nope'; there are long, table"}
+    names = f"long, table, {DAMAGED}"
+    assert server.forecast("nope", {}).content == {"error": f"there is no model 'nope'; there are {names}"}
     assert server.get("v1/models/..%2Flong").status == 404
     assert server.get("docs").status == 404
     reply = server.forecast("table", b" " * (2**20 + 1))
@@ -227,7 +237,7 @@ def test_more_requests_than_may_wait_are_refused_and_none_is_lost(server: Server
     refused = next(reply for reply in replies if reply.status == 503)
     assert refused.content == {"error": f"{MAX_WAITING} requests are unanswered: try again later"}
     assert refused.headers["Retry-After"] == "1"
-    assert server.get("health").content == {"status": "ready", "models": ["long", "table"], "unanswered": 0}
+    assert server.get("health").content == STATE
     metrics = server.get("metrics").content
     assert (
         f'forecast_requests_total{{model="long",status="503"}} {sum(r.status == 503 for r in replies):.1f}'
@@ -242,6 +252,36 @@ def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
     wait_for(lambda: not server.get("v1/models/long").content["refitted"])  # while the other one is exported
     shutil.move(checkpoints / "other.ckpt", checkpoints / "refit.ckpt")
     assert server.get("v1/models/long").content["refitted"]
+
+
+def test_a_damaged_model_is_named_with_the_reason_while_the_others_answer(server: Server) -> None:
+    assert server.get("health").content == STATE
+    assert server.get("v1/models").content == {key: STATE[key] for key in ("models", "unavailable")}
+    for reply in (
+        server.get(f"v1/models/{DAMAGED}"),
+        server.forecast(DAMAGED, {"rows": [{"date": "2024-01-01"}]}),
+    ):
+        assert (reply.status, reply.content) == (503, {"error": f"{DAMAGED} is unavailable: {REASON}"})
+    checkpoint = server.models.parent / DAMAGED / "checkpoints" / "best.ckpt"
+    content = checkpoint.read_bytes()
+    shutil.copy(server.models / "table" / "checkpoints" / "best.ckpt", checkpoint)
+    assert server.get(f"v1/models/{DAMAGED}").status == 200
+    assert server.get("health").content["unavailable"] == {}
+    checkpoint.write_bytes(content)
+    assert server.get(f"v1/models/{DAMAGED}").status == 503
+    assert server.get("health").content == STATE
+
+
+def test_clients_that_leave_before_their_body_arrives_are_no_errors(server: Server) -> None:
+    log, counted = server.models.parent / "serve.log", 'forecast_requests_total{model="long",status="499"}'
+    before, address = log.read_text(), urlsplit(server.url)
+    head = b"POST /v1/models/long/forecast HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    for _ in range(20):
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(head)
+    wait_for(lambda: f"{counted} 20.0" in server.get("metrics").content)
+    assert 'status="500"' not in server.get("metrics").content
+    assert log.read_text() == before
 
 
 def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:

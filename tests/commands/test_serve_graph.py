@@ -6,8 +6,9 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from hypothesis import strategies as st
 
 from forecast.checkpoints.find import find_trained
 from forecast.inference.model import load
-from forecast.system.errors import ForecastError
+from forecast.system.errors import DataError, ForecastError
+from forecast.tools.serve import worker as worker_tasks
 from forecast.tools.serve import worker_process
 from forecast.tools.serve.answer_request import answer_request
 from forecast.tools.serve.example import make_example
 from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
 from forecast.tools.serve.export_model import export_model
 from forecast.tools.serve.exported_model import ExportedModel
+from forecast.tools.serve.graph_inputs import NeedsTorch
 from forecast.tools.serve.pool import WorkerPool
 from forecast.tools.serve.request import ForecastRequest, read_request
 from forecast.tools.serve.served_model import ServedModel
@@ -103,7 +106,11 @@ def load_graph(run: Path) -> ExportedModel:
 
 
 def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
-    return load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS) is not None
+    try:
+        load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS)
+    except NeedsTorch:
+        return False
+    return True
 
 
 def vary(rows: dict[str, list[Any]], columns: list[str]) -> dict[str, list[Any]]:
@@ -169,6 +176,28 @@ def test_pytorch_answers_what_the_graph_does_not(
     found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
     assert found == expected
     assert found["forecast"]
+    monkeypatch.setattr("forecast.tools.serve.answer_request.has_torch", lambda: False)
+    with pytest.raises(DataError, match="this server runs without it"):
+        ask(run, request, use_graph=True)
+
+
+@pytest.mark.parametrize("use_graphs", [True, False])
+def test_a_model_whose_package_is_missing_is_left_out(
+    runs: dict[str, Path], use_graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model reads the dates of public holidays, which the package `holidays` knows."""
+    monkeypatch.setattr(worker_tasks, "_models", {})
+    monkeypatch.setattr(worker_tasks, "_unavailable", {})
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    served = {name: runs[name] for name in ("zone", "long")}
+    worker_tasks.load_models(served, use_graphs)
+    assert list(worker_tasks.list_unavailable()) == ["zone"]
+    assert worker_tasks.list_unavailable()["zone"].startswith(
+        "data.holidays=DE: holidays is not installed: pip install"
+    )
+    monkeypatch.delitem(sys.modules, "holidays")
+    assert worker_tasks.answer_description("zone")[0] == 200
+    assert worker_tasks.list_unavailable() == {}
 
 
 def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
@@ -180,6 +209,37 @@ def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
             ask(runs["zone"], request, use_graph=use_graph)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (
+            lambda cells: [1e9, *cells[1:]],
+            "far outside the training data, so that the forecast extrapolates: {} is 1e+09",
+        ),
+        (lambda cells: [cells[0]] * len(cells), "constant in the 12 rows before the forecast: {} is "),
+        (lambda cells: [*cells[1:], True], "true and false in {} are read as 1 and 0"),
+        (lambda cells: cells, ""),
+    ],
+    ids=["far", "constant", "boolean", "usual"],
+)
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("covariates", "load"), ("covariates", "temperature"), ("long", "y"), ("zone", "load")],
+)
+def test_inputs_unlike_the_training_data_give_a_warning(
+    runs: dict[str, Path], name: str, column: str, changed: Callable[[list[Any]], list[Any]], says: str
+) -> None:
+    """The graph and PyTorch, which answers `forecast predict` too, say the same."""
+    request = example_of(runs[name])
+    request["rows"][column] = changed(request["rows"][column])
+    if column == "temperature" and says.startswith("constant"):
+        says = ""  # a covariate may be constant
+    of_graph, of_torch = (ask(runs[name], request, use_graph=use)["warnings"] for use in (True, False))
+    assert of_graph == of_torch
+    assert is_answered_by_graph(runs[name], request)
+    assert of_graph[0].startswith(says.format(column)) if says else of_graph == []
 
 
 def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> None:
@@ -416,7 +476,7 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
     gone, late, *others = asyncio.run(ask())
     assert isinstance(gone, asyncio.CancelledError)
     assert isinstance(late, TimeoutError)
-    assert [(status, len(json.loads(content)["forecast"])) for status, content in others] == [(200, 5)] * 3
+    assert [(status, len(json.loads(content)["forecast"])) for status, content, _ in others] == [(200, 5)] * 3
     wait_until_replaced(stuck, pool)
     assert pool.unanswered == 0
     line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
@@ -444,7 +504,7 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     async def ask() -> list[Any]:
         return await asyncio.gather(*(pool.call("answer_forecast", "m", body, MAX_ROWS) for _ in range(4)))
 
-    assert [status for status, _ in asyncio.run(ask())] == [200] * 4
+    assert [status for status, *_ in asyncio.run(ask())] == [200] * 4
     wait_until_replaced(lost, pool)
     assert [record.getMessage() for record in caplog.records] == [
         "a worker process could not be started: no memory"

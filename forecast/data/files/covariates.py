@@ -1,5 +1,6 @@
 """Columns of past and future covariates: numbers, or text whose categories are coded."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from forecast.data.files.cell_numbers import BOOLEANS, read_numbers
 from forecast.data.files.cells import Cells, quote
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError
+from forecast.system.formatting import shorten
 
 LIKE_A_NUMBER = r"[^\w.]{0,2}[-+]?[0-9][0-9.,:'\s]*[^\w.]{0,2}"
 """Texts that were probably meant as numbers, such as 98%, €98.50 and 12:30."""
@@ -43,6 +45,12 @@ def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
             if len(texts) and texts.isin(list(BOOLEANS)).all():
                 found.add(name)
     return frozenset(found)
+
+
+def warn_of_booleans(names: Sequence[str]) -> None:
+    """Warn of columns whose numbers are true and false, where other numbers are expected."""
+    if names:
+        warnings.warn(f"true and false in {shorten(names)} are read as 1 and 0", stacklevel=3)
 
 
 def convert_texts(

@@ -120,9 +120,9 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
 
 def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     """Advice on a date that comes twice: one of these may be the cause."""
-    (date,) = pd.DatetimeIndex(rows.dates[[row]])
+    dates = pd.DatetimeIndex(rows.dates)
     if rows.cells.path == FRAME:
-        zone = None if rows.utc_offset.timezone else find_repeating_zone(date)
+        zone = None if rows.utc_offset.timezone else find_repeating_zone(dates, rows.codes, row)
         clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
         keys = (
             "~frame.index.duplicated()" if rows.cells.by_index else f"~frame.duplicated({[*rows.roles.keys]})"
@@ -133,9 +133,9 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
     if rows.utc_offset.minutes is not None:
         return advice
-    if zone := find_repeating_zone(date):
+    if zone := find_repeating_zone(dates, rows.codes, row):
         return f"{advice} (where clocks went back, set data.timezone, such as {zone}, or give dates in UTC)"
-    if zone := find_repeating_zone(date, hours=1):
+    if zone := find_repeating_zone(dates, rows.codes, row, hours=1):
         return f"{advice} (where clocks went back, set data.timezone, such as {zone}, and data.stamp=end)"
     return advice
 

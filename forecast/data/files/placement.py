@@ -75,13 +75,14 @@ def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq
     gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
     if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS:
         return
-    first, before = int(gaps[0]), pd.DatetimeIndex(rows.dates[gaps - 1])
-    zones = [find_skipping_zone(future_dates(before[i : i + 1], freq, 1)[0]) for i in range(len(gaps))]
-    if all(zones):
+    first, dates = int(gaps[0]), pd.DatetimeIndex(rows.dates)
+    before = dates[gaps - 1]
+    skipped = pd.DatetimeIndex([future_dates(before[i : i + 1], freq, 1)[0] for i in range(len(gaps))])
+    if zone := find_skipping_zone(dates, rows.codes, skipped):
         advice = (
-            f"localize it first (tz_localize({zones[0]!r}))"
+            f"localize it first (tz_localize({zone!r}))"
             if rows.cells.path == FRAME
-            else f"set data.timezone, such as {zones[0]}, or give dates in UTC"
+            else f"set data.timezone, such as {zone}, or give dates in UTC"
         )
         warnings.warn(
             f"{rows.cells.path}: no row between {rows.date(first - 1)} and {rows.date(first)}: where clocks went "

@@ -13,6 +13,7 @@ from jaxtyping import Bool
 from forecast.data.calendars import CalendarSetting
 from forecast.data.files.align import align
 from forecast.data.files.column_roles import ColumnRoles, check_as_of
+from forecast.data.files.covariates import warn_of_booleans
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read_options import ReadOptions
@@ -136,6 +137,7 @@ class TableSource(Source):
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())
         rows.refuse_new_series()
+        warn_of_booleans([name for name in rows.roles.targets or () if name in rows.booleans])
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
         return self._finish(align(rows, self._spacing, sort=sort, duplicates=self.duplicates))

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int32, Int64
 
-from forecast.data.files.cells import Cells
+from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 
 _ZONES = (
     "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Sao_Paulo", "America/Santiago",
@@ -121,18 +121,50 @@ def zone_name(offset: str) -> str:
     return f"UTC{sign}{hours:02d}:{rest:02d}" if minutes else "UTC"
 
 
-def find_repeating_zone(date: pd.Timestamp, hours: int = 0) -> str | None:
-    """Return a zone whose clocks repeat this local time, or the time some hours earlier, if there is one."""
-    begin = date - np.timedelta64(hours, "h")
-    return next((zone for zone in _ZONES if _is_ambiguous(begin, zone)), None)
+def find_repeating_zone(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], row: int, hours: int = 0
+) -> str | None:
+    """Return a zone whose clocks repeat the local time of a row, and with which all dates can be read.
 
-
-def find_skipping_zone(date: pd.Timestamp) -> str | None:
-    """Return a zone whose clocks skip this local time, if there is one."""
+    Args:
+        dates, series: local times of the rows of some series.
+        row: a row whose series has several rows of its date, which then become different dates.
+        hours: hours by which the dates are later than the beginnings of their steps.
+    """
+    begins = pd.DatetimeIndex(dates - np.timedelta64(hours, "h"))
+    same = np.flatnonzero((dates == dates[row]) & (series == series[row]))
     for zone in _ZONES:
-        if pd.isna(date.tz_localize(zone, nonexistent="NaT", ambiguous=True)):
-            return zone
+        if _is_ambiguous(begins[row], zone):
+            utc = _try_to_utc(begins, zone, series)
+            if utc is not None and utc[same].is_unique:
+                return zone
     return None
+
+
+def find_skipping_zone(
+    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], skipped: pd.DatetimeIndex
+) -> str | None:
+    """Return a zone whose clocks skip these local times, and with which the dates of each series are evenly spaced."""
+    for zone in _ZONES:
+        if (
+            skipped.tz_localize(zone, nonexistent="NaT", ambiguous=np.ones(len(skipped), dtype=bool))
+            .isna()
+            .all()
+        ):
+            utc = _try_to_utc(dates, zone, series)
+            if utc is not None and len(np.unique(_steps(utc, series))) == 1:
+                return zone
+    return None
+
+
+def _try_to_utc(
+    dates: pd.DatetimeIndex, zone: str, series: Int32[np.ndarray, " rows"]
+) -> pd.DatetimeIndex | None:
+    """The local times of a zone in UTC, see `to_utc`; None if its clocks skip one of them."""
+    try:
+        return to_utc(Cells(FRAME, pd.DataFrame(), first_line=0), "date", dates, zone, series)
+    except DataError:
+        return None
 
 
 def _is_ambiguous(date: pd.Timestamp, zone: str) -> bool:

@@ -104,6 +104,10 @@ class Scaler:
             values = values.clamp(*self._bounds(values.device))
         return values
 
+    def at(self, scaled: float) -> Float64[np.ndarray, "series columns"]:
+        """The value in original units of a scaled value, in each series and column."""
+        return self.inverse(torch.full_like(self.center[:, None], scaled), None)[:, 0].numpy()
+
     def error_values(
         self, values: Float[Tensor, "batch steps columns ..."], series: Series
     ) -> Float[Tensor, "batch steps columns ..."]:

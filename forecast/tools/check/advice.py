@@ -188,7 +188,7 @@ def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str
         if copy.name in offered
         and copy.name != target
         and copy.source not in useless
-        and not copy.is_function
+        and not (copy.is_function or copy.is_sum)
     }
     return repeated | useless
 

@@ -1,4 +1,4 @@
-"""Columns that repeat another column, in the same rows or some rows earlier or later, or are a function of it."""
+"""Columns that repeat another column, in the same rows or some rows earlier or later, or follow from others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,21 +24,31 @@ ROUND_OFF = 1e-4
 """Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
 
 
+MAX_DECIMALS = 6
+"""Most decimals to which numbers that sums are sought among may be rounded."""
+WHOLE = 0.05
+"""Largest distance of the coefficients of a sum from 0 and 1, by least squares on rounded numbers."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """A column with `column[t] = source[t − shift]`, up to a factor. With a negative shift it holds later rows.
 
-    If `is_function`, the column is another function of its source, which never falls (or never rises).
+    If `is_function`, the column is another function of its source, which never falls (or never rises). If `is_sum`, it
+    is the sum of several columns, and `source` names them all: `a + b`.
     """
 
     name: str
     source: str
     shift: int
     is_function: bool = False
+    is_sum: bool = False
 
     @property
     def relation(self) -> str:
         """The relation of the column to its source, in words."""
+        if self.is_sum:
+            return f"is the sum {self.source}"
         if self.is_function:
             return f"is a function of {self.source}"
         rows = plural(abs(self.shift), "row")
@@ -77,10 +87,72 @@ def find_copies(
 def find_copies_and_functions(
     values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None = None
 ) -> list[Copy]:
-    """The columns that repeat another one, then other functions of one column."""
-    copies = find_copies(values, names, target)
-    known = {copy.name for copy in copies}
-    return [*copies, *(one for one in find_functions(values, names, target) if one.name not in known)]
+    """The columns that repeat another one, then sums of several columns, and then other functions of one column."""
+    found = find_copies(values, names, target)
+    for find in (find_sums, find_functions):
+        known = {copy.name for copy in found}
+        rest = [i for i, name in enumerate(names) if name not in known or find is find_functions]
+        more = find(values[:, rest], [names[i] for i in rest], target)
+        found += [copy for copy in more if copy.name not in known]
+    return found
+
+
+def find_sums(
+    values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None = None
+) -> list[Copy]:
+    """The columns that are the sum of two or more others.
+
+    A sum of rounded numbers may differ from the rounded sum by half a unit of the last decimal for each number.
+    """
+    values = values[-MAX_ROWS:, :MAX_COLUMNS]
+    filled = np.flatnonzero(np.isfinite(values).any(0))
+    values, names = values[:, filled], [names[i] for i in filled]
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < MIN_ROWS:
+        return []
+    scale = np.linalg.norm(values, axis=0)
+    factor = np.linalg.qr(
+        values / np.where(scale > 0, scale, 1.0), mode="r"
+    )  # has the coefficients of all rows
+    units, deviations, found = np.array([find_unit(column) for column in values.T]), values.std(0), []
+    for total in range(values.shape[1]):
+        parts = find_parts(factor, scale, total)
+        round_off = units[[total, *parts]].sum() / 2 + 1e-9 * np.abs(values[:, total]).max()
+        if not len(parts) or round_off > WHOLE * deviations[[total, *parts]].min():
+            continue
+        error = np.abs(values[:, parts].sum(1) - values[:, total])
+        if (error > round_off).mean() <= EXCEPTIONS:
+            found.append(Copy(names[total], " + ".join(names[i] for i in parts), 0, is_sum=True))
+    return found
+
+
+def find_parts(
+    factor: Float64[np.ndarray, "columns columns"], scale: Float64[np.ndarray, " columns"], total: int
+) -> list[int]:
+    """The columns whose coefficients in a least-squares fit of a column are all 1; none if there are not two of them.
+
+    Columns with the lowest coefficients are left out until the others have 1. Where subtotals are there too, several
+    sums fit, of which the fit is a mixture at first.
+    """
+    parts = np.array([i for i in range(len(scale)) if i != total and scale[i] > 0])
+    while len(parts) >= 2:
+        weights = np.linalg.lstsq(factor[:, parts], factor[:, total], rcond=None)[0]
+        if np.linalg.norm(factor[:, parts] @ weights - factor[:, total]) > WHOLE:
+            break
+        weights *= scale[total] / scale[parts]
+        if np.abs(weights - 1).max() <= WHOLE:
+            return parts.tolist()
+        kept = weights > WHOLE
+        parts = parts[kept] if not kept.all() else np.delete(parts, weights.argmin())
+    return []
+
+
+def find_unit(column: Float64[np.ndarray, " rows"]) -> float:
+    """The unit of the last decimal of rounded numbers; 0 for numbers of more decimals."""
+    for decimals in range(MAX_DECIMALS + 1):
+        if np.allclose(column, np.round(column, decimals), rtol=1e-12, atol=0):
+            return 10.0**-decimals
+    return 0.0
 
 
 def may_copy(copy: int, source: int, names: Sequence[str], target: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers so far from all others that they are probably errors, such as a rain of 9,831 mm."""
+"""Numbers so far from all others that they are probably errors: a rain of 9,831 mm, a load of 0 among 32,000."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +16,11 @@ The highest spike of the electricity prices that are published as EPF lies 2.6 s
 """
 MAX_GROSS_ERRORS = 3
 """Largest number of gross errors of a series: more of them are no isolated errors."""
+ZERO_DISTANCE, ZERO_GAPS = 0.25, 5
+"""Least distance of isolated zeros from the other numbers: in lengths of the range of these, and in their largest gap.
+
+Zeros stand for missing values more often than other numbers. The counts 1, 2, 3 and 4 are one gap away from zero.
+"""
 MIN_NUMBERS = 50
 """Fewest numbers of a series in which gross errors are sought."""
 
@@ -41,7 +46,10 @@ class Isolated:
 
 
 def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
-    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie `MIN_DISTANCE` from all others; NaN does not count."""
+    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie far from all others; NaN does not count.
+
+    They lie `MIN_DISTANCE` from all others, or are zero and lie `ZERO_DISTANCE` from them.
+    """
     rows = np.flatnonzero(~np.isnan(values))
     if len(rows) < MIN_NUMBERS:
         return Isolated()
@@ -54,6 +62,12 @@ def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
         distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
         if high > low and distance > MIN_DISTANCE * (high - low):
             return Isolated(tuple(sorted(rows[far[:count]].tolist())), float(low), float(high))
+    zeros = known == 0
+    rest = np.sort(known[~zeros])
+    if 0 < zeros.sum() <= MAX_GROSS_ERRORS and rest[0] * rest[-1] > 0:
+        distance, extent = np.abs(rest).min(), rest[-1] - rest[0]
+        if distance > max(ZERO_DISTANCE * extent, ZERO_GAPS * np.diff(rest).max()):
+            return Isolated(tuple(rows[zeros].tolist()), float(rest[0]), float(rest[-1]))
     return Isolated()
 
 

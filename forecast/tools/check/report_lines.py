@@ -8,7 +8,7 @@ from forecast.evaluation.forecaster_names import LABELS
 from forecast.evaluation.levels import windows_needed
 from forecast.system.arguments import write_setting
 from forecast.system.formatting import plural, shorten
-from forecast.tools.check.columns import format_date
+from forecast.tools.check.columns import Column, format_date
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import Place, Stretch
 from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
@@ -108,18 +108,33 @@ def describe_copies(diagnosis: Diagnosis) -> list[str]:
     lines = []
     for copy in diagnosis.copies[:MAX_COPIES]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
+        if copy.is_sum:
+            why = "the parts and the sum say the same"
         if copy.is_function:
             why = f"if it is computed from {copy.source}, leave it out"
-        lines.append(f"{copy.name} {copy.relation}: {why} ({write_setting('data.drop', [copy.name])})")
+        is_target = (copy.name,) == diagnosis.targets
+        remedy = "" if is_target else f" ({write_setting('data.drop', [copy.name])})"
+        lines.append(f"{copy.name} {copy.relation}: {why}{remedy}")
     return lines
 
 
 def describe_gross_errors(diagnosis: Diagnosis) -> list[str]:
-    """Describe the numbers that are probably errors."""
+    """Describe the numbers that are probably errors; data.na_values is named if it removes these numbers alone."""
+
+    def is_elsewhere(value: float, column: Column) -> bool:
+        others = [each for each in diagnosis.columns if each is not column]
+        return any(each.minimum <= value <= each.maximum for each in others) or (
+            value == 0 and diagnosis.counts_series
+        )
+
     return [
         f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
         f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it"
-        + (f", or set data.na_values=[{error.value:.12g}]" if diagnosis.has_file_options else "")
+        + (
+            f", or set data.na_values=[{error.value:.12g}]"
+            if diagnosis.has_file_options and not is_elsewhere(error.value, column)
+            else ""
+        )
         for column in diagnosis.columns
         for error in column.gross_errors
     ]

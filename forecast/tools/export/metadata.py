@@ -21,7 +21,8 @@ from forecast.system.errors import ConfigError, DataError, NotInstalled
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
 
-ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+TORCH, ONNX_RUNTIME = "torch", "onnxruntime"
+ONNX_PACKAGES = ("onnx", "onnxscript", ONNX_RUNTIME)
 PANDAS = {
     "second": "dates.second / 59 - 0.5",
     "minute": "dates.minute / 59 - 0.5",
@@ -187,9 +188,9 @@ def calendar_expression(name: str, country: str | None) -> str:
     return HOLIDAY.format(country=f"{code!r}, {subdivision!r}", ahead=HOLIDAYS[name])
 
 
-def list_missing_packages() -> list[str]:
-    """The packages of the extra `export` that are not installed."""
-    return [package for package in ONNX_PACKAGES if find_spec(package) is None]
+def list_missing_packages(packages: Sequence[str] = ONNX_PACKAGES) -> list[str]:
+    """Those of the packages that are not installed, by default of the extra `export`."""
+    return [package for package in packages if find_spec(package) is None]
 
 
 def check_onnx_installed() -> None:

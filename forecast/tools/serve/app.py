@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from forecast import __version__
 from forecast.tools.serve.pool import Overloaded, WorkerPool
@@ -19,6 +20,9 @@ from forecast.tools.serve.worker_process import WorkersLost
 
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 """Upper bounds of the histogram of latencies."""
+
+CLIENT_CLOSED = 499
+"""Status, as in nginx, under which a request is counted whose client closed the connection before its body arrived."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +104,15 @@ def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, lim
 
     @app.get("/health", summary="Whether the server answers requests")
     async def show_health() -> dict[str, Any]:
-        return {"status": "ready", "models": list(pool.models), "unanswered": pool.unanswered}
+        return {"status": "ready", **list_names(pool), "unanswered": pool.unanswered}
 
     @app.get("/metrics", summary="Metrics for Prometheus")
     async def show_metrics() -> Response:
         return Response(generate_latest(metrics.registry), media_type="text/plain; version=0.0.4")
 
-    @app.get("/v1/models", summary="The names of the models")
-    async def list_models() -> dict[str, list[str]]:
-        return {"models": list(pool.models)}
+    @app.get("/v1/models", summary="The names of the models, and why the others are unavailable")
+    async def list_models() -> dict[str, Any]:
+        return list_names(pool)
 
     @app.get("/v1/models/{name}", summary="What a model reads and forecasts")
     async def describe_model(name: str) -> Response:
@@ -121,6 +125,12 @@ def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, lim
         return await call(pool, limits, "answer_example", name)
 
 
+def list_names(pool: WorkerPool) -> dict[str, Any]:
+    """The models that answer, and by name the reason why each of the others does not."""
+    models = [name for name in pool.models if name not in pool.unavailable]
+    return {"models": models, "unavailable": dict(pool.unavailable)}
+
+
 def check_name(pool: WorkerPool, name: str) -> None:
     """Raise status 404 unless there is a model of this name."""
     if name not in pool.models:
@@ -128,7 +138,7 @@ def check_name(pool: WorkerPool, name: str) -> None:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Read the body of a request. Raises status 413 if it is too large, and 408 if it does not arrive in time."""
+    """Read the body of a request. Raises status 413 if it is too large, and 408 or 499 if it does not arrive."""
     parts, size = [], 0
     try:
         async with asyncio.timeout(limits.timeout):
@@ -139,14 +149,19 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                     raise HTTPException(413, f"the body is larger than {limits.max_body:,} bytes")
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive within {limits.timeout} s") from None
+    except ClientDisconnect:
+        raise HTTPException(CLIENT_CLOSED, "the client closed the connection") from None
     return b"".join(parts)
 
 
-async def call(pool: WorkerPool, limits: Limits, function: str, *arguments: Any) -> Response:
-    """Answer with a function of a worker. Raises status 503 or 504 if none answers. The limit includes the wait."""
+async def call(pool: WorkerPool, limits: Limits, function: str, name: str, *arguments: Any) -> Response:
+    """Answer with a function of a worker on a model. Raises status 503 or 504 if none answers.
+
+    The limit includes the wait.
+    """
     try:
         async with asyncio.timeout(limits.timeout):
-            status, body = await pool.call(function, *arguments)
+            status, body, unavailable = await pool.call(function, name, *arguments)
     except Overloaded:
         raise HTTPException(
             503, f"{pool.max_waiting} requests are unanswered: try again later", {"Retry-After": "1"}
@@ -155,4 +170,6 @@ async def call(pool: WorkerPool, limits: Limits, function: str, *arguments: Any)
         raise HTTPException(503, "a worker process ended: try again", {"Retry-After": "5"}) from None
     except TimeoutError:
         raise HTTPException(504, f"no answer within {limits.timeout} s") from None
+    if unavailable or status == 200:
+        pool.note(name, unavailable)
     return Response(body, status, media_type="application/json")

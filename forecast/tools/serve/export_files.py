@@ -7,6 +7,9 @@ from typing import Any
 
 from forecast import __version__
 
+FORMAT = 2
+"""Version of the content of the files."""
+
 
 def graph_file(checkpoint: Path) -> Path:
     """The file that ONNX Runtime runs."""
@@ -21,7 +24,12 @@ def facts_file(checkpoint: Path) -> Path:
 def file_state(file: Path) -> dict[str, Any]:
     """A key that changes if the file or this program changes."""
     stat = file.stat()
-    return {"size": stat.st_size, "modified": stat.st_mtime_ns, "forecast_version": __version__}
+    return {
+        "size": stat.st_size,
+        "modified": stat.st_mtime_ns,
+        "forecast_version": __version__,
+        "format": FORMAT,
+    }
 
 
 def read_facts(checkpoint: Path) -> Mapping[str, Any] | None:

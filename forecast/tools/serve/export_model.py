@@ -1,7 +1,6 @@
 """The export of a trained model for the server: a graph for ONNX Runtime, and the facts that its answers need."""
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
+from forecast.inference.unusual_inputs import FAR
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_model as describe_export
@@ -74,12 +75,23 @@ def collect_facts(name: str, model: TrainedModel, described: dict[str, Any]) -> 
         "static": data["static"],
         "domain": [domain.transforms, domain.lower, domain.upper],
         "series": described["series"],
+        "limits": list_limits(model),
         "levels": list(model.config["levels"]),
         "quantiles": list_quantiles(model),
         "method": QUANTILE if model.quantiles else CONFORMAL,
         "description": describe_model(name, model),
         "example": make_example(model),
     }
+
+
+def list_limits(model: TrainedModel) -> list[list[list[float]]]:
+    """The lowest and the highest usual value of each series with a scale, and of each column and future covariate."""
+    state, has_scale = model.data_state, model.data_state["has_scale"]
+    scalers = model.scaler, Scaler.from_state_dict(state["future_scaler"])
+    return [
+        np.concatenate([scaler.at(scaled)[has_scale] for scaler in scalers], axis=1).tolist()
+        for scaled in FAR[model.config["data"]["scaler"]]
+    ]
 
 
 def list_quantiles(model: TrainedModel) -> list[float | None]:
@@ -117,15 +129,13 @@ def write_graph(
 def compare_on_example(model: TrainedModel, checkpoint: Path, facts: dict[str, Any]) -> float:
     """The largest difference of the forecast and its bounds from PyTorch, in scaled units.
 
-    Infinity if the graph gives no forecast, NaN if a value is not a number.
+    NaN if a value is not a number. Raises NeedsTorch if the graph does not forecast the example.
     """
     served = set(facts["quantiles"])
     levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
     request = read_request(json.dumps(facts["example"] | {"levels": levels}).encode())
     rows = len(next(iter(facts["example"]["rows"].values())))
     found = ExportedModel.load(checkpoint, json.loads(json.dumps(facts))).forecast(request, rows)
-    if found is None:
-        return math.inf
     expected = forecast_with_torch(model, request, rows)
     of_graph, of_torch = [found.values], [expected.values]
     for graph_bounds, torch_bounds in ((found.low, expected.low), (found.high, expected.high)):

@@ -12,7 +12,7 @@ from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.forecast import Forecast, dates_from
 from forecast.inference.forecaster_facts import ForecasterFacts
 from forecast.tools.serve.export_files import graph_file
-from forecast.tools.serve.graph_inputs import GraphInputs
+from forecast.tools.serve.graph_inputs import GraphInputs, NeedsTorch
 from forecast.tools.serve.reader import RequestReader
 from forecast.tools.serve.request import ForecastRequest
 
@@ -66,31 +66,27 @@ class ExportedModel:
             **{key: facts[key] for key in keys},
         )
 
-    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast | None:
+    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request.
 
-        Returns:
-            None if the whole program is needed: see `GraphInputs.make`, and for a baseline, a start, a horizon beyond
-            pred_len, adaptive intervals, or a level that the run did not have.
-
         Raises:
+            NeedsTorch: the graph does not forecast this: see `GraphInputs.make`, and for a baseline, a start, a horizon
+                beyond pred_len, adaptive intervals, or a level that the run did not have.
             ConfigError, DataError: the request is wrong.
         """
         if request.baseline is not None:  # which may read fewer columns
-            return None
+            raise NeedsTorch(f"baseline={request.baseline} is given")
         panel = self.reader.read(request, max_rows)
         levels = parse_levels(self.levels if request.levels is None else request.levels)
-        if not self._serves(request, levels):
-            return None
+        self._check_options(request, levels)
         panel = panel.with_dates_after_ends(self.facts.pred_len)
         horizon = request.horizon or self.facts.pred_len
-        if (inputs := self.inputs.make(panel, horizon)) is None:
-            return None
+        inputs = self.inputs.make(panel, horizon)
         values = dict(
             zip((o.name for o in self.session.get_outputs()), self.session.run(None, inputs), strict=True)
         )
         if not all(np.isfinite(each).all() for each in values.values()):
-            return None
+            raise NeedsTorch("a forecast is not a finite number")
         point = values["forecast"][:, :horizon]
         low, high = (
             {
@@ -113,10 +109,13 @@ class ExportedModel:
             known=[],
         )
 
-    def _serves(self, request: ForecastRequest, levels: Sequence[Level]) -> bool:
-        return (
-            request.start is None
-            and (request.horizon or 1) <= self.facts.pred_len
-            and request.intervals in ("auto", self.method)
-            and {p for level in levels for p in bounds(level)} <= set(self.quantiles)
-        )
+    def _check_options(self, request: ForecastRequest, levels: Sequence[Level]) -> None:
+        """Raise NeedsTorch for a start, a horizon, intervals or levels that the graph does not forecast."""
+        if request.start is not None:
+            raise NeedsTorch("start is given")
+        if request.horizon is not None and request.horizon > self.facts.pred_len:
+            raise NeedsTorch(f"horizon={request.horizon} is beyond pred_len={self.facts.pred_len}")
+        if request.intervals not in ("auto", self.method):
+            raise NeedsTorch(f"intervals={request.intervals} is not {self.method}, the method of this model")
+        if others := [level for level in levels if not set(bounds(level)) <= set(self.quantiles)]:
+            raise NeedsTorch(f"levels={others} are not calibrated for this model")

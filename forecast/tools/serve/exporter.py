@@ -14,7 +14,7 @@ from typing import Any
 from forecast.checkpoints.find import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
-from forecast.tools.export.metadata import list_missing_packages
+from forecast.tools.export.metadata import ONNX_PACKAGES, TORCH, list_missing_packages
 from forecast.tools.serve.export_files import file_state, read_facts
 
 SECONDS = 5
@@ -46,9 +46,10 @@ class Exporter:
     def close(self) -> None:
         self._closed.set()
 
-    def describe(self) -> Iterable[str]:
-        """Yield a line for each model that PyTorch answers."""
-        for name, path in self.models.items():
+    def describe(self, names: Iterable[str]) -> Iterable[str]:
+        """Yield a line for each of these models that PyTorch answers."""
+        for name in names:
+            path = self.models[name]
             facts = read_facts(find_trained(path))
             reason = facts["obstacle"] if facts else "it could not be exported"
             if reason:
@@ -84,7 +85,7 @@ class Exporter:
 
 def check_packages() -> str:
     """Why no model can be exported; empty if all packages are installed."""
-    missing = list_missing_packages()
+    missing = list_missing_packages([TORCH, *ONNX_PACKAGES])
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 
@@ -94,6 +95,6 @@ def run_export(name: str, checkpoint: Path) -> None:
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             import_module("forecast.tools.serve.export_model").export_model(name, checkpoint)
-    except (ForecastError, OSError) as error:
+    except (ForecastError, OSError, ImportError) as error:
         print(f"{name}: not exported: {error}", file=sys.stderr)
         sys.exit(1)

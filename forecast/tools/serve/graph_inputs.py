@@ -14,8 +14,13 @@ from forecast.data.static_features import encode_static
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
 from forecast.inference.forecast import count_history
+from forecast.inference.unusual_inputs import warn_of_constant_values, warn_of_far_values
 
 Inputs = dict[str, np.ndarray]
+
+
+class NeedsTorch(Exception):
+    """The graph of a model does not forecast this as the whole program does; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class GraphInputs:
         domain: transforms and bounds of `columns`.
         ids: the series that have a scale.
         scales: parameters of the scale by name, one row for each of `ids`.
+        limits: lowest and highest usual value of `columns` and `future`, one row for each of `ids`; see
+            `forecast.inference.unusual_inputs`.
+        targets: the columns that are forecast.
     """
 
     columns: Sequence[str]
@@ -47,6 +55,8 @@ class GraphInputs:
     domain: Domain
     ids: pd.Index
     scales: Mapping[str, Float64[np.ndarray, "series columns"]]
+    limits: Float64[np.ndarray, "2 series columns"]
+    targets: Sequence[str]
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "GraphInputs":
@@ -57,6 +67,7 @@ class GraphInputs:
         domain = Domain(*(tuple(part) for part in facts["domain"]))
         keys = (
             "columns",
+            "targets",
             "future",
             "unread",
             "seq_len",
@@ -71,27 +82,32 @@ class GraphInputs:
             domain=domain,
             ids=pd.Index(list(series), dtype=str),
             scales=scales,
+            limits=np.array(facts["limits"]),
         )
 
-    def make(self, panel: Panel, horizon: int) -> Inputs | None:
+    def make(self, panel: Panel, horizon: int) -> Inputs:
         """The inputs for the steps after the end of each series, float64.
 
         Args:
             panel: its grid reaches `pred_len` steps beyond the end of every series.
             horizon: number of steps that are asked for.
 
-        Returns:
-            None if the graph does not forecast these rows as the whole program does: a value that is read is missing, a
-            series is new or too short, or the columns or the step are not those of training.
-
         Raises:
+            NeedsTorch: a value that is read is missing, a series is new or too short, or the columns or the step are
+                not those of training.
             DataError: a value outside the bounds of its column.
         """
         places = self.ids.get_indexer(panel.ids.astype(str))
-        if panel.freq != self.freq or (panel.lengths < self.seq_len).any() or (places < 0).any():
-            return None
+        if panel.freq != self.freq:
+            raise NeedsTorch(
+                f"rows: one every {panel.freq}, but the model was trained on one every {self.freq}"
+            )
+        if (panel.lengths < self.seq_len).any():
+            raise NeedsTorch(f"rows: a series has fewer than seq_len={self.seq_len}")
+        if (places < 0).any():
+            raise NeedsTorch("rows: a series was not trained on")
         if not set(self.columns) <= set(panel.columns) or panel.future_columns != tuple(self.future):
-            return None
+            raise NeedsTorch("rows: columns that the model does not read are left out")
         panel = panel.select_columns(list(self.columns))
         series = np.arange(len(panel))
         first = np.maximum(panel.starts, panel.ends - count_history(self.seq_len, horizon))
@@ -99,7 +115,9 @@ class GraphInputs:
         past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
         past[..., [name in self.unread for name in self.columns]] = 0.0
         if np.isnan(past).any():
-            return None
+            raise NeedsTorch(f"rows: a value is missing in the last {self.seq_len} rows of a series")
+        self._warn_of_unusual(self.columns, past, places, slice(len(self.columns)))
+        warn_of_constant_values(self.columns, self.targets, (past.min(1), past.max(1)), self.seq_len)
         calendar = self._calendar(panel)
         inputs = {
             "past": past,
@@ -108,14 +126,23 @@ class GraphInputs:
             **{name: values[places] for name, values in self.scales.items()},
         }
         if self.future:
-            covariates = self._covariates(panel)
-            if covariates is None:
-                return None
-            inputs["future_covariates"] = covariates
+            inputs["future_covariates"] = known = self._covariates(panel)
+            self._warn_of_unusual(self.future, known, places, slice(len(self.columns), None))
         if self.static:
             encoded = encode_static("the data", panel.static, dict(self.static))
             inputs["static"] = encoded.astype(np.float64)
         return inputs
+
+    def _warn_of_unusual(
+        self,
+        names: Sequence[str],
+        windows: Float64[np.ndarray, "series steps columns"],
+        places: Int64[np.ndarray, " series"],
+        columns: slice,
+    ) -> None:
+        low, high = self.limits[:, places, columns]
+        read = set(names) - set(self.unread)
+        warn_of_far_values(names, read, (windows.min(1), windows.max(1)), (low, high))
 
     def _calendar(self, panel: Panel) -> Float64[np.ndarray, "series steps n_calendar"]:
         """The calendar features of the local times of each window and its horizon."""
@@ -125,12 +152,12 @@ class GraphInputs:
         dates = utc_offset_of(self.data_state).local(panel.grid[first:last])
         return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
 
-    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"] | None:
-        """The future covariates over each window and its horizon; None if one that is read is not known."""
+    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"]:
+        """The future covariates over each window and its horizon. Raises NeedsTorch for one that is not known."""
         if panel.future is None or (
             (panel.stops < panel.ends + self.pred_len).any() and set(self.future) - set(self.unread)
         ):
-            return None
+            raise NeedsTorch(f"future: fewer rows than pred_len={self.pred_len}")
         rows: Int64[np.ndarray, "series steps"] = panel.ends[:, None] + np.arange(
             -self.seq_len, self.pred_len
         )
@@ -138,4 +165,6 @@ class GraphInputs:
         values = np.asarray(panel.future[np.where(there, rows, 0)], dtype=np.float64)
         values[~there] = np.nan
         values[..., [name in self.unread for name in self.future]] = 0.0
-        return None if np.isnan(values).any() else values
+        if np.isnan(values).any():
+            raise NeedsTorch("future: a value of a future covariate is missing")
+        return values

@@ -1,6 +1,7 @@
 """The workers that answer requests, and the limit on the requests that wait for them. Imports no torch."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any
 
 from forecast.system.errors import ForecastError
 from forecast.tools.serve.worker_process import Call, WorkersLost, WorkerThread
+
+log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds for which `close` waits for the processes."""
@@ -32,6 +35,10 @@ class WorkerPool:
         max_waiting: largest number of unanswered requests; `call` raises Overloaded beyond it.
         timeout: seconds that a call may take in a process, which is then ended and replaced.
         use_graphs: whether ONNX Runtime answers the requests that it can answer.
+
+    Attributes:
+        unavailable: by name, why a model cannot be used; its requests are tried all the same, for its checkpoint may
+            have been replaced.
     """
 
     def __init__(
@@ -44,23 +51,31 @@ class WorkerPool:
         use_graphs: bool = True,
     ) -> None:
         self.models, self.max_waiting = dict(models), max_waiting
-        self.unanswered = 0
+        self.unanswered, self.unavailable = 0, dict[str, str]()
         self._counting, self._is_closed = threading.Lock(), threading.Event()
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self.workers = [WorkerThread(self.models, self._calls, timeout, use_graphs) for _ in range(workers)]
 
     def wait_until_loaded(self) -> None:
-        """Wait until the models are loaded, and start to answer. Raises ForecastError if a model cannot be loaded."""
+        """Wait until the models are loaded, and start to answer. Raises ForecastError if none can be used."""
         for worker in self.workers:
             try:
-                message = worker.process.call("check_started")
+                self.unavailable |= worker.process.call("list_unavailable")
             except WorkersLost:
-                message = "a worker process ended while it loaded the models"
-            if message:
-                raise ForecastError(message)
+                raise ForecastError("a worker process ended while it loaded the models") from None
+        if len(self.unavailable) == len(self.models):
+            raise ForecastError("; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items()))
         for worker in self.workers:
             worker.start()
         threading.Thread(target=self._watch, daemon=True, name="forecast-watch").start()
+
+    def note(self, name: str, reason: str) -> None:
+        """Note why a model is unavailable, and log it once; an empty reason: it has answered."""
+        known = self.unavailable.pop(name, "")
+        if reason:
+            self.unavailable[name] = reason
+        if reason != known:
+            log.warning("%s is %s", name, f"unavailable: {reason}" if reason else "available")
 
     def _watch(self) -> None:
         """Kill the processes whose calls take too long."""

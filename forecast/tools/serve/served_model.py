@@ -3,10 +3,13 @@
 import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forecast.checkpoints.find import find_trained
+from forecast.system.errors import ForecastError
 from forecast.tools.serve.export_files import facts_file, file_state, graph_file, read_facts
 from forecast.tools.serve.exported_model import ExportedModel
 
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXPORT_SECONDS = 120
 """Seconds for which the previous graph stays in use while a new checkpoint is exported."""
+
+
+class Unavailable(Exception):
+    """A model cannot be loaded; the message is the reason, without the place of its files."""
 
 
 class ServedModel:
@@ -36,10 +43,15 @@ class ServedModel:
         self._whole_state: Any = None
 
     def exported(self) -> ExportedModel | None:
-        """The graph; None if there is none. The one before it answers until a changed checkpoint has been exported."""
+        """The graph; None if there is none. The one before it answers until a changed checkpoint has been exported.
+
+        Raises:
+            Unavailable: there is no checkpoint.
+        """
         if not self.use_graph:
             return None
-        checkpoint = find_trained(self.path)
+        with self._loading():
+            checkpoint = find_trained(self.path)
         files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
         state = tuple((file, modified(file)) for file in files)
         if state != self._exported_state:
@@ -63,35 +75,49 @@ class ServedModel:
             return None
 
     def whole(self) -> "TrainedModel":
-        """The whole model, for PyTorch. Raises CheckpointError if it cannot be read."""
-        import torch
+        """The whole model, for PyTorch. Raises Unavailable if it cannot be read."""
+        with self._loading():
+            import torch
 
-        from forecast.inference.model import load
+            from forecast.inference.model import load
 
-        checkpoint = find_trained(self.path)
-        state = checkpoint, file_state(checkpoint)
-        if self._whole is None or state != self._whole_state:
-            torch.set_num_threads(1)
-            self._whole, self._whole_state = load(checkpoint), state
-        return self._whole
+            checkpoint = find_trained(self.path)
+            state = checkpoint, file_state(checkpoint)
+            if self._whole is None or state != self._whole_state:
+                torch.set_num_threads(1)
+                self._whole, self._whole_state = load(checkpoint), state
+            return self._whole
+
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        try:
+            yield
+        except (ForecastError, OSError, ImportError) as error:
+            raise Unavailable(self.hide_path(str(error))) from error
+
+    def hide_path(self, message: str) -> str:
+        """A message with the name of the model in place of the path of its files."""
+        return message.replace(str(self.path), self.name)
 
     def describe(self) -> bytes:
         """The JSON of what the model reads and forecasts."""
         exported = self.exported()
         if exported is not None:
             return json.dumps(exported.description).encode()
+        model = self.whole()
         from forecast.tools.serve.describe_model import describe_model
 
-        return json.dumps(describe_model(self.name, self.whole())).encode()
+        return json.dumps(describe_model(self.name, model)).encode()
 
     def example(self) -> bytes:
         """The JSON of a request that the model can answer, with made-up rows."""
         exported = self.exported()
         if exported is not None:
             return json.dumps(exported.example).encode()
+        model = self.whole()
         from forecast.tools.serve.example import make_example
 
-        return json.dumps(make_example(self.whole())).encode()
+        return json.dumps(make_example(model)).encode()
 
 
 def modified(file: Path) -> int:

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.covariates import Texts, convert_texts
+from forecast.data.files.covariates import Texts, convert_texts, warn_of_booleans
 from forecast.data.files.date_formats import YEARS
 from forecast.data.files.dates import are_far_away
 from forecast.data.files.read_options import ReadOptions
@@ -89,10 +89,13 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
             f"{field}: {roles.date} has dates before {YEARS[0]} or after {YEARS[1]}: leave them out"
         )
     dates, utc_offset = place_in_time(cells, roles.date, *without_zone(dates), options, codes)
+    found_kinds = {name: set(map(type, given[name])) for name in roles.numbers if name in given}
     texts: Texts = {}
     values, future = (
         read_numbers(field, cells, given, names, roles, texts) for names in (roles.values, roles.future)
     )
+    is_mixed = {name: len(kinds - {type(None)}) > 1 for name, kinds in found_kinds.items() if bool in kinds}
+    warn_of_booleans([name for name in is_mixed if is_mixed[name]])
     return TableRows(
         cells=cells,
         roles=roles,
@@ -104,6 +107,7 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
         static={name: read_static(field, name, given[name]) for name in roles.static},
         utc_offset=utc_offset,
         texts=texts,
+        booleans=frozenset(name for name in is_mixed if not is_mixed[name]),
     )
 
 

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,16 +13,16 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from forecast.system.errors import CheckpointError, ForecastError, printable
+from forecast.system.errors import ForecastError, NotInstalled, printable
 from forecast.tools.serve.answer_request import answer_request
-from forecast.tools.serve.served_model import ServedModel
+from forecast.tools.serve.served_model import ServedModel, Unavailable
 
 log = logging.getLogger(__name__)
-Answer = tuple[int, bytes]
-"""Status of HTTP and JSON."""
+Answer = tuple[int, bytes, str]
+"""Status of HTTP, JSON, and why the model is unavailable; empty if it is not."""
 
 _models: dict[str, ServedModel] = {}
-_failure = ""
+_unavailable: dict[str, str] = {}
 
 
 def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
@@ -41,20 +42,26 @@ def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None
 
 
 def load_models(models: Mapping[str, Path], use_graphs: bool) -> None:
-    """Load the models, with PyTorch those that ONNX Runtime cannot run. One that fails is tried again when asked."""
+    """Load the models, and check each of them."""
     for name, path in models.items():
         _models[name] = ServedModel(name, path, use_graph=use_graphs)
-        try:
-            if _models[name].exported() is None:
-                _models[name].whole()
-        except ForecastError as error:
-            global _failure
-            _failure = _failure or str(error)
+        check_model(name)
 
 
-def check_started() -> str:
-    """The error of a model that could not be loaded at the start of this process; empty if there is none."""
-    return _failure
+def check_model(name: str) -> str:
+    """Let a model answer its own example, which needs all that requests need; return why it cannot, or empty text."""
+    _unavailable.pop(name, None)
+    status, body, _ = answer_with(name, lambda served: answer_request(served, served.example(), sys.maxsize))
+    if status == 500:
+        _unavailable[name] = json.loads(body)["error"]
+    elif status == 422:
+        log.warning("%s does not answer its example: %s", name, json.loads(body)["error"])
+    return _unavailable.get(name, "")
+
+
+def list_unavailable() -> Mapping[str, str]:
+    """By name, why models cannot be used."""
+    return _unavailable
 
 
 def end_with_parent() -> None:
@@ -80,18 +87,25 @@ def answer_example(name: str) -> Answer:
 
 
 def answer_with(name: str, make: Callable[[ServedModel], bytes]) -> Answer:
-    """Answer with `make(model)`: status 422 for a mistake in the request, 500 for any other error."""
+    """Answer with `make(model)`.
+
+    The status is 422 for a mistake in the request, 503 if the model cannot be loaded or needs a package that is not
+    installed, and 500 for any other error. An unavailable model is checked again: its checkpoint may be another one.
+    """
+    served = _models[name]
     try:
+        if name in _unavailable and (reason := check_model(name)):
+            raise Unavailable(reason)
         with warnings.catch_warnings(record=True):
-            return 200, make(_models[name])
-    except CheckpointError:
-        log.exception("%s cannot be loaded", name)
-        return 500, error_body("the model cannot be loaded; the log of the server has the reason")
+            return 200, make(served), ""
+    except (Unavailable, NotInstalled) as error:
+        reason = _unavailable[name] = printable(str(error))
+        return 503, error_body(f"{name} is unavailable: {reason}"), reason
     except ForecastError as error:
-        return 422, error_body(str(error))
+        return 422, error_body(served.hide_path(str(error))), ""
     except Exception:
         log.exception("a request to %s failed", name)
-        return 500, error_body("internal error; the log of the server has the traceback")
+        return 500, error_body("internal error; the log of the server has the traceback"), ""
 
 
 def error_body(message: str) -> bytes:

@@ -142,7 +142,7 @@ class WorkerThread(threading.Thread):
         while not self._is_closed.is_set():
             try:
                 self.process = WorkerProcess(self._models, self._use_graphs)
-                self.process.call("check_started")
+                self.process.call("list_unavailable")
             except (WorkersLost, OSError) as error:  # such as for want of memory
                 log.warning(
                     "a worker process could not be started: %s",

@@ -202,7 +202,7 @@ DATES = [
     holidays("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("DE-XX", "h", "data.holidays=DE-XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("TR", "MS", "data.holidays=TR needs steps of a day or less, and these are of MS"),
-    Refusal("no package holidays", "data.holidays=TR: a package is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
+    Refusal("no package holidays", "data.holidays=TR: holidays is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
     step("uneven dates", "the dates are not evenly spaced", "2020-01-01", "2020-01-02", "2020-01-04"),
     step("two dates", "2 dates are too few to tell the step between rows: give it (data.freq)", "2020-01-01", "2020-01-02"),
     *(Refusal(f"freq={freq!r}", f"'{freq}' is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15", ConfigError, lambda folder, freq=freq: season_length(freq)) for freq in ("hourly", "", "-1h", "0h", "15 apples")),

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from forecast.tools.check.copies import Copy, find_copies, find_copies_and_functions, find_functions
+from forecast.tools.check.copies import (
+    Copy,
+    find_copies,
+    find_copies_and_functions,
+    find_functions,
+    find_sums,
+)
 
 
 def test_copies_are_found_with_their_shift_and_slow_columns_are_none() -> None:
@@ -70,3 +76,37 @@ def test_a_copy_is_not_a_function_too() -> None:
     assert find_copies_and_functions(table, ["a", "b", "c"]) == [
         Copy("b", "a", 0), Copy("c", "a", 0, is_function=True)
     ]  # fmt: skip
+
+
+def test_sums_of_rounded_columns_are_found_and_near_sums_are_none() -> None:
+    random = np.random.default_rng(0)
+    first, second, third = 32_000 + 1_000 * random.normal(size=(3, 400)).cumsum(1)
+    columns = {
+        "first": np.round(first, 1),
+        "second": np.round(second, 1),
+        "third": np.round(third, 1),
+        "subtotal": np.round(first + second, 1),
+        "total": np.round(first + second + third, 1),
+        "with noise": first + second + random.normal(size=400),
+        "unrelated": random.normal(size=400),
+        "constant": np.ones(400),
+        "zero": np.zeros(400),
+        "empty": np.full(400, np.nan),
+    }
+    table, names = np.column_stack(list(columns.values())), list(columns)
+    table[:5, 0] = np.nan  # the other rows are compared
+    found = {copy.name: copy.relation for copy in find_sums(table, names)}
+    assert found == {
+        "subtotal": "is the sum first + second",
+        "total": "is the sum third + subtotal",
+    }
+    assert find_sums(table[:40], names) == []
+
+
+def test_a_copy_of_a_part_of_a_sum_is_named_as_a_copy_alone() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 200))
+    table = np.column_stack([first, 2 * first, second, first + second])
+    assert find_copies_and_functions(table, list("abcd")) == [
+        Copy("b", "a", 0),
+        Copy("d", "a + c", 0, is_sum=True),
+    ]

@@ -120,6 +120,29 @@ def test_true_spikes_are_no_gross_errors() -> None:
     assert [find_gross_errors(values).rows for values in (prices, event, four)] == [(), (), ()]
 
 
+@pytest.mark.parametrize(
+    ("zeros", "lowest", "highest", "is_error"),
+    [
+        (1, 22_000.0, 42_000.0, True),
+        (3, -42_000.0, -22_000.0, True),
+        (4, 22_000.0, 42_000.0, False),
+        (1, 2_000.0, 42_000.0, False),
+        (1, -22_000.0, 42_000.0, False),
+    ],
+)
+def test_isolated_zeros_are_gross_errors(zeros: int, lowest: float, highest: float, is_error: bool) -> None:
+    values = np.random.default_rng(0).permutation(np.linspace(lowest, highest, 500))
+    places = [100, 200, 300, 400][:zeros]
+    values[places] = 0
+    assert list(find_gross_errors(values).rows) == (places if is_error else [])
+
+
+def test_a_zero_that_is_one_step_from_counts_is_no_gross_error() -> None:
+    values = np.random.default_rng(0).integers(1, 5, 500).astype(float)
+    values[100] = 0
+    assert find_gross_errors(values).rows == ()
+
+
 def test_a_column_that_counts_rows() -> None:
     counters = [np.arange(20.0), np.arange(1.0, 30.0), np.arange(2_000.0, 2_050.0)]
     gap, both = np.arange(30.0), np.arange(30.0)

@@ -2,11 +2,13 @@
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
-from forecast.system.errors import CheckpointError, DataError
+from forecast.system.errors import CheckpointError, DataError, NotInstalled
 from forecast.tools.serve import worker
+from forecast.tools.serve.served_model import ServedModel, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -14,10 +16,17 @@ from forecast.tools.serve import worker
     [
         (DataError("rows: no column 'load'"), 422, "rows: no column 'load'", ""),
         (
-            CheckpointError("/secret/best.ckpt is damaged"),
-            500,
-            "the model cannot be loaded; the log of the server has the reason",
-            "m cannot be loaded",
+            CheckpointError("daily rows, and /secret/m/best.ckpt reads hours"),
+            422,
+            "daily rows, and m/best.ckpt reads hours",
+            "",
+        ),
+        (Unavailable("m/best.ckpt is damaged"), 503, "m is unavailable: m/best.ckpt is damaged", ""),
+        (
+            NotInstalled("data.holidays=DE", "holidays", "holidays"),
+            503,
+            "m is unavailable: data.holidays=DE: holidays is not installed: ",
+            "",
         ),
         (
             RuntimeError("at /secret/place"),
@@ -38,9 +47,12 @@ def test_an_error_is_answered_by_its_kind(
     def fail(served: object) -> bytes:
         raise error
 
-    monkeypatch.setitem(worker._models, "m", object())
+    monkeypatch.setitem(worker._models, "m", ServedModel("m", Path("/secret/m"), use_graph=True))
+    monkeypatch.setattr(worker, "_unavailable", {})
     with caplog.at_level(logging.ERROR):
-        found, body = worker.answer_with("m", fail)
-    assert (found, json.loads(body)) == (status, {"error": says})
+        found, body, unavailable = worker.answer_with("m", fail)
+    assert found == status
+    assert json.loads(body)["error"].startswith(says)
+    assert bool(unavailable) is (status == 503)
     assert [record.getMessage() for record in caplog.records] == ([logs] if logs else [])
     assert all(record.exc_info and record.exc_info[1] is error for record in caplog.records)
