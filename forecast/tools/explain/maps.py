@@ -94,7 +94,7 @@ def explain_layer(layer: Layer) -> Explanation:
     if weights is None:
         weights = measure_influence(layer.call, layer.heads)
     softmax = None if is_influence else softmax_of(layer, weights)
-    numbers = list(number_weights(layer, weights, softmax))
+    numbers = list(number_weights(layer, weights, softmax, "influence" if is_influence else "attention"))
     if not is_influence:
         numbers += compare_outputs(layer, weights, softmax)
     pictures = [draw_map(layer, weights, softmax, is_influence=is_influence)]
@@ -197,8 +197,8 @@ def relative_error(found: Map, exact: Map) -> float:
     return float(((found - exact).norm(dim=(-2, -1)) / exact.norm(dim=(-2, -1))).mean())
 
 
-def number_weights(layer: Layer, weights: Map, softmax: Map | None) -> Iterator[Number]:
-    """The numbers of a map that every attention type has; none of a map of zeros."""
+def number_weights(layer: Layer, weights: Map, softmax: Map | None, what: str) -> Iterator[Number]:
+    """The numbers of a map that every attention type has; none of a map of zeros. `what` names its weights."""
     if not weights.any():
         return
     uniform = uniform_weights(layer)
@@ -206,11 +206,11 @@ def number_weights(layer: Layer, weights: Map, softmax: Map | None) -> Iterator[
     beside["uniform"] = row_entropy(uniform)
     yield Number("entropy of a row", row_entropy(weights), "bits", beside)
     differs = (shares(weights) - uniform).abs().sum(-1).mean() / 2
-    yield Number("weight that differs from uniform attention", float(differs), "%")
+    yield Number(f"{what} that differs from uniform", float(differs), "%")
     if weights.min() < -TOLERANCE * weights.abs().max():
         negative = -weights.clamp(max=0).sum((-2, -1)) / weights.abs().sum((-2, -1))
         yield Number("negative part of the weights", float(negative.mean()), "%")
-    yield from number_recent(layer, "attention", weights, uniform)
+    yield from number_recent(layer, what, weights, uniform)
 
 
 def number_recent(layer: Layer, what: str, weights: Tensor, uniform: Tensor) -> Iterator[Number]:

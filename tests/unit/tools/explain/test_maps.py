@@ -206,13 +206,13 @@ def test_the_numbers_by_hand(kind: type[Attention], role: str) -> None:
     late, even_late = weights[:, :, -RECENT:].sum((1, 2)).mean() / LENGTH, even[:, -RECENT:].sum() / LENGTH
     recent = f"attention on the last {RECENT} steps of history"
     for name, value in (
-        ("entropy of a row", entropy), ("weight that differs from uniform attention", differs), (recent, late),
+        ("entropy of a row", entropy), ("attention that differs from uniform", differs), (recent, late),
     ):  # fmt: skip
         assert found[name].value == pytest.approx(value, rel=1e-4), name
     assert found[recent].beside["uniform"] == pytest.approx(even_late)
     name, v = "relative difference of the output from softmax", layer.call.v[0].numpy()
     if kind is FullAttention:
-        assert set(found) == {"entropy of a row", "weight that differs from uniform attention", recent}
+        assert set(found) == {"entropy of a row", "attention that differs from uniform", recent}
     else:
         distances = [
             np.linalg.norm((m - s) @ x) / np.linalg.norm(s @ x)
@@ -224,7 +224,7 @@ def test_the_numbers_by_hand(kind: type[Attention], role: str) -> None:
 def test_the_numbers_of_the_controls() -> None:
     even = numbers_of(layer_of(UniformAttention(8, 2, role="self")))
     single = numbers_of(layer_of(NoneAttention(8, 2, role="self")))
-    entropy, differs = "entropy of a row", "weight that differs from uniform attention"
+    entropy, differs = "entropy of a row", "attention that differs from uniform"
     assert even[entropy].value == pytest.approx(math.log2(LENGTH)) == single[entropy].beside["uniform"]
     assert even[differs].value == pytest.approx(0, abs=1e-6)
     assert single[entropy].value == pytest.approx(0, abs=1e-6)
@@ -236,7 +236,7 @@ def test_negative_weights_and_the_convolution_are_said() -> None:
     explanation = explain_layer(layer_of(NystromAttention(8, 2, role="self", num_landmarks=2), scale=3))
     found = {number.what: number.value for number in explanation.numbers}
     assert 0 < found["negative part of the weights"] < 0.5
-    assert 0 < found["weight that differs from uniform attention"] < 1
+    assert 0 < found["attention that differs from uniform"] < 1
     assert found["size of the part of the output with constant weights"] > 0.1
     assert "Negative weights are drawn in the darkest blue." in explanation.pictures[0].caption
     assert [picture.name.removeprefix("encoder-layer-0-nystrom") for picture in explanation.pictures] == [
