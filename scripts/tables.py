@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def markdown_table(header: list[str], rows: Iterable[list[str]]) -> list[str]:

@@ -12,7 +12,7 @@ ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
-FACTS = ("data", "variant", "horizon", "attention", "seed")
+FACTS: tuple[str, ...] = ("data", "variant", "horizon", "attention", "seed")
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def rank_models(table: str, rows: list[Row], file: Path) -> pd.DataFrame:
     combined = [name for name in names if name.startswith(benchmark.combined)]
     every, ranking = pd.concat([published, ours]), pd.DataFrame()
     for metric in benchmark.metrics:
-        scores = every.pivot(index="model", columns="task", values=metric)[names]
+        scores = pd.DataFrame(every.pivot(index="model", columns="task", values=metric)[names])
         used = scores[combined]
         if benchmark.relative:
             used = np.log(used / used.loc[NAIVE])
@@ -209,7 +209,7 @@ def rank_models(table: str, rows: list[Row], file: Path) -> pd.DataFrame:
             details = scores
     ranking = ranking.join(details).dropna(subset=benchmark.metrics[0]).sort_values(benchmark.metrics[0])
     ranking["seconds"] = every[every["task"].isin(combined)].groupby("model")["seconds"].sum(min_count=1)
-    ranking.insert(0, "ours", ranking.index.isin(ours["model"]))
+    ranking.insert(0, "ours", [model in set(ours["model"]) for model in ranking.index])
     return ranking
 
 

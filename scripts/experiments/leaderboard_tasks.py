@@ -92,7 +92,8 @@ def read_with_covariates(file: Path) -> pd.DataFrame:
     (Hong et al. 2016), in which an hour is dated by its end."""
     if not file.name.startswith("GEFCom"):
         table = pd.read_csv(file, skipinitialspace=True, index_col="date", parse_dates=True)
-        return table[["OT", *(name for name in table if name != "OT")]].rename(columns={"OT": TARGET})
+        table.insert(0, TARGET, table.pop("OT"))
+        return table
     table = pd.read_csv(file).iloc[-GEFCOM_ROWS:]
     hours = pd.to_timedelta(table["Hour"].to_numpy() - 1, unit="h")
     columns = {TARGET: table["load"].to_numpy(), "airtemperature": table["T"].to_numpy()}

@@ -285,7 +285,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "cpu, width": show_width,
     "peers, steps": show_steps,
 }
-LAYERS = "Mixing of given q, k and v in bfloat16, 8 heads of size 64; all batches have as many tokens."
+LAYERS = "Mixing of q, k and v in bfloat16, 8 heads of size 64; every batch has the same number of tokens."
 GPU_SECTIONS = {
     "layers, self": ("Self-attention", LAYERS),
     "layers, causal": ("Causal attention", LAYERS),
@@ -353,6 +353,8 @@ def make_files(docs: Path) -> dict[Path, str]:
     results = Results(docs)
     pages = {path: path.read_text() for path in sorted(docs.rglob("*.md"))}
     files = {path: update(page, results) for path, page in pages.items() if "<!--table " in page}
+    for path in (docs / "benchmarks").glob("gpu-*.json"):
+        files[path.with_suffix(".md")] = make_gpu_page(Store(path, []))
     for table in (*declared.TRAINING, *declared.KEPT):
         groups = results.groups(table)
         if any(group["seeds"] for group in groups):

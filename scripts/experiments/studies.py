@@ -56,7 +56,7 @@ def run_series(cell: Cell, context: Context) -> Row:
     schema = pa.schema([("unique_id", pa.string()), ("ds", pa.timestamp("us")), ("y", pa.float32())])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "series.parquet")
-        with pq.ParquetWriter(path, schema, use_dictionary=["unique_id"]) as writer:
+        with pq.ParquetWriter(path, schema, use_dictionary=True) as writer:
             for first in range(0, series, 1000):
                 count = min(1000, series - first)
                 week = np.sin(2 * np.pi * (np.arange(rows) + random.integers(7, size=(count, 1))) / 7)

@@ -179,8 +179,6 @@ def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> N
     """After a change of tables or results: scripts/reproduce."""
     for path, content in page.make_files(ROOT / "docs").items():
         assert path.read_text() == content, path
-    for path in (ROOT / "docs" / "benchmarks").glob("gpu-*.json"):
-        assert path.with_suffix(".md").read_text() == page.make_gpu_page(Store(path, [])), path
 
 
 def test_every_view_is_shown_in_a_page() -> None:
