@@ -183,9 +183,12 @@ def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, c
     frame.to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.past_covariates=[sky]") == 0
     content, out = found(tmp_path), capsys.readouterr().out
-    assert content["suggested"]["data.columns"] == ["load", "walk"]
+    assert content["suggested"]["data.columns"] == ["load", "walk", "grid", "heat", "sum"]
+    assert "0 in grid at 2021-03-13 12:00, and all others from " in out
+    assert "data.na_values=[0]" not in out  # load has zeros that are none
+    assert "sum is the sum grid + heat: the parts and the sum say the same (data.drop=[sum])" in out
     assert "counts the rows (data.drop=[row])" in out
-    assert "never negative: load; for one that cannot be: 'data.lower={load: 0}'" in out
+    assert "never negative: load, grid, sum; for one that cannot be: 'data.lower={load: 0}'" in out
     (error,) = content["columns"][1]["gross_errors"]
     assert (error["value"], error["date"]) == (983_100.5, frame["date"][400].isoformat())
     assert "errors    983,100.5 in walk at 2021-03-17 16:00, and all others from " in out

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.system.formatting import plural
+from forecast.tools.check.gross_errors import find_gross_errors
 
 MAX_SHIFT = 48
 """Largest number of rows by which a copy is sought to be shifted."""
@@ -107,6 +108,10 @@ def find_sums(
     values = values[-MAX_ROWS:, :MAX_COLUMNS]
     filled = np.flatnonzero(np.isfinite(values).any(0))
     values, names = values[:, filled], [names[i] for i in filled]
+    wrong = [
+        row for column in values.T for row in find_gross_errors(column).rows
+    ]  # they would decide the fit
+    values = np.delete(values, wrong, axis=0)
     values = values[np.isfinite(values).all(1)]
     if len(values) < MIN_ROWS:
         return []
