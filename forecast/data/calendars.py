@@ -92,8 +92,10 @@ class Calendar:
 
     @property
     def periods(self) -> dict[int, str]:
-        """Rows in a session and in a week, with a name each."""
-        return {self.season: "a session", len(self.slots): "a week"}
+        """Rows in a session, in a week and, where no holidays are left out, in a year, with a name each."""
+        week = len(self.slots)
+        year = {} if self.closed else {round(365.25 / 7 * week): "a year"}
+        return {self.season: "a session", week: "a week"} | year
 
     def describe(self) -> str:
         """The calendar in words."""

@@ -15,17 +15,18 @@ from torch import Tensor
 from forecast.data.row_ranges import PerSeries
 
 SEASONS_BACK = 7
-"""Number of earlier seasons in which `seasonal` looks for a value of the same phase."""
+"""Number of seasons before and after a gap in which `seasonal` looks for a value of the same phase."""
 
 
 @dataclass(frozen=True)
 class Fill:
     """A rule that fills missing values in the past of a window.
 
-    auto      linear across gaps of at most a quarter of a season, seasonal in longer ones
+    auto      linear in gaps of at most a quarter of a season; at an end of the window, the nearest measured value plus
+              the change from its row to this one in another season. Seasonal in longer gaps
     linear    on the line between the values before and after a gap
     previous  the last value before the gap
-    seasonal  the last value of the same phase of the season
+    seasonal  the last value of the same phase of the season before the gap, else the first one after it
     zero      zero, in original units
     none      the mean of the window
 
@@ -80,28 +81,39 @@ class Fill:
 
     def _interpolate(self, gaps: "Gaps", method: str) -> Float[Tensor, " missing"]:
         """The values that a method gives for missing ones; NaN where it gives none."""
-        previous = gaps.read(gaps.before.clamp(min=0))
+        previous = gaps.read(gaps.before)
         if method == "previous":
             found = previous
         else:
-            following = gaps.read(gaps.after.clamp(max=gaps.rows.shape[1] - 1))
+            following = gaps.read(gaps.after)
             weight = (gaps.step - gaps.before).to(previous) / (gaps.after - gaps.before)
             line = previous + (following - previous) * weight
             found = line if method == "linear" else self._same_phase(gaps)
             if method == "auto":
                 is_short = gaps.after - gaps.before - 1 <= self.season // 4
-                found = torch.where(is_short & ~line.isnan(), line, found)
+                at_end = self._same_phase(gaps, torch.where(gaps.before >= 0, gaps.before, gaps.after))
+                short = torch.where(line.isnan(), at_end, line)
+                found = torch.where(is_short & ~short.isnan(), short, found)
             found = torch.where(found.isnan(), previous, found)
         if self.limit is not None:
-            found = torch.where(gaps.step - gaps.before > self.limit, torch.nan, found)
+            is_far = (gaps.before >= 0) & (gaps.step - gaps.before > self.limit)
+            found = torch.where(is_far, torch.nan, found)
         return found
 
-    def _same_phase(self, gaps: "Gaps") -> Float[Tensor, " missing"]:
-        """The last measured value a whole number of seasons before each missing one; NaN if there is none."""
+    def _same_phase(
+        self, gaps: "Gaps", near: Int64[Tensor, " missing"] | None = None
+    ) -> Float[Tensor, " missing"]:
+        """The last measured value whole seasons before each missing one, else the first after it; NaN if there is none.
+
+        With `near`, a measured step for each missing one: its value plus the change from it in that season.
+        """
         found = gaps.rows.new_full(gaps.step.shape, torch.nan)
-        for back in range(1, SEASONS_BACK + 1):
-            earlier = gaps.step - back * self.season
-            value = torch.where(earlier < 0, torch.nan, gaps.read(earlier.clamp(min=0)))
+        seasons = range(1, SEASONS_BACK + 1)
+        for number in (*(-n for n in seasons), *seasons):
+            shift = number * self.season
+            value = gaps.read(gaps.step + shift)
+            if near is not None:
+                value = gaps.read(near) + value - gaps.read(near + shift)
             found = torch.where(found.isnan(), value, found)
         return found
 
@@ -138,8 +150,10 @@ class Gaps:
         return Gaps(self.rows, *(part[chosen] for part in parts))
 
     def read(self, steps: Int64[Tensor, " missing"]) -> Float[Tensor, " missing"]:
-        """The value of the row of each missing value at another step."""
-        return self.rows[self.row, steps]
+        """The value of the row of each missing value at another step; NaN outside of the window."""
+        length = self.rows.shape[1]
+        values = self.rows[self.row, steps.clamp(0, length - 1)]
+        return torch.where((steps < 0) | (steps >= length), torch.nan, values)
 
 
 def carry_forward(

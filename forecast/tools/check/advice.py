@@ -29,8 +29,8 @@ MOSTLY_DIFFERENT = 0.5
 """A column of text with more different texts per filled cell is no category."""
 EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
-MAX_ERROR_RATIO = 0.95
-"""Another season is suggested if its error is below this fraction of the error of the default season."""
+MAX_ERROR_RATIO = 0.9
+"""Another season is suggested if its MSE is below this fraction of the MSE of the default season."""
 
 
 def suggest_season(
@@ -58,16 +58,15 @@ def suggest_season(
     if best == 1 or errors[best] >= MAX_ERROR_RATIO * errors[usual]:
         return []  # 1 is the naive baseline, which is measured anyway
     less = f"{1 - errors[best] / errors[usual]:.0%}"
-    return [
-        Setting("data.season", best, f"its seasonal-naive training error is {less} less than that of {usual}")
-    ]
+    why = f"the seasonal naive has {less} less MSE on the training rows than with {usual}"
+    return [Setting("data.season", best, why)]
 
 
 def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> float:
-    """Mean |y(t) − y(t − period)| in standard deviations."""
+    """Mean (y(t) − y(t − period))² in units of the variance, as skill counts it."""
     deviation = rows.std(0)
     scaled = rows / np.where(deviation > 0, deviation, 1)
-    return float(np.abs(scaled[period:] - scaled[:-period]).mean())
+    return float(np.square(scaled[period:] - scaled[:-period]).mean())
 
 
 def suggest_training(

@@ -105,8 +105,9 @@ def _choose_past(
         candidates = [
             (4 * horizon, "four horizons") if 4 * horizon <= MAX_PAST else (MAX_PAST, "long enough")
         ]
-    if strongest and 2 * strongest.rows <= MAX_PAST:
-        candidates.append((2 * strongest.rows, f"two of the strongest season, {_name(strongest)}"))
+    if strongest and strongest.rows <= MAX_PAST:
+        times, words = (2, "two of ") if 2 * strongest.rows <= MAX_PAST else (1, "")
+        candidates.append((times * strongest.rows, f"{words}the strongest season, {_name(strongest)}"))
     if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
         candidates.append((PAST, "the default of models on patches"))
     for season in seasons:

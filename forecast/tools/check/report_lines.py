@@ -153,14 +153,19 @@ def describe_place(place: Place) -> str:
 
 def describe_seasons(diagnosis: Diagnosis) -> list[str]:
     lines = []
-    for season in diagnosis.seasons:
+    for number, season in enumerate(diagnosis.seasons):
         spread = ""
+        shorter = [other.rows for other in diagnosis.seasons[:number]]
+        parts = [rows for rows in shorter if season.rows % rows == 0]
+        others = [rows for rows in shorter if season.rows % rows]
+        beside = f", including that of {list_rows(parts)}" if parts else ""
+        beside += f", without that of {list_rows(others)}" if others else ""
         known = season.by_column[~np.isnan(season.by_column)]
         if len(known) > 1:
             spread = f" ({known.min():.0%} to {known.max():.0%})"
         lines.append(
             f"{name_season(season)}: {season.word}, explains {season.strength:.0%} of the variance about the moving "
-            f"mean{spread}"
+            f"mean{spread}{beside}"
         )
     if not lines:
         lines.append("none found among the periods of the calendar and of the autocorrelation")
@@ -177,6 +182,10 @@ def describe_seasons(diagnosis: Diagnosis) -> list[str]:
     season = diagnosis.season if diagnosis.baselines is None else diagnosis.baselines.season
     repeats = f"the seasonal-naive baseline repeats {plural(season, 'row')}"
     return [*lines, repeats if suggested is None else f"{repeats} (data.season={suggested})"]
+
+
+def list_rows(lengths: list[int]) -> str:
+    return " and ".join(f"{rows:,}" for rows in lengths) + " rows"
 
 
 def name_season(season: Season) -> str:

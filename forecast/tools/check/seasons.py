@@ -1,11 +1,14 @@
 """Seasons: periods of the calendar and of the autocorrelation, and how much of the variance each explains."""
 
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from forecast.data.calendars import Calendar
+from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.time_features import rows_in, season_length
 
 WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
@@ -22,12 +25,10 @@ PROMINENCE = 0.1
 """Least height and prominence of a peak of the autocorrelation."""
 MAX_PEAKS = 8
 """Largest number of peaks that are examined."""
-BINS = 53
-"""Number of phases to which a season of more than LONG rows is averaged."""
-LONG = 2_016
-"""Rows: a week in steps of 5 minutes."""
+MAX_CLOSE_PEAKS = 2
+"""Largest number of peaks that are examined beside each period of the calendar."""
 CHUNK = 64
-"""Columns that are examined at a time."""
+"""Columns that are examined at a time, and the largest number in which seasons are searched."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Season:
     """A season of `rows` rows.
 
     Attributes:
-        name: such as "a day"; empty if it is no period of the calendar.
+        name: such as "a day" or "52 weeks"; empty if the length is no whole number of weeks or days.
         by_column: the strength in each column, NaN in a constant one. `strength` is their mean.
     """
 
@@ -58,7 +59,10 @@ class Season:
 
 
 def calendar_periods(freq: str, calendar: Calendar | None = None) -> dict[int, str]:
-    """Rows in a day, a week and a year of 365 days, if the step divides them; or in a session and a week."""
+    """Rows in a day, a week and a year of 365 days, if the step divides them; or in a session, a week and a year.
+
+    A year in steps of whole weeks has 364 days.
+    """
     if calendar is not None and len(calendar.slots) > 1:
         return calendar.periods
     periods = {
@@ -76,44 +80,134 @@ def find_seasons(
 ) -> list[Season]:
     """The seasons of the columns, shortest first.
 
-    Candidates are the periods of the calendar and the peaks of the mean autocorrelation. A multiple of a shorter
-    season counts only if it explains more; any other period is measured after shorter seasons are subtracted. A period
-    outside the calendar is dropped if a multiple of it explains much more.
+    Candidates are the periods of the calendar and the peaks of the mean autocorrelation. A season that shorter ones do
+    not divide is measured after these are subtracted.
     """
-    candidates = calendar_periods(freq, calendar)
-    for peak in autocorrelation_peaks(values):
-        if not any(abs(peak - rows) <= max(1, rows / 50) for rows in calendar_periods(freq, calendar)):
-            candidates[peak] = ""
+    periods = calendar_periods(freq, calendar)
+    some = values[:, choose_evenly_spaced(values.shape[1], CHUNK)]
     kept: list[Season] = []
-    for rows, name in sorted(candidates.items()):
-        slip = any(0 < abs(rows - round(rows / s.rows) * s.rows) <= s.rows / 12 for s in kept)
-        if len(values) >= CYCLES * rows and (name or not slip):
-            kept = _with(kept, values, rows, name)
+    for rows in sorted(_choose_seasons(some, periods)):
+        rest = _subtract(values, [other.rows for other in kept if rows % other.rows])
+        strength = seasonal_strength(rest, rows) * _variance_left(rest, values, rows)
+        kept.append(Season(rows, _name_period(rows, periods), strength))
     return kept
 
 
-def _with(
-    kept: list[Season], values: Float64[np.ndarray, "rows columns"], rows: int, name: str
-) -> list[Season]:
-    """Return the kept seasons, with the period of `rows` if it explains enough."""
-    rest = values
-    for other in kept:
-        if rows % other.rows:
-            rest = rest - average_cycle(rest, other.rows)
-    season = Season(rows, name, seasonal_strength(rest, rows) * _variance_left(rest, values, rows))
-    chance = (DOUBT if name else NAMELESS_DOUBT) * rows / (len(values) - rows)
-    if season.strength < max(WEAK, chance):
-        return kept
-    parts = {
-        part.rows: _mean(seasonal_strength(values, part.rows, window=rows))
-        for part in kept
-        if rows % part.rows == 0
-    }
-    known = max(parts.values(), default=0.0)
-    if season.strength - known < max(MIN_GAIN, chance * (1 - known)):
-        return kept
-    harmonics = {part for part, explained in parts.items() if explained < season.strength / 2}
-    return [part for part in kept if part.name or part.rows not in harmonics] + [season]
+def _name_period(rows: int, periods: Mapping[int, str]) -> str:
+    """The name of a period of the calendar, else the number of weeks or days; empty if it is not whole."""
+    if rows in periods:
+        return periods[rows]
+    for unit in ("week", "day"):
+        for length, name in periods.items():
+            if name == f"a {unit}" and rows % length == 0:
+                return f"{rows // length} {unit}s"
+    return ""
+
+
+def _choose_seasons(values: Float64[np.ndarray, "rows columns"], periods: Mapping[int, str]) -> list[int]:
+    """Choose the period that explains most, then the one that explains most beside it, until none explains enough.
+
+    Side peaks of a season, such as a season and a week, and fractions of it explain little beside it. Of close periods,
+    the one that adds most to its fractions is chosen: a year of 365 days does not contain the week, 364 days do. A
+    period of the calendar is preferred if it adds about as much.
+    """
+    candidates = {rows: DOUBT for rows in periods if len(values) >= CYCLES * rows}
+    candidates = autocorrelation_peaks(values, list(candidates)) | candidates
+    chosen: list[int] = []
+    left = sorted(candidates)
+    while left:
+
+        def measure(rows: int) -> _Explained:
+            return _measure(values, rows, chosen, list(candidates), periods)
+
+        found = {rows: measure(rows) for rows in left}
+        left = [rows for rows in left if found[rows].is_enough(candidates[rows], len(values) / rows)]
+        if not left:
+            break
+        best = max(left, key=lambda rows: found[rows].strength)
+        close = [rows for rows in left if _is_close(rows, best)]
+        best = max(close, key=lambda rows: found[rows].gain)
+        best = _climb(best, lambda rows: measure(rows).gain, most=len(values) // CYCLES)
+        highest = measure(best)
+        least = highest.gain - MIN_GAIN * (1 - highest.strength)
+        named = [rows for rows in close if rows in periods and found[rows].gain >= least]
+        chosen.append(max(named, key=lambda rows: found[rows].gain, default=best))
+        left = [rows for rows in left if rows != chosen[-1]]
+    return chosen
+
+
+def _climb(rows: int, gain: Callable[[int], float], most: int) -> int:
+    """The period near this one with the highest gain: noise and trends move the peaks of the autocorrelation."""
+    step = 1 << max(0, (rows // 50).bit_length() - 1)
+    while step:
+        near = [other for other in (rows, rows - step, rows + step) if 1 < other <= most]
+        best = max(near, key=gain)
+        rows, step = best, step // 2 if best == rows else step
+    return rows
+
+
+def _is_close(rows: int, other: int) -> bool:
+    """Whether one of these periods may be a side peak of the other."""
+    return 12 * abs(rows - other) <= other
+
+
+class _Explained(NamedTuple):
+    """The variance that a period explains, what it adds to its fractions, and whether it is a mere harmonic."""
+
+    strength: float
+    gain: float
+    is_harmonic: bool
+
+    def is_enough(self, doubt: float, cycles: float) -> bool:
+        """Whether this is more than chance, see `DOUBT`."""
+        chance = doubt / (cycles - 1)
+        least = max(MIN_GAIN, chance * (1 - self.strength + self.gain))
+        return not self.is_harmonic and self.strength >= max(WEAK, chance) and self.gain >= least
+
+
+def _measure(
+    values: Float64[np.ndarray, "rows columns"],
+    rows: int,
+    chosen: Sequence[int],
+    candidates: Sequence[int],
+    periods: Container[int],
+) -> _Explained:
+    """Measure what a period explains beside the chosen ones.
+
+    Its fractions are candidates of which it is a multiple, or nearly. Chosen periods that do not divide it are
+    subtracted, but not a longer one from a period of the calendar: the average of few cycles contains the latter. A
+    harmonic is no period of the calendar and explains less than half of a chosen multiple.
+    """
+    others = [
+        other
+        for other in sorted(chosen)
+        if rows % other and other % rows and (other < rows or rows not in periods or _is_close(rows, other))
+    ]
+    fractions = [
+        part
+        for part in sorted(candidates)
+        if 2 * part <= rows and 12 * abs(rows - round(rows / part) * part) <= part
+    ]
+    rest = _subtract(values, others)
+    strength, gain = (
+        _mean(seasonal_strength(part, rows) * _variance_left(part, values, rows))
+        for part in (rest, _subtract(rest, fractions))
+    )
+    is_harmonic = rows not in periods and any(
+        2 * _mean(seasonal_strength(values, rows, other)) < _mean(seasonal_strength(values, other))
+        for other in chosen
+        if other % rows == 0
+    )
+    return _Explained(strength, gain, is_harmonic)
+
+
+def _subtract(
+    values: Float64[np.ndarray, "rows columns"], periods: Sequence[int]
+) -> Float64[np.ndarray, "rows columns"]:
+    """Subtract the average cycles of these periods, one after another."""
+    for rows in periods:
+        values = values - average_cycle(values, rows)
+    return values
 
 
 def average_cycle(
@@ -168,10 +262,6 @@ def _strength(
     moving = moving[len(moving) - cycles * period :]
     moving = moving - moving.mean(0)
     profile = moving.reshape(cycles, period, -1).mean(0)  # (period, columns)
-    if period > LONG:
-        bins = np.arange(BINS) * period // BINS
-        widths = np.diff(np.append(bins, period))
-        profile = np.repeat(np.add.reduceat(profile, bins) / widths[:, None], widths, axis=0)
     variance = moving.var(0)
     still = variance <= 1e-20 * np.square(values).max(0)
     explained = profile.var(0) / np.where(still, 1, variance)
@@ -193,18 +283,26 @@ def autocorrelation(
     return result
 
 
-def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[int]:
-    """Lags of the most prominent positive peaks of the mean autocorrelation, in ascending order."""
-    longest = len(values) // NAMELESS_CYCLES
+def autocorrelation_peaks(
+    values: Float64[np.ndarray, "rows columns"], periods: Sequence[int]
+) -> dict[int, float]:
+    """Lags of the most prominent positive peaks of the mean autocorrelation, each with its doubt.
+
+    A peak close to one of `periods` needs as few cycles as these, and is as little in doubt.
+    """
+    longest = len(values) // CYCLES
     if longest < 3:
-        return []
+        return {}
     mean = autocorrelation(values, min(longest + 1, len(values) - 1)).mean(1)
     peaks = find_peaks(mean)
+    peaks = peaks[(mean[peaks] >= PROMINENCE) & (peaks > 1)]
     prominences = np.array([measure_prominence(mean, peak) for peak in peaks.tolist()])
-    is_peak = (mean[peaks] >= PROMINENCE) & (prominences >= PROMINENCE)
-    peaks, prominences = peaks[is_peak], prominences[is_peak]
-    best = np.argsort(prominences)[::-1][:MAX_PEAKS]
-    return sorted(int(lag) for lag in peaks[best] if lag > 1)
+    best = peaks[np.argsort(-prominences, kind="stable")][: (prominences >= PROMINENCE).sum()]
+    found = dict.fromkeys(best[NAMELESS_CYCLES * best <= len(values)][:MAX_PEAKS].tolist(), NAMELESS_DOUBT)
+    for rows in periods:
+        close = best[np.abs(best - rows) <= max(1, rows / 50)]
+        found |= dict.fromkeys(close[:MAX_CLOSE_PEAKS].tolist(), DOUBT)
+    return found
 
 
 def find_peaks(values: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " peaks"]:

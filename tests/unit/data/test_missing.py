@@ -32,25 +32,31 @@ def expected(past: np.ndarray, method: str, zero: float, limit: int | None) -> n
     """One column of one window, completed value by value."""
     measured = np.flatnonzero(~np.isnan(past))
     mean = past[measured].mean() if len(measured) else 0.0
-    completed = past.copy()
+    completed, last = past.copy(), len(past) - 1
+    shifts = [k * SEASON for k in (*range(-1, -SEASONS_BACK - 1, -1), *range(1, SEASONS_BACK + 1))]
     for t in np.flatnonzero(np.isnan(past)):
         before, after = measured[measured < t], measured[measured > t]
         line = np.nan
         if len(before) and len(after):
             line = np.interp(t, [before[-1], after[0]], [past[before[-1]], past[after[0]]])
-        phases = [past[t - k * SEASON] for k in range(1, SEASONS_BACK + 1) if t >= k * SEASON]
+        phases = [past[t + s] for s in shifts if 0 <= t + s <= last]
         seasonal = next((value for value in phases if not np.isnan(value)), np.nan)
         previous = past[before[-1]] if len(before) else np.nan
-        is_short = len(before) and len(after) and after[0] - before[-1] - 1 <= SEASON // 4
+        near = before[-1] if len(before) else after[0] if len(after) else 0
+        seasons = [s for s in shifts if min(t, near) + s >= 0 and max(t, near) + s <= last]
+        changed = [past[near] + past[t + s] - past[near + s] for s in seasons]
+        at_end = next((value for value in changed if not np.isnan(value)), np.nan)
+        rows_of_gap = (after[0] if len(after) else len(past)) - (before[-1] if len(before) else -1) - 1
+        is_short = rows_of_gap <= SEASON // 4
         choices = {
             "linear": [line, previous],
             "previous": [previous],
             "seasonal": [seasonal, previous],
-            "auto": [line, seasonal, previous] if is_short else [seasonal, previous],
+            "auto": [line, at_end, seasonal, previous] if is_short else [seasonal, previous],
             "zero": [zero],
             "none": [],
         }[method]
-        if limit is not None and method != "zero" and (not len(before) or t - before[-1] > limit):
+        if limit is not None and method != "zero" and len(before) and t - before[-1] > limit:
             choices = []
         completed[t] = next((value for value in choices if not np.isnan(value)), mean)
     return completed

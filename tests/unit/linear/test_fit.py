@@ -1,9 +1,13 @@
 """The closed forms beside linear models fitted and measured on every window, one by one."""
 
+import numpy as np
+import pandas as pd
+import pytest
 import torch
 
-from forecast.data import DataModule, sample_data
+from forecast.data import DataModule, frame_data, sample_data
 from forecast.evaluation import fitted_baselines
+from forecast.evaluation.baselines import Linear
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.linear.fit import (
     Choice,
@@ -124,3 +128,43 @@ def test_a_refit_does_not_choose_again(monkeypatch) -> None:
     first = fitted.fit_linear(made, made).past_weight
     monkeypatch.setattr(fitted_baselines, "choose_linear_model", None)
     assert torch.equal(fitted.fit_linear(made, made).past_weight, first)
+
+
+def hourly_load(rows: int = 4000) -> pd.Series:
+    """A load with a day, a week and autocorrelated noise."""
+    random, t = np.random.default_rng(0), np.arange(rows)
+    noise = np.convolve(random.normal(size=rows), 0.9 ** np.arange(100))[:rows]
+    workday = t // 24 % 7 < 5
+    day = np.sin(2 * np.pi * t / 24) + 0.4 * np.sin(4 * np.pi * t / 24 + 1)
+    load = 30 + (3 + 2 * workday) * day + 5 * workday + 0.3 * noise
+    return pd.Series(load, pd.date_range("2024-01-01", periods=rows, freq="h", name="date"), name="load")
+
+
+@pytest.mark.parametrize(
+    ("missing", "tolerance"), [([], 1e-5), ([1500], 1e-3), ([3300, 3401, 3502, 3603, 3704, 3805], 1e-2)]
+)
+def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int], tolerance: float) -> None:
+    """Written out on the file before hours were lost: the scores are close, whether in training or in test."""
+    seq_len, pred_len, load = 168, 24, hourly_load()
+    frame = load.drop(load.index[missing]).to_frame()
+    frame = pd.concat([frame, frame.iloc[[70, 900, 3500]]]).sort_index()
+    split = [0.7, 0.1, 0.2]
+    data = frame_data(
+        frame, name="load", seq_len=seq_len, pred_len=pred_len, split=split, duplicates="first", features="M"
+    )
+    data.setup()
+    train, test = int(0.7 * len(load)), len(load) - int(0.2 * len(load))
+    center, scale = (getattr(data.scaler, name).item() for name in ("center", "scale"))
+    scaled = (load.to_numpy() - center) / scale
+    every = np.lib.stride_tricks.sliding_window_view(scaled, seq_len + pred_len)
+    every = every - every[:, :seq_len].mean(1, keepdims=True)
+    fitted, tested = every[: train - seq_len - pred_len + 1], every[test - seq_len :]
+    weight = np.linalg.lstsq(fitted[:, :seq_len], fitted[:, seq_len:], rcond=None)[0]
+    errors = tested[:, seq_len:] - tested[:, :seq_len] @ weight
+    windows = data.windows["test"]
+    batch = windows.gather(torch.arange(len(windows)))
+    measured = batch.future[..., 0].isfinite().numpy()
+    forecast = Linear(FittedBaselines.fit(data).linear)(windows, batch)
+    by_hand = np.square(errors[measured]).mean()
+    assert measured.sum() == errors.size - sum(pred_len for row in missing if row >= test)
+    assert (forecast - batch.future).square().nanmean().item() == pytest.approx(by_hand, rel=tolerance)

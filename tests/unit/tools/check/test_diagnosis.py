@@ -187,7 +187,7 @@ def test_autocorrelation_against_its_sum() -> None:
     ("freq", "periods"),
     [
         ("h", [24, 168, 8_760]), ("15min", [96, 672, 35_040]), ("D", [7, 365]), ("B", [5, 261]), ("W-SUN", [52]),
-        ("MS", [12]), ("QS-JAN", [4]), ("7h", [24]), ("YS-JAN", []),
+        ("MS", [12]), ("QS-JAN", [4]), ("7h", [24]), ("YS-JAN", []), ("4W-SUN", [13]), ("28D", [13]), ("7D", [52]),
     ],
 )  # fmt: skip
 def test_the_calendar(freq: str, periods: list[int]) -> None:

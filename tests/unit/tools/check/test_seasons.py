@@ -1,10 +1,79 @@
-"""Peaks of the autocorrelation."""
+"""Seasons close to periods of the calendar, and peaks of the autocorrelation."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.signal
 
-from forecast.tools.check.seasons import find_peaks, measure_prominence
+from forecast.data.calendars import Calendar
+from forecast.tools.check.seasons import find_peaks, find_seasons, measure_prominence
+from forecast.tools.check.suggest_for_frame import suggest_overrides
+
+
+def season_of_pulses(rows: int, part: int, cycles: float) -> np.ndarray:
+    """A third of each season has a higher level, and a peak in every `part` rows."""
+    t = np.arange(int(cycles * rows))
+    high = t % rows < rows * 126 // 364
+    noise = np.random.default_rng(0).normal(scale=0.2, size=len(t))
+    return 8 + 2 * high * (t % part == 0) + 0.3 * (t % part == 1) + 0.5 * high + noise
+
+
+def smooth_season(rows: float, cycles: float, part: int | None = None) -> np.ndarray:
+    t = np.arange(int(cycles * rows))
+    noise = np.random.default_rng(1).normal(scale=0.3, size=len(t))
+    of_part = 0.0 if part is None else np.sin(2 * np.pi * t / part)
+    return np.sin(2 * np.pi * t / rows) + 0.4 * np.sin(4 * np.pi * t / rows + 1) + of_part + noise
+
+
+WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
+
+
+@pytest.mark.parametrize(
+    ("values", "freq", "expected"),
+    [
+        (season_of_pulses(364, 7, 8.14), "D", {7: "a week", 364: "52 weeks"}),
+        (season_of_pulses(364, 7, 4.1), "D", {7: "a week", 364: "52 weeks"}),
+        (season_of_pulses(350, 7, 10), "D", {7: "a week", 350: "50 weeks"}),
+        (smooth_season(365.25, 8, 7), "D", {7: "a week", 365: "a year"}),
+        (smooth_season(360, 8), "D", {360: ""}),
+        (smooth_season(52.18, 12), "W-SUN", {52: "a year"}),
+        (smooth_season(53, 12), "W-SUN", {53: ""}),
+        (smooth_season(53, 5), "W-SUN", {53: ""}),
+        (smooth_season(13, 5), "4W-SUN", {13: "a year"}),
+        (smooth_season(13, 5), "28D", {13: "a year"}),
+        (smooth_season(13, 12), "MS", {13: ""}),
+        (season_of_pulses(8_736, 168, 4.1), "h", {8_736: "52 weeks"}),
+        (season_of_pulses(8_736, 24, 9), "h", {24: "a day", 8_736: "52 weeks"}),
+        (smooth_season(8_766, 5, 24), "h", {24: "a day", 8_760: "a year"}),
+        (season_of_pulses(336, 48, 30), "30min", {48: "a day", 336: "a week"}),
+        (season_of_pulses(260, 5, 9), "B", {5: "a week", 260: "52 weeks"}),
+        (season_of_pulses(260, 5, 4.1), WEEKDAYS, {5: "a week", 260: "52 weeks"}),
+        (smooth_season(5, 300), WEEKDAYS, {5: "a week"}),
+        (np.random.default_rng(0).normal(size=2_964), "D", {}),
+        (np.random.default_rng(0).normal(size=2_964).cumsum(), "D", {}),
+        (np.random.default_rng(0).normal(size=520), "W-SUN", {}),
+    ],
+)
+def test_the_season_that_explains_most_is_named(
+    values: np.ndarray, freq: str | Calendar, expected: dict[int, str]
+) -> None:
+    """Neither a side peak, such as a season without a week, nor a harmonic, nor the calendar beside it."""
+    step, calendar = (freq, None) if isinstance(freq, str) else (freq.freq, freq)
+    assert {season.rows: season.name for season in find_seasons(values[:, None], step, calendar)} == expected
+
+
+def test_a_fraction_of_a_season_that_is_no_whole_number_of_rows_is_not_named() -> None:
+    t = np.arange(3_640)  # the third harmonic is stronger, with 121.3 rows
+    values = np.cos(2 * np.pi * t / 364) + 1.2 * np.cos(6 * np.pi * t / 364)
+    assert [season.rows for season in find_seasons(values[:, None], "D")] == [364]
+
+
+def test_the_settings_follow_the_season() -> None:
+    """A seasonal naive of 364 days has less than half the error of one of 7."""
+    values = season_of_pulses(364, 7, 8.14)
+    dates = pd.date_range("2015-01-01", periods=len(values), freq="D", name="ds")
+    found = suggest_overrides(pd.DataFrame({"y": values}, index=dates), {"target": "y"}, {}, ())
+    assert {"seq_len=364", "data.season=364"} <= set(found)
 
 
 @pytest.mark.parametrize("seed", range(20))
