@@ -6,10 +6,12 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.commands.compare import read_places
+from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
 from forecast.reports.compare.chart_data import number_colours
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import list_places
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder, check_output_folder
 from forecast.system.formatting import plural
@@ -74,6 +76,7 @@ def check_options(config: DictConfig) -> None:
         check_checkpoint(config)
     elif config.checkpoint:
         raise ConfigError("checkpoint= explains one model, runs= compares several: give one of them")
+    check_choice("split", config.split, SPLITS)
     check_mode(config.wandb)
     if config.slot != "all" and config.slot not in SLOTS:
         raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")

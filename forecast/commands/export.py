@@ -11,11 +11,12 @@ from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.inference.data_config import keep_date_order, name_keys
 from forecast.inference.model_data import read_model_data
 from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.paths import user_path
 from forecast.system.progress import status, track
 from forecast.tools.export.metadata import describe_model, metadata_path
+from forecast.tools.export.packages import list_missing_packages
 from forecast.tools.export.test_data import read_test_data
 
 SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
@@ -28,6 +29,8 @@ def export(config: DictConfig) -> None:
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
+    if config.format == "onnx" and (missing := list_missing_packages()):
+        raise NotInstalled("format=onnx", "export", missing[0])
     data = read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
@@ -42,7 +45,6 @@ def export(config: DictConfig) -> None:
     from forecast.tools.export.report import print_report
 
     file = onnx_file if config.format == "onnx" else torch_file
-    file.check_installed()
     trained = load(config.checkpoint)
     trained.data(data)
     count = len(data.windows["test"])

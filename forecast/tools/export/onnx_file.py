@@ -9,19 +9,12 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.errors import ConfigError
 from forecast.tools.export.difference import Run
-from forecast.tools.export.packages import list_missing_packages
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
 RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
-
-
-def check_installed() -> None:
-    """Raises NotInstalled without the packages of the extra `export`."""
-    if missing := list_missing_packages():
-        raise NotInstalled("format=onnx", "export", missing[0])
 
 
 def write_program(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:

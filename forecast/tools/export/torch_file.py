@@ -14,10 +14,6 @@ from forecast.tools.export.graph import WINDOW_INPUTS
 ABOUT = "about.json"
 
 
-def check_installed() -> None:
-    """Do nothing: PyTorch is installed."""
-
-
 def write_program(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
     """Write the forecast with its metadata `about` as the extra file `ABOUT`."""
     torch.export.save(program, path, extra_files={ABOUT: json.dumps(about)})
