@@ -22,7 +22,6 @@ from omegaconf import DictConfig, OmegaConf
 import forecast.cli.compose  # noqa: F401 (registers the resolvers that interpolations call)
 from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.errors import is_users_mistake, one_line, print_warning
-from forecast.cli.named_files import find_named_files
 from forecast.runs import resume
 from forecast.runs.folder import InUse, locked, write_config, write_overrides
 from forecast.system import distributed, progress, signals
@@ -120,7 +119,6 @@ class BodyInRunFolder:
             if distributed.is_first():
                 (folder / "error.txt").unlink(missing_ok=True)
                 write_config(folder, config, HydraConfig.get().overrides.task)
-            find_named_files(config)
             return import_body(self.body)(config)
 
     def record(self, error: Exception, config: DictConfig, folder: Path) -> None:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
+from forecast.cli.named_files import find_named_files
 from forecast.cli.overrides import typed_overrides
+from forecast.commands.train import check_training
 from forecast.data import DataModule
 from forecast.inference.model_data import read_model_data
+from forecast.inference.options import check_backtest
 from forecast.system.errors import ConfigError
 from forecast.system.keys import BACKTEST_KEYS
 from forecast.system.memory import keep_freed_memory
@@ -32,21 +35,15 @@ FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
 def backtest(config: DictConfig) -> None:
     """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
     keep_freed_memory()
-    for key in ("refit", "resume", "budget"):
-        if config[key] is not None:
-            raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    check_backtest(config)
+    check_training(config, "checkpoint")
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
-    from forecast.inference.backtest import interval_methods  # imports Lightning
-    from forecast.inference.backtest_training import backtest_with_training, list_policies
+    from forecast.inference.backtest_training import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, save_backtest
     from forecast.reports.retraining import print_policies, save_policies
     from forecast.training.precision import resolve_auto
-    from forecast.training.trainer_checks import check_callbacks
 
     lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported
-    interval_methods(config)
-    list_policies(config)
-    check_callbacks(config, "checkpoint")
     if config.checkpoint:
         backtests = backtest_checkpoint(config, data)
     else:
@@ -71,6 +68,7 @@ def read_data_of_checkpoint(config: DictConfig) -> DataModule:
             raise ConfigError(
                 f"{argument}: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"
             )
+    find_named_files(config)
     return read_model_data(config.checkpoint, tested=True).read_data(data_given(config, typed))
 
 

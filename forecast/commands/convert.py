@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.files.order import check_duplicates
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn
@@ -34,6 +35,7 @@ def convert(config: DictConfig) -> None:
     check_output_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
+    check_duplicates(options["duplicates"])
     kind = ParquetChunks if is_parquet(file) else CsvChunks
     chunks = kind(
         file,

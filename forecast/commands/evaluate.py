@@ -8,7 +8,9 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
+from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.paths import user_path
@@ -25,6 +27,7 @@ def evaluate(config: DictConfig) -> None:
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
+    check_choice("split", config.split, SPLITS)
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
     from forecast.inference.evaluate import evaluate as evaluate_model  # imports PyTorch
     from forecast.inference.forecasters import find_unread_columns, list_forecasters

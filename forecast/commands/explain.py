@@ -3,7 +3,9 @@
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
+from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
+from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
 from forecast.system.paths import user_path
@@ -32,6 +34,7 @@ def check_options(config: DictConfig) -> None:
     check_checkpoint(config)
     if config.wandb is not None and config.wandb not in WANDB_MODES:
         raise ConfigError(f"wandb={config.wandb} must be null, offline or online")
+    check_choice("split", config.split, SPLITS)
     if config.slot != "all" and config.slot not in SLOTS:
         raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")
     if config.importance_windows == 1:

@@ -32,6 +32,8 @@ def export(config: DictConfig) -> None:
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
+    if config.format == "onnx":
+        check_onnx_installed()
     data = read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
@@ -52,8 +54,6 @@ def export(config: DictConfig) -> None:
     )
 
     is_onnx = config.format == "onnx"
-    if is_onnx:
-        check_onnx_installed()
     trained = load(config.checkpoint)
     trained.data(data)
     count = len(data.windows["test"])

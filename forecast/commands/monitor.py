@@ -1,13 +1,15 @@
 """Body of `python -m forecast.monitor`: errors of a model on newer rows beside those of its test."""
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
+from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.model_data import read_model_data
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, TooFewRows
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.paths import user_path
 
@@ -16,8 +18,16 @@ if TYPE_CHECKING:
     from forecast.tools.monitor.report import Findings
 
 
+DRIFT_STATUS = 3
+"""Exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are those of errors."""
+
+
 def monitor(config: DictConfig) -> None:
-    """Print what the newer rows show, and write it as JSON with a picture."""
+    """Print what the newer rows show, and write it as JSON with a picture.
+
+    Raises:
+        SystemExit: with `DRIFT_STATUS`, if the verdict is `retrain` and `exit_code` is true.
+    """
     check_checkpoint(config)
     file = user_path(config.output)
     if file.suffix != ".json":
@@ -25,8 +35,11 @@ def monitor(config: DictConfig) -> None:
     check_output_files(file, file.with_suffix(".png"), overwrite=config.overwrite)
     if not config.data.get("path"):
         raise ConfigError("data.path=null: name the file with the newer rows")
-    given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    data = read_model_data(config.checkpoint).read_data({**given, "split": "test"})
+    model_data = read_model_data(config.checkpoint)
+    try:
+        data = model_data.read_data({**OmegaConf.to_container(config.data), "split": "test"})  # type: ignore[dict-item]
+    except TooFewRows:  # a job may give the rows since its last run, of which there may be none
+        data = None
     from forecast.inference.model import load  # imports PyTorch
     from forecast.reports import figures
     from forecast.tools.monitor.report import describe, draw
@@ -38,29 +51,42 @@ def monitor(config: DictConfig) -> None:
         write_json(temporary, found.content())
         figures.save(figure, file.with_suffix(".png"))
     print(f"saved      {file}, {file.with_suffix('.png')}")
+    if config.exit_code and found.verdict.advice == "retrain":
+        sys.exit(DRIFT_STATUS)
 
 
-def examine(model: "TrainedModel", data: DataModule) -> "Findings":
-    """Score the forecasts of the rows after the test, and compare them with the test."""
-    from forecast.evaluation.reported_scores import ReportedScores
+def examine(model: "TrainedModel", data: DataModule | None) -> "Findings":
+    """Score the forecasts of the rows after the test, and compare them with the test and the inputs of the run.
+
+    `data` are read, but need not be set up; None: there are no rows.
+    """
     from forecast.inference.evaluate import evaluate
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
+    from forecast.reports.inputs import tabulate_inputs
     from forecast.reports.series import tabulate_windows
     from forecast.tools.monitor.drift import measure_drift
     from forecast.tools.monitor.report import Findings
     from forecast.tools.monitor.verdict import judge
-    from forecast.tools.monitor.windows import Period, find_end, keep_windows_after, read_test
-
-    test = read_test(model)
-    model.data(data, find_unread_columns(list_forecasters(model)))
-    keep_windows_after(data, find_end(model, test, data.panel))
-    content, results = evaluate(model, data)
-    newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
-    return Findings(
-        model=model,
-        test=test,
-        newer=newer,
-        verdict=judge(newer, test),
-        coverage=ReportedScores.read(content).coverage,
-        drift=measure_drift(data),
+    from forecast.tools.monitor.windows import (
+        Period,
+        find_end,
+        find_rows_after,
+        has_newer_window,
+        keep_windows_after,
+        read_test,
     )
+
+    test, run_inputs = read_test(model)
+    newer, coverage, drift = Period.empty(test), {}, {}
+    if data is not None and has_newer_window(
+        model, data.read_panel(), end := find_end(model, test, data.read_panel())
+    ):
+        model.data(data, find_unread_columns(list_forecasters(model)))
+        keep_windows_after(data, end)
+        content, results = evaluate(model, data)
+        newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
+        coverage = ReportedScores.read(content).coverage
+        if model.refitted is not None:  # the inputs of the run have the scale of the tested model
+            data.load_state_dict(model.tested().data_state)
+        drift = measure_drift(tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1), run_inputs)
+    return Findings(model, test, newer, judge(newer, test, drift), coverage, drift)

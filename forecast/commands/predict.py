@@ -12,6 +12,7 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data.files.date_columns import date_name, split_dates
 from forecast.data.files.series_ids import IdColumn, list_id_columns, split_ids
 from forecast.inference.model_data import ModelData, read_model_data
+from forecast.inference.options import check_forecast
 from forecast.inference.store_future import add_future
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
@@ -32,6 +33,7 @@ def predict(config: DictConfig) -> None:
         if file.suffix != ".csv":
             raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
         check_output_files(file, picture, overwrite=config.overwrite)
+    check_forecast(config)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
     data, found = make_forecast(model, config)

@@ -3,13 +3,32 @@
 import time
 from typing import TYPE_CHECKING
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from forecast.cli.overrides import typed_overrides
 from forecast.system.memory import PeakMemory, keep_freed_memory
+from forecast.training import lightning_warnings
 from forecast.training.read_data import read_data
+from forecast.training.trainer_checks import check_settings
 
 if TYPE_CHECKING:
     from forecast.data import DataModule
+
+
+CONSTRUCTED = ("model.", "size", "variables", "label_len", "trainer.")
+"""Beginnings of the keys whose values only constructors check. If none is typed, PyTorch is imported after the data."""
+
+
+def check_training(config: DictConfig, *callbacks: str) -> None:
+    """Check everything that the configuration alone decides, before data are read; see `check_settings`."""
+    check_settings(config, *callbacks)
+    typed = typed_overrides() if HydraConfig.initialized() else {}
+    if any(key.startswith(CONSTRUCTED) and key != "trainer.max_epochs" for key in typed):
+        from forecast.training.build import check_construction
+
+        lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported
+        check_construction(config)
 
 
 def train(config: DictConfig, data: "DataModule | None" = None) -> float:
@@ -24,6 +43,7 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
         MSE, of scaled values. A search minimises it.
     """
     keep_freed_memory()
+    check_training(config, "checkpoint", "throughput")
     memory, began = PeakMemory(), time.perf_counter()
     data = read_data(config) if data is None else data
     seconds = time.perf_counter() - began

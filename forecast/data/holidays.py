@@ -38,6 +38,11 @@ def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:
     )
 
 
+def check_country(country: str) -> None:
+    """Raise ConfigError if the package `holidays` does not know a country or is not installed."""
+    _calendar(country)
+
+
 def _calendar(country: str):
     holidays = _import(f"data.holidays={country}")
     code, subdivision = split_code(country)

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from forecast.data.holidays import check_country
 from forecast.data.known_steps import KnownSteps, check_known_steps
 from forecast.data.missing import FillSetting, check_fill
 from forecast.data.scaling.domain import BoundSetting, TransformSetting, check_domain
-from forecast.data.split import Split
+from forecast.data.split import Split, check_split
 from forecast.system.arguments import read_mapping
 from forecast.system.checks import check_choice, check_count
 
@@ -108,6 +109,9 @@ class DataOptions(ScalingOptions):
             check_count(key, value)
         check_count("seed", self.seed, least=0)
         check_choice("features", self.features, FEATURES)
+        check_split(self.split)
+        if self.holidays is not None:
+            check_country(self.holidays)
         super().__post_init__()
 
 

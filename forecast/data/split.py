@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 
 Split = Sequence[int | float | str] | str
+
+SPLITS = ("train", "val", "test")
 
 
 def split_rows(
@@ -33,21 +36,30 @@ def split_rows(
     """
     if split in ("train", "test"):
         return {str(split): range(len(dates))}
+    check_split(split)
+    given: list[Any] = list(split)
+    if _counts_months(given):
+        train_end, val_end, end = _by_months(len(dates), freq, given)
+    elif len(given) == 3:
+        end = len(dates)
+        train_end, val_end = int(end * given[0]), end - int(end * given[2])
+    else:
+        train_end, val_end, end = _by_dates(dates, [str(date) for date in given], utc_offset or UtcOffset())
+    return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
+
+
+def check_split(split: object) -> None:
+    """Raise ConfigError for a `split` of no known form."""
+    if split in ("train", "test"):
+        return
     given = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
     numbers = [number for number in given if isinstance(number, int | float) and number > 0]
-    if len(numbers) == 3 and _counts_months(given):
-        train_end, val_end, end = _by_months(len(dates), freq, [int(number) for number in numbers])
-    elif len(given) == len(numbers) == 3 and abs(sum(numbers) - 1) < 1e-6:
-        end = len(dates)
-        train_end, val_end = int(end * numbers[0]), end - int(end * numbers[2])
-    elif len(given) == 2 and not numbers:
-        train_end, val_end, end = _by_dates(dates, [str(date) for date in given], utc_offset or UtcOffset())
-    else:
+    are_parts = len(given) == len(numbers) == 3 and (_counts_months(given) or abs(sum(numbers) - 1) < 1e-6)
+    if not are_parts and not (len(given) == 2 and not numbers):
         raise ConfigError(
             f"data.split={given} is not a split: give months of 30 days [12,4,4], fractions of the rows "
             "that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"
         )
-    return {"train": range(train_end), "val": range(train_end, val_end), "test": range(val_end, end)}
 
 
 def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dict[str, RowRanges]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -11,9 +12,10 @@ from forecast.data import Batch, DataModule
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.intervals import IntervalSums, name_coverage
 from forecast.evaluation.levels import CONFORMAL, DECILES, QUANTILE, Level, trained_levels
 from forecast.evaluation.quantiles import crps, pinball
+from forecast.models.norm import sum_over_processes
 
 MAX_SCORED = 1 << 24
 """Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""
@@ -50,6 +52,10 @@ class IntervalScorer:
         self.scaler = data.target_scaler.to(device)
         sums = make_interval_sums(self.calibration, probabilities, levels, self.scaler, data.pred_len)
         self.sums = {method: each.to(device) for method, each in sums.items()}
+        empty = torch.zeros(data.n_windows[data.tested_split], dtype=torch.float64)
+        self.covered = {
+            method: {f"{level:g}": empty.clone() for level in each.levels} for method, each in sums.items()
+        }
 
     def update(
         self, point: Values, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
@@ -59,12 +65,14 @@ class IntervalScorer:
         Returns:
             The CRPS of each value, of the trained quantiles if there are any; NaN where the true value is missing.
         """
-        found, parts = [], (point, forecast, batch.future, batch.series)
-        for points, quantiles, future, series in split(parts, len(self.calibration.quantiles)):
+        found, parts = [], (point, forecast, batch.future, batch.series, batch.index)
+        for points, quantiles, future, series, index in split(parts, len(self.calibration.quantiles)):
             around = self.data.clip_targets(self.calibration.around(points.float()), series)
-            scores = self.sums[CONFORMAL].update(around, future, series)
-            if QUANTILE in self.sums:
-                scores = self.sums[QUANTILE].update(quantiles, future, series)
+            for method, sums in self.sums.items():  # the trained quantiles come last
+                bounds = around if method == CONFORMAL else quantiles
+                scores = sums.update(bounds, future, series)
+                for level, covered in sums.covered_by_window(bounds, future).items():
+                    self.covered[method][level][index.cpu()] = covered.cpu()
             found.append(self._fill_missing(MODEL, scores, points, future, series))
         return torch.cat(found)
 
@@ -90,6 +98,17 @@ class IntervalScorer:
             return scores
         forecast, truth = (self._error_values(each, series) for each in (points, future))
         return torch.where(scores.isnan(), (forecast - truth).abs().double(), scores)
+
+    def coverage_by_window(self) -> dict[str, Float64[np.ndarray, " n_windows"]]:
+        """The coverage of each window, named as in `errors_by_window.parquet`. Every process must call this."""
+        return name_coverage(
+            {
+                method: {
+                    level: sum_over_processes(each.to(self.device)).cpu() for level, each in by_level.items()
+                }
+                for method, by_level in self.covered.items()
+            }
+        )
 
     def compute(self) -> dict[str, Any]:
         """The scores of the intervals by method, see `IntervalSums.compute`."""

@@ -12,11 +12,11 @@ Pinball loss and CRPS use only the deciles, which every method has, so that meth
 forecast the approximation is 5% too large.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaling.scaler import Scaler
@@ -64,16 +64,33 @@ class IntervalSums(RunningSums):
         values, truth = (self.scaler.error_values(each, series).float() for each in (quantiles, target))
         losses = pinball(values, truth, self.at)
         sums["losses"] += torch.where(measured[..., None], losses, 0.0).sum((0, 1, 2), dtype=torch.float64)
-        for i, level in enumerate(self.levels):
-            sides = [self.at.index(p) for p in bounds(level)]
+        for i, inside in enumerate(self._inside(quantiles, target)):
+            sides = [self.at.index(p) for p in bounds(self.levels[i])]
             low, high = (quantiles[..., side] for side in sides)
-            sums["inside"][i] += ((low <= target) & (target <= high)).sum(0)
+            sums["inside"][i] += inside.sum(0)
             width = values[..., sides[1]] - values[..., sides[0]]
             sums["width"][i] += torch.where(measured, width.double(), 0.0).sum((0, 1))
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
             sums["width_raw"][i] += torch.where(measured, in_units, 0.0).sum((0, 1))
         sums["count"] += measured.sum(0)
         return crps(losses, self.at)
+
+    def covered_by_window(
+        self,
+        quantiles: Float[Tensor, "batch pred_len n_targets quantiles"],
+        target: Float[Tensor, "batch pred_len n_targets"],
+    ) -> dict[str, Float64[Tensor, " batch"]]:
+        """Share of the true values of each window that lie within an interval, by level; NaN without true values."""
+        quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
+        count = (~target.isnan() & ~quantiles.isnan().all(-1)).sum((1, 2))
+        return self._by_level(
+            [inside.sum((1, 2)).double() / count for inside in self._inside(quantiles, target)]
+        )
+
+    def _inside(self, quantiles: Tensor, target: Tensor) -> list[Bool[Tensor, "batch pred_len n_targets"]]:
+        """Whether each true value lies within the interval of each level."""
+        sides = [[quantiles[..., self.at.index(p)] for p in bounds(level)] for level in self.levels]
+        return [(low <= target) & (target <= high) for low, high in sides]
 
     def compute(self) -> dict[str, dict[str, float] | float]:
         """Scores by level and overall: coverage and widths as means over the variables, the others over all values.
@@ -107,7 +124,7 @@ class IntervalSums(RunningSums):
         sums = self.totals()
         return self._by_level(sums["inside"].sum(1) / sums["count"].sum(0))
 
-    def _by_level(self, coverage: Float64[Tensor, "levels each"]) -> dict[str, Float64[Tensor, " each"]]:
+    def _by_level(self, coverage: Iterable[Tensor]) -> dict[str, Tensor]:
         return {f"{level:g}": each for level, each in zip(self.levels, coverage, strict=True)}
 
 
@@ -119,7 +136,7 @@ def tabulate_coverage_by_step(
     Args:
         sums: by method. Every process must call this.
     """
-    return _columns({method: each.coverage_by_step() for method, each in sums.items()})
+    return name_coverage({method: each.coverage_by_step() for method, each in sums.items()})
 
 
 def tabulate_coverage_by_variable(
@@ -130,10 +147,11 @@ def tabulate_coverage_by_variable(
     Args:
         sums: by method. Every process must call this.
     """
-    return _columns({method: each.coverage_by_variable() for method, each in sums.items()})
+    return name_coverage({method: each.coverage_by_variable() for method, each in sums.items()})
 
 
-def _columns(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+def name_coverage(coverage: Mapping[str, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+    """Name the columns of a table after the method and the level of their intervals."""
     return {
         f"{method}_coverage_{level}": each.numpy()
         for method, by_level in coverage.items()

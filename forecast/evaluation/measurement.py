@@ -76,6 +76,7 @@ class SplitScorer:
             errors, windows, self._intervals.compute(),
             coverage_by_step=tabulate_coverage_by_step(self._intervals.sums),
             coverage_by_variable=tabulate_coverage_by_variable(self._intervals.sums),
+            coverage_by_window=self._intervals.coverage_by_window(),
             baselines=self.baselines,
         )  # fmt: skip
 

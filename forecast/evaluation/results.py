@@ -27,6 +27,7 @@ class Results:
         coverage_by_step: fraction of true values within an interval at each step, from
             `intervals.tabulate_coverage_by_step`.
         coverage_by_variable: the same for each variable.
+        coverage_by_window: the same for each window; NaN without true values.
         baselines: the baselines that were measured.
     """
 
@@ -35,6 +36,7 @@ class Results:
     intervals: dict[str, dict[str, Any]]
     coverage_by_step: dict[str, Float64[np.ndarray, " pred_len"]]
     coverage_by_variable: dict[str, Float64[np.ndarray, " n_targets"]]
+    coverage_by_window: dict[str, Float64[np.ndarray, " n_windows"]]
     baselines: dict[str, Baseline]
 
     @cached_property

@@ -80,29 +80,6 @@ def diebold_mariano(
     return LossDifference(mean, float(np.mean(cosines**2)) / n, float(degrees), comparisons)
 
 
-def compare_periods(
-    later: np.ndarray, earlier: np.ndarray, later_overlap: int, earlier_overlap: int, comparisons: int = 1
-) -> LossDifference:
-    """Test whether the mean loss of two periods that share no window is the same.
-
-    The difference of the means has the sum of their variances, each estimated as in `diebold_mariano`, and the degrees
-    of freedom of Welch and Satterthwaite.
-
-    Args:
-        later, earlier: losses in chronological order (n,) and (m,).
-        later_overlap, earlier_overlap: see `diebold_mariano`.
-        comparisons: number of tests made together, for the Bonferroni correction.
-    """
-    one, other = (
-        diebold_mariano(losses, np.zeros(len(losses)), overlap)
-        for losses, overlap in ((later, later_overlap), (earlier, earlier_overlap))
-    )
-    mean = one.mean - other.mean
-    if not one.degrees_of_freedom or not other.degrees_of_freedom:
-        return LossDifference(mean, math.nan, 0.0, comparisons)
-    return LossDifference(mean, *add_variances([one, other]), comparisons)
-
-
 def count_cosines(n: int, overlap: int) -> int:
     """ν of `diebold_mariano` for n windows: the cosines that the variance is estimated from; 0: too few windows."""
     if n < 2 * overlap or n < 5:

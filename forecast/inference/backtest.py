@@ -27,9 +27,9 @@ from forecast.inference.evaluate import baselines_for
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.intervals import calibration_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
+from forecast.inference.options import interval_methods
 from forecast.inference.trained_rows import count_seen, note_on_origins
 from forecast.models.quantile_head import take_median
-from forecast.system.checks import check_choice
 from forecast.system.progress import track
 from forecast.training.shrinkage import describe_untrained
 
@@ -114,12 +114,6 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
             "where these are forecasts themselves, errors will be larger: data.as_of names a column of such forecasts"
         )
     return found
-
-
-def interval_methods(config: DictConfig) -> tuple[str, ...]:
-    """The methods of the intervals to score. Raises ConfigError for an unknown one."""
-    check_choice("intervals", config.intervals, (CONFORMAL, ADAPTIVE))
-    return (CONFORMAL,) if config.intervals == CONFORMAL else (CONFORMAL, ADAPTIVE)
 
 
 def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:

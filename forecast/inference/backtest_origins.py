@@ -7,7 +7,6 @@ import numpy as np
 from forecast.data import DataModule
 from forecast.data.panel_labels import name_longest
 from forecast.evaluation.backtest import Origins
-from forecast.system.checks import check_count
 from forecast.system.errors import ConfigError, DataError
 
 
@@ -22,11 +21,9 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
         stride: rows between two origins of a series; None: pred_len.
 
     Raises:
-        ConfigError: `steps` or `stride` is invalid.
+        ConfigError: `steps` is longer than the data, or shorter than a forecast.
         DataError: every series is too short.
     """
-    for key, value in {"steps": steps, "stride": stride}.items():
-        check_rows(key, value)
     panel = data.panel
     if steps is not None and steps > panel.lengths.max():
         longest = name_longest(panel, data.title)
@@ -48,9 +45,3 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
         )
     stop = np.where(is_long_enough, stop - data.pred_len + 1, first)
     return Origins.between(panel, first, stop, stride or data.pred_len)
-
-
-def check_rows(key: str, value: object) -> None:
-    """Raise ConfigError unless the value is None or a positive whole number."""
-    if value is not None:
-        check_count(key, value, unit="rows")

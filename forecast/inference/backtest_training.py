@@ -19,8 +19,9 @@ from forecast.evaluation.backtest import Backtest, Origins
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.inference.backtest import Trained, forecast_origins, new_backtest
-from forecast.inference.backtest_origins import check_rows, choose_backtest_origins
+from forecast.inference.backtest_origins import choose_backtest_origins
 from forecast.inference.model import BATCH_SIZE
+from forecast.inference.options import NEVER, SCRATCH, list_policies
 from forecast.system.errors import ConfigError, DataError
 from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
 from forecast.training.checkpointing import Checkpointing
@@ -34,10 +35,6 @@ from forecast.training.shrinkage import describe_untrained, set_shrinkage
 
 VALIDATION_DIVISOR = 8
 """The last eighth of the dates before a training are validation dates."""
-
-NEVER, FINE_TUNE, SCRATCH = "never", "fine_tune", "scratch"
-POLICIES = (NEVER, FINE_TUNE, SCRATCH)
-"""The policies after each `refit_every` rows: nothing, more epochs of the trained model, or a new training."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +54,6 @@ class Training:
     trained: Trained
     folder: Path
     seconds: float
-
-
-def list_policies(config: DictConfig) -> list[str]:
-    """The policies of `retrain`. Raises ConfigError for an unknown one, or for one that needs `refit_every`."""
-    check_rows("refit_every", config.refit_every)
-    given = config.retrain if OmegaConf.is_list(config.retrain) else [config.retrain]
-    policies, setting = list(dict.fromkeys(given)), f"retrain=[{','.join(map(str, given))}]"
-    if not policies or not set(policies) <= set(POLICIES):
-        raise ConfigError(f"{setting} must be one or more of {', '.join(POLICIES)}")
-    if config.refit_every is None and policies not in ([SCRATCH], [NEVER]):
-        raise ConfigError(f"{setting} needs refit_every=, the number of rows between two trainings")
-    return policies
 
 
 def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Backtest]:

@@ -16,10 +16,10 @@ from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.inference.forecaster_facts import ForecasterFacts
 from forecast.inference.model import TrainedModel
+from forecast.inference.options import check_baseline
 from forecast.inference.recursive import forecast_recursively
 from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
-from forecast.system.checks import check_choice
 from forecast.system.errors import CheckpointError
 from forecast.training.inputs_used import covariates_of_model, past_of_model
 
@@ -211,7 +211,7 @@ def choose_forecaster(model: TrainedModel, baseline: object = None) -> PointFore
     """
     if baseline is None:
         return ModelForecaster(model)
-    check_choice("baseline", baseline, LABELS, advice="; null: the model")
+    check_baseline(baseline)
     if model.baselines is None:
         raise CheckpointError(
             f"{model.path}: its run was not tested, so it holds no baselines; give the folder of a finished run"

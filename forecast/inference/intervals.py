@@ -10,15 +10,13 @@ from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, calibrate
 from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.levels import CONFORMAL, INTERVAL_METHODS, QUANTILE, Level, list_untrained
+from forecast.evaluation.levels import CONFORMAL, QUANTILE, Level, list_untrained
 from forecast.inference.forecasters import PointForecaster
 from forecast.inference.model import BATCH_SIZE
+from forecast.inference.options import AUTO, check_method
 from forecast.inference.recursive import round_up_horizon
-from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
-
-AUTO = "auto"
 
 MAX_RECURSIVE_ORIGINS = 512
 """Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
@@ -33,11 +31,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     Raises:
         ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
     """
-    check_choice("intervals", method, (AUTO, *INTERVAL_METHODS))
-    if method == QUANTILE and forecaster.name != MODEL:
-        raise ConfigError(
-            f"intervals=quantile are the model's, not those of baseline={forecaster.name}: use conformal or adaptive"
-        )
+    check_method(method, None if forecaster.name == MODEL else forecaster.name)
     missing = explain_missing_quantiles(forecaster, levels, horizon)
     if method == QUANTILE and levels and missing:
         raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")

@@ -18,6 +18,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scales import Scales
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
+from forecast.inference.options import read_date
 from forecast.inference.store_future import take_future_from
 from forecast.system.errors import ConfigError, DataError
 
@@ -80,24 +81,6 @@ def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
         raise ConfigError(f"{key}={text}: leave the UTC offset out: {error}") from None
     place = panel.with_dates_after_ends(1).grid.get_indexer(wanted)[0]
     return int(place) if place >= 0 else -len(panel.grid) - panel.n_rows
-
-
-def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
-    """Read a user's date. Raises ConfigError for a text that is no date, or in which day and month could be swapped."""
-    write = "write it as 2018-01-31 or 2018-01-31T06:00"
-    iso = pd.to_datetime(text, format="ISO8601", errors="coerce")
-    if not pd.isna(iso):
-        return iso
-    try:
-        with warnings.catch_warnings(
-            action="ignore", category=UserWarning
-        ):  # where only one order can be meant
-            dates = [pd.to_datetime(text, dayfirst=dayfirst) for dayfirst in (False, True)]
-    except ValueError:
-        raise ConfigError(f"{key}={text} is not a date: {write}") from None
-    if dates[0] != dates[1]:
-        raise ConfigError(f"{key}={text}: day or month first? {write}")
-    return dates[0]
 
 
 def take_excerpt(

@@ -54,7 +54,10 @@ def tabulate_variables(
 
 
 def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
-    """One row for each test window: its series if there are ids, `forecast_start`, and columns such as `model_mse`."""
+    """One row for each test window: its series if there are ids, `forecast_start`, and its scores.
+
+    Scores have columns such as `model_mse`, the coverage of intervals columns such as `conformal_coverage_80`.
+    """
     windows = data.windows[data.tested_split]
     index = torch.arange(len(windows))
     errors = {
@@ -63,7 +66,8 @@ def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
         for i, score in enumerate(SCALED_SCORES)
     }
     ids = id_columns(data.panel, windows.series(index).numpy())
-    return pd.DataFrame({**ids, "forecast_start": data.panel.dates(windows.origins(index).numpy()), **errors})
+    starts = data.panel.dates(windows.origins(index).numpy())
+    return pd.DataFrame({**ids, "forecast_start": starts, **errors, **results.coverage_by_window})
 
 
 def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:

@@ -34,6 +34,10 @@ class DataError(ForecastError):
         self.problem = problem
 
 
+class TooFewRows(DataError):
+    """Data without rows, or with so few that the step between them is unknown."""
+
+
 class TextColumns(DataError):
     """Columns of text among the columns to forecast; `names` are their names."""
 

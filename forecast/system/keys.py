@@ -187,6 +187,7 @@ COMMAND_KEYS = (
     # files that a command writes
     Key("output", PLACE, text=True, takes=Takes.NAME),
     Key("overwrite", PLACE),
+    Key("exit_code", PLACE),
     Key("format", RESULT),
     Key("title", NAME, text=True),
     # evaluate, predict, explain, export

@@ -1,19 +1,16 @@
 """A budget of time for training, from which the number of epochs follows."""
 
 import math
-import re
 import time
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import lightning as L
 import torch
-from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs
-from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
@@ -24,9 +21,7 @@ from forecast.training.checkpointing import Checkpointing
 from forecast.training.lightning_data import LightningData
 from forecast.training.memory_estimate import check_memory
 from forecast.training.run_start import RunStart
-from forecast.training.trainer_checks import check_precision
-
-UNITS = {"s": 1, "min": 60, "h": 3600}
+from forecast.training.trainer_checks import check_device_precision, check_one_process, parse_budget
 
 TRIED = 13
 """Batches of an epoch of the trial. Its first epoch allocates memory, and its second one is measured."""
@@ -49,37 +44,6 @@ class EpochTime(NamedTuple):
     def total(self) -> float:
         """Seconds of each epoch."""
         return self.training + self.validation + self.fixed
-
-
-def parse_budget(text: object) -> float:
-    """The seconds of a duration such as 90s, 10min or 1.5h. Raises ConfigError for another text."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", str(text))
-    if match is None or not float(match[1]):
-        raise ConfigError(f"budget={text}: write a time as 90s, 10min or 1.5h")
-    return float(match[1]) * UNITS[match[2]]
-
-
-def check_budget(config: DictConfig) -> None:
-    """Raise ConfigError for a budget that is no time, or that does not apply to these settings."""
-    if config.budget is None:
-        return
-    parse_budget(config.budget)
-    if config.compile:
-        raise ConfigError(
-            f"budget={config.budget} measures epochs without compilation: leave compile out, or set trainer.max_epochs"
-        )
-    if HydraConfig.initialized() and "trainer.max_epochs" in typed_overrides():
-        raise ConfigError(f"budget={config.budget} gives the number of epochs: leave trainer.max_epochs out")
-    devices = config.trainer.devices
-    check_one_process(
-        config, config.trainer.num_nodes * (devices if isinstance(devices, int) and devices > 0 else 1)
-    )
-
-
-def check_one_process(config: DictConfig, processes: int) -> None:
-    """Raise ConfigError for a budget of several processes, which would measure different times."""
-    if processes != 1:
-        raise ConfigError(f"budget={config.budget} is for one device: set trainer.max_epochs instead")
 
 
 def resolve_budget(
@@ -187,7 +151,7 @@ def time_epoch(config: DictConfig, data: DataModule, fitted: FittedBaselines) ->
             num_sanity_val_steps=0,
             logger=False,
         )
-        check_precision(config, trainer)
+        check_device_precision(config, trainer)
         check_one_process(config, trainer.world_size)
         with signals.deferred():
             trainer.fit(forecaster, datamodule=LightningData(data))

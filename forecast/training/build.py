@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 import lightning as L
+import torch
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
@@ -13,11 +14,12 @@ from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.training.checkpointing import CheckpointFiles
-from forecast.training.create_model import create_model
-from forecast.training.memory_estimate import check_memory
+from forecast.training.create_model import WithoutRandomValues, create_model
+from forecast.training.memory_estimate import check_memory, check_size
 from forecast.training.module import Forecaster
 from forecast.training.read_data import read_data
 from forecast.training.safe_points import SafePoints
+from forecast.training.trainer_checks import AUTO, check_device_precision, check_one_process, check_processes
 from forecast.training.warm_start_data import WarmStartData
 
 AnyCallback = TypeVar("AnyCallback", bound=Callback)
@@ -33,6 +35,33 @@ def make_data(config: DictConfig) -> DataModule:
     data = read_data(config)
     data.setup()
     return data
+
+
+def check_construction(config: DictConfig) -> None:
+    """Construct the trainer, and the model of one column without its memory, and discard both.
+
+    What they refuse depends on the configuration and the machine alone, so a run need not read its data before.
+
+    Raises:
+        ConfigError: a setting of the model or the trainer is invalid, or too large for the memory.
+        ValueError: the model or the trainer refuses a value.
+    """
+    precision = {"precision": "32-true"} if config.trainer.precision == AUTO else {}
+    trainer = make_trainer(config, names=(), logger=False, **precision)
+    check_device_precision(config, trainer)
+    check_processes(trainer)
+    if config.budget is not None:
+        check_one_process(config, trainer.world_size)
+    check_size(config, n_features=1, n_targets=1, batch=1)
+    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
+    with torch.device("meta"), WithoutRandomValues():
+        create_model(
+            config.model,
+            n_features=1,
+            n_targets=1,
+            n_time_features=1,
+            n_quantiles=1 if quantiles is None else len(quantiles),
+        )
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:

@@ -12,20 +12,17 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import DictConfig
 
 from forecast.evaluation.results import Results
-from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.errors import NotInstalled
 from forecast.system.identity import flatten
 from forecast.training.service_logger import FinalResults, ServiceLogger
-from forecast.training.wandb_runs import WANDB_MODES
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
     """Create the loggers of the configuration (`logger=[wandb,csv]`).
 
     Raises:
-        ConfigError: an unknown mode, or a logger whose package is not installed.
+        NotInstalled: a package of a logger is not installed.
     """
-    if config.mode not in WANDB_MODES:
-        raise ConfigError(f"logger.mode={config.mode} must be offline or online")
     loggers = []
     for name in config:
         if name == "mode":
@@ -87,7 +84,9 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     """Collect the numbers that every logger receives at the end from the content of metrics.json."""
     parts = {"test": "test", "baseline": "baselines", "intervals": "intervals"}
     scores = dict(flatten({name: content[part] for name, part in parts.items()}, sign="/"))
-    costs = ("seconds", "windows_per_second", "ms_per_window", "peak_memory_mb", "n_parameters")
+    costs = ["seconds", "windows_per_second", "ms_per_window", "n_parameters"]
+    if content["peak_memory_of"] == "device":  # that of a process holds what earlier runs freed
+        costs.append("peak_memory_mb")
     scores |= {key: score for key, score in content.items() if key.startswith("validation_")}
     scores |= {key: content[key] for key in ("skill", "best_epoch", "shrinkage_weight", *costs)}
     for slot, summary in content["attention_slots"].items():

@@ -11,16 +11,9 @@ from torch.nn import functional as F
 from forecast.data import Batch
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import window_errors
-from forecast.evaluation.levels import QUANTILE_LOSS
 from forecast.evaluation.quantiles import pinball
 from forecast.models.quantile_head import take_median
-from forecast.system.errors import ConfigError
-
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mse": F.mse_loss,
-    "mae": F.l1_loss,
-    "huber": F.huber_loss,
-}
+from forecast.training.trainer_checks import LOSSES, check_loss
 
 
 def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
@@ -29,9 +22,8 @@ def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tenso
     Raises:
         ConfigError: there is no loss of this name.
     """
-    if name not in (*LOSSES, QUANTILE_LOSS):
-        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE_LOSS))}")
-    return LOSSES[name] if quantiles is None else partial(mean_pinball, quantiles)
+    check_loss(name)
+    return getattr(F, LOSSES[name]) if quantiles is None else partial(mean_pinball, quantiles)
 
 
 def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:

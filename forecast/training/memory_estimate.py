@@ -18,23 +18,26 @@ OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d
 
 
 def check_memory(config: DictConfig, data: DataModule) -> None:
+    """Raise ConfigError if the model or a batch of the data needs more memory, by a lower bound, than is free."""
+    batch = min(data.batch_size, data.n_windows.get("train", 1))
+    check_size(config, n_features=data.n_features, n_targets=data.n_targets, batch=batch)
+
+
+def check_size(config: DictConfig, *, n_features: int, n_targets: int, batch: int) -> None:
     """Raise ConfigError if the model or a batch needs more memory, by a lower bound, than is free.
 
     The model is constructed in the memory of the machine. A batch is divided among machines and GPUs; the processes of
     a machine without GPUs share its memory.
     """
-    size = model_class(config.model).estimate_size(
-        config.model, n_features=data.n_features, n_targets=data.n_targets
-    )
+    size = model_class(config.model).estimate_size(config.model, n_features=n_features, n_targets=n_targets)
     trainer, in_machine = config.trainer, available()
-    batch = min(data.batch_size, data.n_windows.get("train", 1)) / trainer.num_nodes
-    at_work = in_machine
+    share, at_work = batch / trainer.num_nodes, in_machine
     if has_gpu(trainer.accelerator):  # each device holds its part of the batch
-        batch, at_work = batch / most_gpus(trainer.devices), torch.cuda.mem_get_info()[0]
+        share, at_work = share / most_gpus(trainer.devices), torch.cuda.mem_get_info()[0]
     bytes_per_activation = 2 if "16" in str(trainer.precision) else 4
     for needed, free, keys in (
         (BYTES_PER_PARAMETER * size.parameters, in_machine, OF_PARAMETERS),
-        (bytes_per_activation * batch * size.activations + 4 * size.tables, at_work, OF_ACTIVATIONS),
+        (bytes_per_activation * share * size.activations + 4 * size.tables, at_work, OF_ACTIVATIONS),
     ):
         if needed > free:
             values = {key: OmegaConf.select(config, key) for key in keys}

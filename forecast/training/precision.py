@@ -11,10 +11,9 @@ from hydra.utils import get_class
 from omegaconf import DictConfig
 from torch import nn
 
-from forecast.system.errors import ConfigError
 from forecast.training.create_model import model_class
+from forecast.training.trainer_checks import AUTO, is_float16
 
-AUTO = "auto"
 MIN_D_MODEL = 128
 """d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
 
@@ -23,9 +22,6 @@ def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
     """Replace `trainer.precision=auto` and `optimizer.fused=auto` by the best values for this machine, in place.
 
     With the content of a checkpoint, its precision is kept where this machine supports it.
-
-    Raises:
-        ConfigError: `optimizer.fused` is neither auto, true nor false.
     """
     if config.trainer.precision == AUTO:
         accelerator = config.trainer.accelerator
@@ -33,18 +29,12 @@ def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
         if checkpoint is not None:
             saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
             config.trainer.precision = keep_precision(saved, config.trainer.precision, accelerator)
-    if config.optimizer.get("fused") not in (None, AUTO, True, False):
-        raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
     if config.optimizer.get("fused") == AUTO:
         if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
             # Lightning cannot clip gradients that a fused optimizer unscales.
             config.optimizer.fused = not is_float16(config.trainer.precision)
         else:
             del config.optimizer.fused
-
-
-def is_float16(precision: object) -> bool:
-    return str(precision).startswith("16")
 
 
 @contextmanager

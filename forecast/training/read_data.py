@@ -3,6 +3,7 @@
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from forecast.cli.named_files import find_named_files
 from forecast.data import DataModule
 from forecast.system import signals
 from forecast.system.errors import ConfigError
@@ -19,8 +20,9 @@ def read_data(config: DictConfig) -> DataModule:
         raise ConfigError(
             f"data.split={config.data.split} leaves no rows for the other splits; give three parts or two dates"
         )
+    data = instantiate(config.data)  # checks its options
+    find_named_files(config)
     signals.exit_if_received(" before it read data")
-    data = instantiate(config.data)
     data.prepare_data()
     data.read()
     return data

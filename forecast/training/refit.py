@@ -13,7 +13,6 @@ from forecast.data import DataModule
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
-from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 from forecast.training.build import count_epochs, make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing, preload_checkpoint, save_weights
@@ -33,16 +32,6 @@ class StopAfter(Callback):
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
-
-
-def check_refit(config: DictConfig) -> None:
-    """Raise ConfigError for an unknown value of `refit`, or a schedule that needs validation windows."""
-    if config.refit not in (None, "full"):
-        raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
-    if config.refit and config.schedule._target_.endswith("plateau"):
-        raise ConfigError(
-            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
-        )
 
 
 def refit(

@@ -19,7 +19,7 @@ from forecast.evaluation.naive_shrinkage import NaiveShrinkage
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
-from forecast.reports import figures
+from forecast.reports import figures, inputs
 from forecast.reports.plotted_forecast import Band
 from forecast.reports.series import describe_series, tabulate_variables, tabulate_windows
 from forecast.reports.terminal import describe_least_covered, print_scores, which_windows
@@ -110,7 +110,7 @@ def ignores_target(config: DictConfig, data: DataModule) -> bool:
 
 
 def save_tables(run: RunReport) -> Path:
-    """Write the tables: errors by step, variable, window and series (if there are ids), and the example forecasts.
+    """Write the tables: errors by step, variable, window and series (if there are ids), inputs, and example forecasts.
 
     Returns:
         The file of the errors by window.
@@ -129,6 +129,8 @@ def save_tables(run: RunReport) -> Path:
     by_window = folder / "errors_by_window.parquet"
     with atomic_file(by_window) as temporary:
         tabulate_windows(data, results).to_parquet(temporary, index=False)
+    with atomic_file(folder / inputs.FILE) as temporary:
+        inputs.tabulate_run_inputs(data).to_parquet(temporary, index=False)
     if run.by_series is not None:
         with atomic_file(folder / "errors_by_series.parquet") as temporary:
             run.by_series.to_parquet(temporary, index=False)

@@ -19,7 +19,7 @@ from forecast.system import signals
 from forecast.system.memory import PeakMemory
 from forecast.training import lightning_warnings, loggers, report
 from forecast.training.attention_slots import summarize_attention
-from forecast.training.budget import check_budget, resolve_budget
+from forecast.training.budget import resolve_budget
 from forecast.training.build import (
     count_sanity_steps,
     find_callback,
@@ -38,7 +38,7 @@ from forecast.training.lightning_data import LightningData
 from forecast.training.module import Forecaster
 from forecast.training.precision import resolve_auto
 from forecast.training.rank_consistency import RankConsistency
-from forecast.training.refit import check_refit, refit
+from forecast.training.refit import refit
 from forecast.training.report import RunReport
 from forecast.training.run_start import RunStart, open_run
 from forecast.training.throughput import RunTime, Throughput
@@ -59,10 +59,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         minimises it.
     """
     lightning_warnings.filter_messages()
-    check_refit(config)
     start, folder = open_run(config), Path(config.output_dir)
     run_time = RunTime(seconds, before=start.seconds)
-    check_budget(config)
     resolve_auto(config, start.content)
     L.seed_everything(config.seed, workers=True, verbose=False)
 

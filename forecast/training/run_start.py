@@ -100,11 +100,9 @@ def open_run(config: DictConfig) -> RunStart:
     """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
 
     Raises:
-        ConfigError: an unknown value of `resume`, or no data in the command to continue on.
+        ConfigError: no data in the command to continue on.
         CheckpointError: there is no readable checkpoint.
     """
-    if config.resume not in (None, "auto"):
-        raise ConfigError(f"resume={config.resume} is unknown; use resume=auto, or checkpoint=FILE")
     folder = Path(config.output_dir)
     newest = load_newest(folder) if config.resume == "auto" else None
     if newest is None and not config.checkpoint:

@@ -1,17 +1,29 @@
-"""Checks of settings that Lightning would accept and then ignore, or that would make the scores wrong."""
+"""Checks of the settings of a training, most of them before data are read or torch is imported."""
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lightning as L
-from lightning.pytorch.accelerators import CPUAccelerator
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.data import DataModule
-from forecast.evaluation.levels import QUANTILE_LOSS
+from forecast.cli.overrides import typed_overrides
+from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed
 from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
-from forecast.training.precision import is_float16
+from forecast.training.wandb_runs import WANDB_MODES
+
+if TYPE_CHECKING:
+    import lightning as L
+
+    from forecast.data import DataModule
+
+LOSSES = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}
+"""The losses of point forecasts, and their functions in `torch.nn.functional`."""
+
+AUTO = "auto"
+UNITS = {"s": 1, "min": 60, "h": 3600}
 
 PARTIAL_VALIDATION = (
     "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
@@ -26,22 +38,91 @@ MONITORED = ("val/mse", "val/mae")
 MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
 
 
-def check_trainer(config: DictConfig, trainer: L.Trainer, data: DataModule) -> None:
-    """Check the settings of callbacks and trainer, before Lightning starts more processes.
+def check_settings(config: DictConfig, *callbacks: str) -> None:
+    """Check everything that the configuration alone decides; `callbacks` must not be switched off.
+
+    A command calls this before it reads data, which may take minutes.
 
     Raises:
         ConfigError: naming the first wrong setting.
     """
-    check_callbacks(config, "checkpoint", "throughput")
+    if config.resume not in (None, AUTO):
+        raise ConfigError(f"resume={config.resume} is unknown; use resume=auto, or checkpoint=FILE")
+    parse_levels(config.levels)
+    check_loss(config.loss)
+    check_refit(config)
+    check_budget(config)
+    mode = OmegaConf.select(config, "logger.mode")
+    if mode is not None and mode not in WANDB_MODES:
+        raise ConfigError(f"logger.mode={mode} must be offline or online")
+    if config.optimizer.get("fused") not in (None, AUTO, True, False):
+        raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
+    check_callbacks(config, *callbacks)
     check_paths(config)
     check_monitors(config)
     check_epochs(config)
-    check_precision(config, trainer)
+    check_precision(config)
+
+
+def check_trainer(config: DictConfig, trainer: "L.Trainer", data: "DataModule") -> None:
+    """Check what depends on the machine and on the data, before Lightning starts more processes.
+
+    Raises:
+        ConfigError: naming the first wrong setting.
+    """
+    check_device_precision(config, trainer)
     check_processes(trainer)
     if data.batch_size % trainer.world_size:
         raise ConfigError(
             f"data.batch_size={data.batch_size} must divide by the number of processes, {trainer.world_size}"
         )
+
+
+def check_loss(name: str) -> None:
+    """Raise ConfigError if there is no loss of this name."""
+    if name not in (*LOSSES, QUANTILE_LOSS):
+        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE_LOSS))}")
+
+
+def check_refit(config: DictConfig) -> None:
+    """Raise ConfigError for an unknown value of `refit`, or a schedule that needs validation windows."""
+    if config.refit not in (None, "full"):
+        raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
+    if config.refit and config.schedule._target_.endswith("plateau"):
+        raise ConfigError(
+            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
+        )
+
+
+def parse_budget(text: object) -> float:
+    """The seconds of a duration such as 90s, 10min or 1.5h. Raises ConfigError for another text."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", str(text))
+    if match is None or not float(match[1]):
+        raise ConfigError(f"budget={text}: write a time as 90s, 10min or 1.5h")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def check_budget(config: DictConfig) -> None:
+    """Raise ConfigError for a budget that is no time, or that does not apply to these settings."""
+    if config.budget is None:
+        return
+    parse_budget(config.budget)
+    if config.compile:
+        raise ConfigError(
+            f"budget={config.budget} measures epochs without compilation: leave compile out, or set trainer.max_epochs"
+        )
+    if HydraConfig.initialized() and "trainer.max_epochs" in typed_overrides():
+        raise ConfigError(f"budget={config.budget} gives the number of epochs: leave trainer.max_epochs out")
+    devices = config.trainer.devices
+    check_one_process(
+        config, config.trainer.num_nodes * (devices if isinstance(devices, int) and devices > 0 else 1)
+    )
+
+
+def check_one_process(config: DictConfig, processes: int) -> None:
+    """Raise ConfigError for a budget of several processes, which would measure different times."""
+    if processes != 1:
+        raise ConfigError(f"budget={config.budget} is for one device: set trainer.max_epochs instead")
 
 
 def check_callbacks(config: DictConfig, *names: str) -> None:
@@ -82,18 +163,27 @@ def check_epochs(config: DictConfig) -> None:
     check_count("trainer.max_epochs", config.trainer.max_epochs)
 
 
-def check_precision(config: DictConfig, trainer: L.Trainer) -> None:
-    """Raise ConfigError for a precision that the data, the linear model or the device does not support."""
+def check_precision(config: DictConfig) -> None:
+    """Raise ConfigError for a precision that the data and the linear model do not support."""
     precision = str(config.trainer.precision)
     if precision in ("bf16-true", "16-true"):
         raise ConfigError(
             f"trainer.precision={precision}: data and the linear model are float32; use {precision[:-4]}mixed"
         )
-    if is_float16(precision) and isinstance(trainer.accelerator, CPUAccelerator):
+
+
+def check_device_precision(config: DictConfig, trainer: "L.Trainer") -> None:
+    """Raise ConfigError for a precision that the device does not support; Lightning would take another."""
+    precision = config.trainer.precision
+    if is_float16(precision) and trainer.strategy.root_device.type == "cpu":
         raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
 
 
-def check_processes(trainer: L.Trainer) -> None:
+def is_float16(precision: object) -> bool:
+    return str(precision).startswith("16")
+
+
+def check_processes(trainer: "L.Trainer") -> None:
     """Raise ConfigError if the trainer uses more or fewer processes than the launcher started."""
     devices, nodes, launcher = trainer.num_devices, trainer.num_nodes, distributed.launcher()
     if launcher is not None and distributed.n_processes() != devices * nodes:

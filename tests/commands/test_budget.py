@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from forecast import load
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system.errors import ConfigError
-from forecast.training import budget
+from forecast.training import budget, trainer_checks
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.module import Forecaster
 from forecast.training.run_start import RunStart
@@ -136,9 +136,11 @@ def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
 @pytest.mark.parametrize("trainer", [{"devices": 2, "num_nodes": 1}, {"devices": 1, "num_nodes": 2}])
 def test_a_budget_is_for_one_device(trainer: dict) -> None:
     with pytest.raises(ConfigError):
-        budget.check_budget(OmegaConf.create({"budget": "1min", "compile": False, "trainer": trainer}))
+        trainer_checks.check_budget(
+            OmegaConf.create({"budget": "1min", "compile": False, "trainer": trainer})
+        )
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400)])
 def test_units(text: str, seconds: float) -> None:
-    assert budget.parse_budget(text) == seconds
+    assert trainer_checks.parse_budget(text) == seconds

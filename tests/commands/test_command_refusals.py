@@ -102,7 +102,6 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ],
     ("monitor", "table"): [
         Case("checkpoint={run}", "data.path=null: name the file with the newer rows"),
-        Case("checkpoint={run} data.path={load}", "load.csv: fewer than 5 rows follow 2024-01-13 11:00:00, the last date of the test: give newer rows"),
         Case("checkpoint={run} data.path=newer.csv output=a.csv", "output=a.csv: give a name that ends in .json"),
     ],
     ("predict", "table"): [

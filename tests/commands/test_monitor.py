@@ -46,7 +46,10 @@ def test_the_forecasts_after_the_test_are_scored(
     assert found["coverage"]["newer"]["conformal"]["80"] == scores["intervals"]["conformal"]["80"]["coverage"]
     metrics = json.loads((place / "runs" / "run" / "metrics.json").read_text())
     assert found["periods"]["test"]["mse"]["model"] == pytest.approx(metrics["test"]["mse"], rel=1e-5)
-    assert found["advice"] in ("keep", "retrain", "harder")
+    assert found["verdict"] in ("keep", "retrain")
+    assert set(found["p_values"]) == {"errors", "coverage"}  # 300 rows are too many to compare with 400
+    assert found["relative_error"]["mean"] > -1
+    assert len(found["mean_coverage"]["interval"]) == 2
     assert any(line.startswith("verdict    ") for line in lines)
     assert set(found["drift"]) == {"load", "temperature"}
     assert (place / "monitor.png").stat().st_size > 10_000
@@ -56,8 +59,46 @@ def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pyt
     command = ("checkpoint=runs/refitted", "data.path=newer.csv", "output=refitted.json")
     assert answer(monkeypatch, "monitor", place, *command) == 0
     found = json.loads((place / "refitted.json").read_text())
+    other = json.loads((place / "monitor.json").read_text())
+    assert found["drift"] == other["drift"]  # of the scale of the tested model, as the inputs of the run
     assert found["checkpoint"].endswith("refit.ckpt")
     assert found["periods"]["newer"]["first"] == FIRST_NEWER
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 4, ROWS, ROWS + 4], ids=lambda rows: f"{rows} rows")
+def test_too_few_newer_rows_give_the_verdict_unknown(
+    place: Path, rows: int, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """A file with the first newer rows alone, or with all rows up to them."""
+    table = pd.read_csv(place / "newer.csv")
+    some = table[:rows] if rows >= ROWS else table[ROWS : ROWS + rows]
+    some.to_csv(place / "few.csv", index=False)
+    command = (
+        "checkpoint=runs/run",
+        "data.path=few.csv",
+        "output=few.json",
+        "overwrite=true",
+        "exit_code=true",
+    )
+    assert answer(monkeypatch, "monitor", place, *command) == 0
+    found = json.loads((place / "few.json").read_text())
+    assert found["verdict"] == "unknown"
+    assert found["periods"]["newer"] == {"first": None, "last": None, "origins": 0, "mse": {}}
+    assert "fewer than 5 rows are newer than the test" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("exit_code", "status"), [("true", 3), ("false", 0)])
+def test_a_scheduler_learns_of_drift_by_the_exit_status(
+    place: Path, exit_code: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    table = pd.read_csv(place / "newer.csv")
+    table = table[: ROWS + 60]
+    table.loc[ROWS:, "temperature"] += 1000
+    table.to_csv(place / "shifted.csv", index=False)
+    command = ("checkpoint=runs/run", "data.path=shifted.csv", "output=shifted.json", "overwrite=true")
+    assert answer(monkeypatch, "monitor", place, *command, f"exit_code={exit_code}") == status
+    assert json.loads((place / "shifted.json").read_text())["changed"][-1] == "inputs"
+    assert "the inputs differ from those of the run" in capsys.readouterr().out.splitlines()[-2]
 
 
 def test_dates_of_many_series_are_counted_once(
@@ -76,7 +117,7 @@ def test_dates_of_many_series_are_counted_once(
     assert (np.diff(found.newer.dates.to_numpy()) == np.timedelta64(1, "h")).all()
     assert len(found.newer.dates) == 300 - 5 + 1
     assert found.newer.overlap == found.test.overlap == 5
-    assert found.verdict.error.degrees_of_freedom
+    assert found.verdict.changes["errors"].degrees_of_freedom
 
 
 def test_training_continues_on_newer_rows_with_the_scale_of_the_model(

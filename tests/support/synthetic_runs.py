@@ -138,7 +138,7 @@ def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any
         "n_windows": {"train": 1000, "val": windows, "test": windows},
         "n_parameters": 1000 * config["model"]["d_model"],
         "seconds": 60.0, "windows_per_second": 500.0, "ms_per_window": 0.1 / (mse or 1),
-        "peak_memory_mb": 500.0 + 100 * mse,
+        "peak_memory_mb": 500.0 + 100 * mse, "peak_memory_of": "device",
         "attention": config["model"]["attention"]["name"], "data": config["data"]["name"],
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "precision": "32-true",

@@ -19,13 +19,13 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import place_in_time, without_zone
 from forecast.data.files.undated import number_dates
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError, TextColumns
+from forecast.system.errors import DataError, TextColumns, TooFewRows
 
 
 def rows_from_arrow(cells: Cells, table: pa.Table, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Convert an Arrow table. Raises DataError for missing ids or dates, and columns of the wrong type."""
     if not table.num_rows:
-        raise DataError(f"{cells.path}: no rows")
+        raise TooFewRows(f"{cells.path}: no rows")
     for name in set(roles.numbers) - set(table.column_names):
         table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
     parts = [_categories(table[name]) for name in roles.id_columns]

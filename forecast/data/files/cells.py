@@ -17,7 +17,7 @@ from forecast.data.files.header import Header, read_header
 from forecast.data.files.header_hints import hint_on_names
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import cut_preamble, quote, read_text
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, TooFewRows
 from forecast.system.location import Location
 
 MISSING = [
@@ -178,7 +178,7 @@ def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> C
     """
     rows = find_rows(cells.frame, texts)
     if not len(rows):
-        raise DataError(f"{cells.path}: a header and no rows")
+        raise TooFewRows(f"{cells.path}: a header and no rows")
     if len(rows) == rows[-1] + 1:
         return replace(cells, frame=cells.frame.iloc[: len(rows)])
     empty = np.setdiff1d(np.arange(rows[-1]), rows)

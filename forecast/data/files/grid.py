@@ -18,7 +18,7 @@ from forecast.data.time_features import (
     parse_frequency,
 )
 from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError, DataError, TooFewRows
 
 MAX_EXAMINED_SERIES = 20
 """Largest number of series, the longest ones, from which the step is inferred."""
@@ -137,7 +137,7 @@ def _infer_step(series: SeriesRows) -> str:
     if ends[longest[0]] - starts[longest[0]] < 3:
         where = "" if rows.roles.id is None else " in any series"
         count = int(ends[longest[0]] - starts[longest[0]])
-        raise DataError(
+        raise TooFewRows(
             f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): set data.freq"
         )
     for s in longest:

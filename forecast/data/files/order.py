@@ -40,6 +40,12 @@ class SeriesRows(NamedTuple):
         return np.append(self.starts[1:], len(self.rows))
 
 
+def check_duplicates(duplicates: str | None) -> None:
+    """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
+    if duplicates is not None:
+        check_choice("data.duplicates", duplicates, DUPLICATES)
+
+
 def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
     """Put the rows of each series together and in the order of their dates.
 
@@ -50,10 +56,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
 
     Raises:
         DataError: for the first row that is out of order or repeats a date.
-        ConfigError: an unknown value of `duplicates`.
     """
-    if duplicates is not None:
-        check_choice("data.duplicates", duplicates, DUPLICATES)
     rows = _group_series(rows)
     falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:

@@ -17,7 +17,7 @@ from forecast.data.files.header import Header, is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.arguments import write_setting
-from forecast.system.errors import ConfigError, DataError, SeriesInRows
+from forecast.system.errors import ConfigError, DataError, SeriesInRows, TooFewRows
 from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
@@ -93,7 +93,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
         line = header.line + records.line_num - 1
         raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
     if not rows:
-        raise DataError(f"{path}: a header and no rows")
+        raise TooFewRows(f"{path}: a header and no rows")
     columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
     ids = [name for name, cells in columns.items() if name and all(cells) and len(set(cells)) == len(cells)]
     numbers: Any = pd.DataFrame({name: columns[name] for name in ids}).apply(pd.to_numeric, errors="coerce")

@@ -16,6 +16,7 @@ from forecast.data.files.column_roles import ColumnRoles, check_as_of
 from forecast.data.files.covariates import warn_of_booleans
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
+from forecast.data.files.order import check_duplicates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn, list_id_columns
 from forecast.data.files.table_rows import TableRows
@@ -81,6 +82,7 @@ class TableSource(Source):
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
         check_flag("data.sort", self.sort)
+        check_duplicates(self.duplicates)
         self._spacing = Spacing(self.freq, self.steps, self.calendar)
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from statistics import median
+from statistics import fmean
 
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
@@ -93,7 +93,7 @@ def recommend_fastest(
     faster = [name for name in others if max(costs[name]) < min(costs[best])]
     if not faster:
         return f"{best}: it {lowest}{describe_cost(best)}. Equivalent, and not measurably faster: {join_names(others)}."
-    fastest = min(faster, key=lambda name: median(costs[name]))
+    fastest = min(faster, key=lambda name: fmean(costs[name]))
     rest = [min(costs[name]) for name in costs if name != fastest]
     is_fastest = max(costs[fastest]) < min(rest)
     why = f"{'the fastest' if is_fastest else f'faster than {best}, one'} of the {equivalent}{describe_cost(fastest)}"

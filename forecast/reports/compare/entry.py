@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -37,12 +36,16 @@ class Entry:
         return self.column != "model"
 
     def values(self, score: str) -> list[float]:
-        """Return a test score or cost of each run, NaN where it is unknown."""
+        """Return a test score or cost of each run, NaN where it is unknown.
+
+        So is the peak memory of a process, which holds what earlier runs of a sweep freed, and the libraries.
+        """
         found = []
         for run in self.runs:
             scores = run.metrics["baselines"][self.column] if self.is_baseline else run.metrics["test"]
             value = scores.get(score) if self.is_baseline else scores.get(score, run.metrics.get(score))
-            found.append(math.nan if value is None else float(value))
+            of_process = score == "peak_memory_mb" and run.metrics.get("peak_memory_of") != "device"
+            found.append(math.nan if value is None or of_process else float(value))
         return found
 
     def mean_and_std(self, score: str) -> tuple[float, float]:
@@ -55,9 +58,8 @@ class Entry:
 
     @property
     def milliseconds(self) -> float:
-        """Inference time per window, the median over the runs; NaN if that of a run cannot be compared."""
-        times = self.milliseconds_of_runs
-        return math.nan if any(map(math.isnan, times)) else median(times)
+        """Inference time per window, the mean over the runs; NaN if that of a run cannot be compared."""
+        return float(np.mean(self.milliseconds_of_runs))
 
     @property
     def milliseconds_of_runs(self) -> list[float]:

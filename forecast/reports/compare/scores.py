@@ -41,7 +41,7 @@ COSTS = (
     Column(
         "peak_memory_mb",
         "peak memory (MiB)",
-        "peak memory of the run, training included; without a GPU, of its process, with what earlier runs freed",
+        "peak memory of the GPU in the run, training included",
     ),
     Column("n_parameters", "parameters", "number of trainable parameters"),
     Column("seconds", "run time (s)", "time of the whole run in seconds"),
@@ -56,13 +56,8 @@ def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
 
 
 def is_comparable(task: Task, cost: str) -> bool:
-    """Return whether a cost may be compared: times of runs that ran alone, and memory of the accelerator.
-
-    The memory of a process holds what earlier runs of a sweep freed.
-    """
-    if task.count_disturbed_runs(cost):
-        return False
-    return cost != "peak_memory_mb" or all(run.get("peak_memory_of") == "device" for run in task.all_metrics)
+    """Return whether a cost may be compared: it is no time of runs that ran at once."""
+    return not task.count_disturbed_runs(cost)
 
 
 def find_best_mean(task: Task, column: Column) -> float:

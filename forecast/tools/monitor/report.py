@@ -1,5 +1,7 @@
 """The findings of `forecast.monitor`: lines for the terminal, JSON and a picture."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +27,8 @@ class Findings:
 
     Attributes:
         model: the model.
-        test, newer: errors in the test and on the newer rows.
-        verdict: the tests of the difference.
+        test, newer: errors in the test and on the newer rows, which may have no forecasts.
+        verdict: the tests of the changes.
         coverage: fraction of the newer values in each interval, by method and level.
         drift: drift of each column of the inputs, the largest first.
     """
@@ -48,96 +50,126 @@ class Findings:
         verdict = self.verdict
         return {
             "checkpoint": str(self.model.path),
-            "advice": verdict.advice,
+            "verdict": verdict.advice,
+            "p_values": verdict.p_values,
+            "changed": verdict.significant,
             "baseline": verdict.baseline,
             "periods": {
                 name: {
-                    "first": str(self.utc_offset.zoned(period.dates[:1])[0]),
-                    "last": str(self.utc_offset.zoned(period.dates[-1:])[0]),
+                    "first": str(self.utc_offset.zoned(period.dates[:1])[0]) if len(period.dates) else None,
+                    "last": str(self.utc_offset.zoned(period.dates[-1:])[0]) if len(period.dates) else None,
                     "origins": len(period.dates),
-                    "mse": {each: float(losses.mean()) for each, losses in period.mse.items()},
+                    "mse": {each: float(losses.mean()) for each, losses in period.mse.items() if len(losses)},
                 }
                 for name, period in (("test", self.test), ("newer", self.newer))
             },
-            "change_of_mse": describe_change(verdict.error),
-            "excess_over_baseline": describe_change(verdict.excess),
+            "relative_error": describe_change(verdict.changes["errors"], np.expm1),
+            "mean_coverage": describe_change(verdict.changes["coverage"])
+            if "coverage" in verdict.changes
+            else None,
             "coverage": {"test": self.model.test.coverage if self.model.test else {}, "newer": self.coverage},
             "drift": {name: drift._asdict() for name, drift in self.drift.items()},
         }
 
 
-def describe_change(change: LossDifference) -> dict[str, Any]:
-    """A change with its 95% interval and p-value; null where there are too few rows."""
-    has_test = bool(change.degrees_of_freedom)
-    return {
-        "mean": change.mean,
-        "interval": list(change.interval()) if has_test else None,
-        "p": change.p_value if has_test else None,
-    }
+def describe_change(change: LossDifference, scale: Callable[[float], float] = float) -> dict[str, Any] | None:
+    """A change with its 95% interval, null where there are too few rows; `scale` is applied to each."""
+    if math.isnan(change.mean):
+        return None
+    interval = [float(scale(bound)) for bound in change.interval()] if change.degrees_of_freedom else None
+    return {"mean": float(scale(change.mean)), "interval": interval}
 
 
 def describe(findings: Findings) -> list[str]:
     """Lines for the terminal."""
     test, newer, verdict = findings.test, findings.newer, findings.verdict
-    baseline = LABELS[verdict.baseline]
     lines = [
         f"test       {span(test, findings.utc_offset)}",
         f"newer      {span(newer, findings.utc_offset)}",
-        f"MSE        {newer.mse[MODEL].mean():.3f}, in the test {test.mse[MODEL].mean():.3f}: "
-        f"{relative(verdict.error, test.mse[MODEL].mean())}",
-        f"           {baseline} forecast: {newer.mse[verdict.baseline].mean():.3f}, in the test "
-        f"{test.mse[verdict.baseline].mean():.3f}",
     ]
-    for method, levels in findings.coverage.items():
-        before = findings.model.test.coverage.get(method, {}) if findings.model.test else {}
-        lines += [
-            f"coverage   the {level}% interval ({method}) covers {share:.1%}, in the test {before[level]:.1%}"
-            for level, share in levels.items()
-            if level in before and np.isfinite(share)
+    if len(newer.dates):
+        names = {MODEL: "MSE", verdict.baseline: f"MSE of the {LABELS[verdict.baseline]} forecast"}
+        means = [
+            f"{label} {newer.mse[name].mean():.3f}, in the test {test.mse[name].mean():.3f}"
+            for name, label in names.items()
         ]
-    lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
+        lines += [
+            f"errors     {'; '.join(means)}",
+            f"           geometric mean of the ratio of both: {in_percent(verdict.changes['errors'])}"
+            f"{with_p(verdict, 'errors')}",
+        ]
+        lines += describe_coverage(findings)
+        lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
+    else:
+        lines.append(f"           fewer than {findings.model.pred_len} rows are newer than the test")
     return [*lines, f"verdict    {explain(verdict)}"]
+
+
+def describe_coverage(findings: Findings) -> list[str]:
+    """Lines on the coverage of each interval, and on the change of their mean."""
+    before = findings.model.test.coverage if findings.model.test else {}
+    lines = [
+        f"the {level}% interval ({method}) covers {share:.1%}, in the test {before[method][level]:.1%}"
+        for method, levels in findings.coverage.items()
+        for level, share in levels.items()
+        if level in before.get(method, {}) and np.isfinite(share)
+    ]
+    if lines and (change := findings.verdict.changes.get("coverage")):
+        lines[-1] += (
+            f"; change of the mean over levels {change.mean:+.1%}{with_p(findings.verdict, 'coverage')}"
+        )
+    return [f"{'' if number else 'coverage':<10} {line}" for number, line in enumerate(lines)]
 
 
 def describe_drift(drift: dict[str, Drift], scaler: str) -> list[str]:
     """Lines on the first columns of `drift`, scaled by data.scaler=`scaler`."""
+    tested = sum(not math.isnan(column.p) for column in drift.values())
     training = " (training: 0 and 1)" if scaler == "standard" else ""
     return [
         f"{'' if number else 'inputs':<10} {name}: mean {column.mean:+.2f}, "
         f"standard deviation {column.standard_deviation:.2f}{training}"
+        + ("" if math.isnan(column.p) else f"; p {min(1.0, tested * column.p):.2g}")
         for number, (name, column) in enumerate(list(drift.items())[:MAX_COLUMNS])
     ]
 
 
 def span(period: Period, utc_offset: UtcOffset) -> str:
     """The dates of a period."""
+    if not len(period.dates):
+        return "0 origins"
     dates = utc_offset.shown(period.dates)
     return f"{len(dates):,} origins, {dates[0]} to {dates[-1]}"
 
 
-def relative(change: LossDifference, before: float) -> str:
-    """A change relative to the loss before it, with its interval."""
-    if not change.degrees_of_freedom or not before:
-        return f"{change.mean:+.3f}"
-    low, high = (bound / before for bound in change.interval())
-    return f"{change.mean / before:+.1%} [{low:+.1%}, {high:+.1%}]"
+def in_percent(change: LossDifference) -> str:
+    """A change of a logarithm as a relative change, with its 95% interval."""
+    if not change.degrees_of_freedom:
+        return f"{np.expm1(change.mean):+.1%}"
+    low, high = np.expm1(change.interval())
+    return f"{np.expm1(change.mean):+.1%} [{low:+.1%}, {high:+.1%}]"
+
+
+def with_p(verdict: Verdict, test: str) -> str:
+    """The adjusted p-value of a test in parentheses; nothing if it was not possible."""
+    return f" (p {verdict.p_values[test]:.2g})" if test in verdict.p_values else ""
 
 
 def explain(verdict: Verdict) -> str:
     """The advice in a sentence."""
-    baseline = LABELS[verdict.baseline]
-    return {
-        Advice.KEEP: "keep the model: its errors have not grown beyond chance",
-        Advice.RETRAIN: (
-            f"train again: the errors have grown (p {verdict.error.p_value:.2g}), and by more than those of the "
-            f"{baseline} forecast (p {verdict.excess.p_value:.2g})"
-        ),
-        Advice.HARDER: (
-            f"keep the model: the errors have grown (p {verdict.error.p_value:.2g}), but no more than those of the "
-            f"{baseline} forecast: the newer rows are harder"
-        ),
-        Advice.UNKNOWN: "too few newer rows to tell: repeat this when there are more",
-    }[verdict.advice]
+    if verdict.advice is Advice.UNKNOWN:
+        return "unknown: too few newer rows to tell; repeat this when there are more"
+    reasons = {
+        "errors": f"the errors have grown relative to those of the {LABELS[verdict.baseline]} forecast",
+        "coverage": "the intervals cover less than in the test",
+        "inputs": "the inputs differ from those of the run",
+    }
+    if verdict.advice is Advice.RETRAIN:
+        return "train again: " + ", and ".join(
+            f"{reasons[name]} (p {verdict.p_values[name]:.2g})" for name in verdict.significant
+        )
+    missing = [name for name in reasons if name not in verdict.p_values]
+    note = f"; {' and '.join(missing)} could not be tested" if missing else ""
+    return f"keep the model: no change beyond chance of {', '.join(verdict.p_values)}{note}"
 
 
 def draw(findings: Findings) -> Figure:
@@ -145,6 +177,8 @@ def draw(findings: Findings) -> Figure:
     figure, axis = subplots(figsize=(9, 3.6))
     names = {MODEL: "model", findings.verdict.baseline: LABELS[findings.verdict.baseline]}
     for period in (findings.test, findings.newer):
+        if not len(period.dates):
+            continue
         dates = findings.utc_offset.shown(period.dates)
         width = max(1, min(period.overlap, len(period.dates) // 4))
         for name, label in names.items():
@@ -160,7 +194,8 @@ def draw(findings: Findings) -> Figure:
                 mean, dates[0], dates[-1], color=colour,
                 linewidth=0.8, linestyle=":",
             )  # fmt: skip
-    axis.axvline(findings.utc_offset.shown(findings.newer.dates)[0], color="#999999", linewidth=0.8)
+    if len(findings.newer.dates):
+        axis.axvline(findings.utc_offset.shown(findings.newer.dates)[0], color="#999999", linewidth=0.8)
     axis.set_ylim(bottom=0)
     axis.set_ylabel("MSE (scaled)")
     axis.set_title(

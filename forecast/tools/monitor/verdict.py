@@ -1,55 +1,80 @@
-"""Whether a model should be trained again: tests of its errors in two periods."""
+"""Whether a model should be trained again: tests of its errors, of its intervals and of its inputs on newer rows.
 
+Three tests are combined:
+
+errors     The mean of log(MSE of the model / MSE of the baseline) has grown since the test. Both forecast the same
+           dates, so what makes some weeks harder than others, such as holidays, is in both. The logarithm keeps single
+           weeks from dominating the mean.
+coverage   The mean share of the true values within the intervals has fallen since the test.
+inputs     The mean or the standard deviation of a column differs from those in blocks of the run that are as long as
+           the newer rows (`forecast.tools.monitor.drift`), with a Bonferroni correction over the columns.
+
+The first two are one-sided t tests. The variance of the difference of two means over n newer and m tested dates is
+V (1/n + 1/m). The long-run variance V is estimated on the test (`forecast.evaluation.significance.diebold_mariano`),
+because the null hypothesis is that nothing has changed, and few newer dates, or dates with drift, estimate it badly.
+Dates within a week of each other count as dependent, even if their forecasts share no step: days of the week differ,
+and a holiday changes the errors of the days after it.
+
+The p-values are adjusted by the method of Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure. If
+nothing has changed, the probability of any significant test is at most `SIGNIFICANCE_LEVEL`, however the tests depend
+on each other. `scripts/monitor_power` measures this, and the power, on loads with holidays.
+"""
+
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+from jaxtyping import Float64
+
 from forecast.evaluation.forecaster_names import BASELINES, MODEL
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.significance import compare_periods
+from forecast.evaluation.significance import diebold_mariano
+from forecast.tools.monitor.drift import Drift
 from forecast.tools.monitor.windows import Period
+
+SMALLEST = 1e-3
+"""Smaller errors, relative to the mean of the forecaster in the test, count as this one: an error may be 0."""
 
 
 class Advice(StrEnum):
     """Advice on a trained model."""
 
     KEEP = "keep"
-    """Its errors have not grown beyond chance."""
+    """Neither errors, coverage nor inputs have changed beyond chance."""
     RETRAIN = "retrain"
-    """Its errors have grown, and more than those of the baseline."""
-    HARDER = "harder"
-    """Its errors have grown, but no more than those of the baseline."""
+    """At least one of them has."""
     UNKNOWN = "unknown"
     """There are too few forecasts to tell."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The change from the test to the newer rows.
+    """The changes from the test to the newer rows.
 
     Attributes:
         baseline: see `choose_baseline`.
-        error: change of the MSE of the model.
-        excess: MSE of the model on the newer rows, minus the MSE that it would have if the MSE of the model and of the
-            baseline had changed by the same factor.
+        changes: change of the log of the error relative to the baseline (`errors`) and of the mean coverage
+            (`coverage`, absent if the run has no intervals).
+        p_values: by test, adjusted for the number of tests; tests that were not possible are absent.
     """
 
     baseline: str
-    error: LossDifference
-    excess: LossDifference
+    changes: dict[str, LossDifference]
+    p_values: dict[str, float]
+
+    @property
+    def significant(self) -> list[str]:
+        """The tests that found a change."""
+        return [name for name, p in self.p_values.items() if p < SIGNIFICANCE_LEVEL]
 
     @property
     def advice(self) -> Advice:
-        """The advice. If the errors have not changed, the probability of `RETRAIN` is at most `SIGNIFICANCE_LEVEL`."""
-        if not self.error.degrees_of_freedom:
-            return Advice.UNKNOWN
-        if not is_larger(self.error):
-            return Advice.KEEP
-        return Advice.RETRAIN if is_larger(self.excess) else Advice.HARDER
-
-
-def is_larger(change: LossDifference) -> bool:
-    """Whether the loss has grown beyond chance."""
-    return change.mean > 0 and change.p_value < SIGNIFICANCE_LEVEL
+        """The advice. If nothing has changed, the probability of `RETRAIN` is at most `SIGNIFICANCE_LEVEL`."""
+        if self.significant:
+            return Advice.RETRAIN
+        return Advice.KEEP if "errors" in self.p_values else Advice.UNKNOWN
 
 
 def choose_baseline(test: Period) -> str:
@@ -58,19 +83,57 @@ def choose_baseline(test: Period) -> str:
     return min(lasting, key=lambda name: test.mse[name].mean())
 
 
-def judge(newer: Period, test: Period) -> Verdict:
-    """Compare two periods.
-
-    With r = MSE of the model / MSE of the baseline in the test, the excess is the mean of model − r · baseline over the
-    newer windows; over those of the test it is 0. The variance of both periods counts, because r is estimated.
-    """
+def judge(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
+    """Test whether errors have grown, coverage has fallen, or inputs have changed; see the module."""
     baseline = choose_baseline(test)
-    naive = test.mse[baseline].mean()
-    ratio = float(test.mse[MODEL].mean() / naive) if naive else 0.0
-    excess = [period.mse[MODEL] - ratio * period.mse[baseline] for period in (newer, test)]
-    overlaps = newer.overlap, test.overlap
-    return Verdict(
-        baseline,
-        compare_periods(newer.mse[MODEL], test.mse[MODEL], *overlaps),
-        compare_periods(excess[0], excess[1], *overlaps),
-    )
+    errors = [
+        log_errors(period, MODEL, test) - log_errors(period, baseline, test) for period in (newer, test)
+    ]
+    changes = {"errors": compare_with_test(*errors, newer.overlap, test)}
+    if newer.coverage is not None and test.coverage is not None:
+        changes["coverage"] = compare_with_test(newer.coverage, test.coverage, newer.overlap, test)
+    p_values = {
+        name: one_sided(change, growth=name == "errors")
+        for name, change in changes.items()
+        if change.degrees_of_freedom
+    }
+    tested = [one.p for one in drift.values() if not math.isnan(one.p)]
+    if tested:
+        p_values["inputs"] = min(1.0, len(tested) * min(tested))
+    return Verdict(baseline, changes, adjust(p_values))
+
+
+def log_errors(period: Period, forecaster: str, test: Period) -> Float64[np.ndarray, " n"]:
+    """The logarithm of each error; see `SMALLEST`."""
+    smallest = SMALLEST * test.mse[forecaster].mean()
+    return np.log(np.maximum(period.mse[forecaster], smallest or np.finfo(float).tiny))
+
+
+def compare_with_test(
+    newer: Float64[np.ndarray, " n"], tested: Float64[np.ndarray, " m"], overlap: int, test: Period
+) -> LossDifference:
+    """The change of a mean, with the long-run variance of the test.
+
+    There is no test with fewer newer dates than two forecasts need that share no step (2 · `overlap`), or fewer than 5.
+    """
+    newer, tested = newer[~np.isnan(newer)], tested[~np.isnan(tested)]
+    if len(newer) < max(2 * overlap, 5) or not len(tested):
+        return LossDifference(float(newer.mean() - tested.mean()) if len(newer) else math.nan, math.nan, 0.0)
+    span = max(test.overlap, min(test.dates_of_a_week, len(tested) // 2))
+    found = diebold_mariano(tested, np.zeros(len(tested)), span)
+    variance = found.variance * (1 + len(tested) / len(newer))
+    return LossDifference(float(newer.mean() - found.mean), variance, found.degrees_of_freedom)
+
+
+def one_sided(change: LossDifference, *, growth: bool) -> float:
+    """The p-value of the test that a mean has grown, or that it has fallen."""
+    return change.p_value / 2 if (change.mean > 0) == growth else 1 - change.p_value / 2
+
+
+def adjust(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values by the method of Holm; in the given order."""
+    adjusted, largest = {}, 0.0
+    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        adjusted[name] = largest
+    return {name: adjusted[name] for name in p_values}

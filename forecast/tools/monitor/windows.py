@@ -6,26 +6,45 @@ import numpy as np
 import pandas as pd
 
 from forecast.data import DataModule, Panel
+from forecast.data.row_ranges import RowRanges
 from forecast.data.time_features import future_dates
+from forecast.evaluation.levels import CONFORMAL, QUANTILE
 from forecast.evaluation.significance import sum_losses_by_date
 from forecast.inference.model import TrainedModel
-from forecast.reports.compare.run_folders import ExcludedRun, read_run_folder
-from forecast.system.errors import CheckpointError, DataError
+from forecast.reports import inputs
+from forecast.reports.compare.run_folders import ExcludedRun, read_parquet, read_run_folder
+from forecast.system.errors import CheckpointError
 
 
 @dataclass(frozen=True)
 class Period:
-    """Squared errors of the forecasts of a period, by the date of their first step.
+    """Errors and coverage of the forecasts of a period, by the date of their first step.
 
     Attributes:
         dates: first steps, in order (n,).
         mse: errors of the model and of each baseline by name, each (n,).
         overlap: number of consecutive dates whose forecasts share a step.
+        coverage: share of the true values within the intervals that `predict` gives, averaged over the levels (n,); NaN
+            without true values. None without intervals, or if the run did not save the coverage of windows.
     """
 
     dates: pd.DatetimeIndex
     mse: dict[str, np.ndarray]
     overlap: int
+    coverage: np.ndarray | None = None
+
+    @classmethod
+    def empty(cls, like: "Period") -> "Period":
+        """A period without forecasts, of the forecasters of another one."""
+        return cls(like.dates[:0], {name: losses[:0] for name, losses in like.mse.items()}, like.overlap)
+
+    @property
+    def dates_of_a_week(self) -> int:
+        """Number of dates of a week, on average over the period; 1 for fewer than two dates."""
+        if len(self.dates) < 2:
+            return 1
+        step = (self.dates[-1] - self.dates[0]) / (len(self.dates) - 1)
+        return max(1, round(pd.Timedelta(days=7) / step))
 
     @classmethod
     def of_windows(cls, table: pd.DataFrame, overlap: int) -> "Period":
@@ -36,17 +55,31 @@ class Period:
             pd.DatetimeIndex(np.unique(starts)),
             {name: sum_losses_by_date(table[f"{name}_mse"].to_numpy(), starts) for name in names},
             overlap,
+            average_coverage(table),
         )
 
 
-def read_test(model: TrainedModel) -> Period:
-    """The errors of the test of a model's run. Raises CheckpointError if its folder does not hold a finished run."""
+def average_coverage(table: pd.DataFrame) -> np.ndarray | None:
+    """`Period.coverage` of a table of `tabulate_windows`: of trained quantiles if there are any, else conformal."""
+    for method in (QUANTILE, CONFORMAL):
+        covered = table.filter(regex=f"^{method}_coverage_")
+        if len(covered.columns):
+            return covered.mean(axis=1).groupby(table["forecast_start"]).mean().to_numpy()
+    return None
+
+
+def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame | None]:
+    """The test of a model's run, and the table of the run's inputs; None if the run did not save it.
+
+    Raises CheckpointError if the folder of the model does not hold a finished run.
+    """
     run = read_run_folder(model.path.parent.parent)
     if isinstance(run, ExcludedRun):
         raise CheckpointError(
             f"{run.folder}: {run.reason}; give the folder of a finished run, which holds the errors of its test"
         )
-    return Period.of_windows(run.windows, run.overlap)
+    table = run.folder / inputs.FILE
+    return Period.of_windows(run.windows, run.overlap), read_parquet(table) if table.exists() else None
 
 
 def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
@@ -75,16 +108,26 @@ def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.d
     return grid.to_numpy()[place + steps]
 
 
+def find_rows_after(panel: Panel, end: np.datetime64) -> RowRanges:
+    """The rows of each series after a date."""
+    first = panel.starts + np.clip(
+        np.searchsorted(panel.grid.to_numpy(), end, side="right") - panel.grid_starts, 0, panel.lengths
+    )
+    return RowRanges(first, panel.ends)
+
+
+def has_newer_window(model: TrainedModel, panel: Panel, end: np.datetime64) -> bool:
+    """Whether some series has the rows of a window whose forecast begins after a date."""
+    first, stop = find_rows_after(panel, end)
+    is_long = panel.lengths >= model.seq_len + model.pred_len
+    return bool((is_long & (stop - first >= model.pred_len)).any())
+
+
 def keep_windows_after(data: DataModule, end: np.datetime64) -> None:
-    """Keep the test windows whose forecast begins after a date. Raises DataError if there are none."""
+    """Keep the test windows whose forecast begins after a date; there may be none."""
     windows, kept = data.windows["test"], []
     for starts in windows.starts:
         origins = data.panel.dates(np.asarray(starts) + data.seq_len).to_numpy()
         kept.append(starts[int(np.searchsorted(origins, end, side="right")) :])
     data.windows["test"] = windows.with_starts(kept)
     data.n_windows["test"] = len(data.windows["test"])
-    if not data.n_windows["test"]:
-        date = data.panel.utc_offset.describe(str(end), with_offset=False)
-        raise DataError(
-            f"{data.title}: fewer than {data.pred_len} rows follow {date}, the last date of the test: give newer rows"
-        )

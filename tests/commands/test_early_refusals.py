@@ -1,0 +1,91 @@
+"""Settings that a command refuses before it reads data: the message is theirs, although the file does not exist."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import TINY, answer
+
+TRAINING = [
+    "resume=yes", "levels=80", "levels=[100]", "loss=l3", "refit=half", "optimizer.fused=maybe", "logger.mode=never",
+    "callbacks.checkpoint=null", "callbacks.epochs.path=elsewhere.csv", "callbacks.early_stopping.monitor=val/loss",
+    "+trainer.max_steps=2", "trainer.max_epochs=0", "trainer.precision=bf16-true", "trainer.precision=16-mixed",
+    "trainer.precision=half", "trainer.accelerator=quantum", "trainer.strategy=magic", "trainer.num_nodes=2",
+    "model.d_model=9", "model.dropout=2.5", "model.d_ff=1000000000000", "label_len=13", "variables=linear",
+    "model._target_=tests.support.own_model.NotAModel", "data.split=test", "data.split=[0.5,0.6]", "data.scaler=log",
+    "data.holidays=XX", "data.fill=magic", "data.season=0", "data.lower=low",
+]  # fmt: skip
+"""Settings of which each is invalid, whatever the data."""
+
+REFUSED = {
+    "train": [
+        *(([setting], setting.lstrip("+").split("=")[0].split(".")[-1]) for setting in TRAINING),
+        (["budget=soon"], "budget=soon"),
+        (["budget=1min", "trainer.max_epochs=2"], "leave trainer.max_epochs out"),
+        (["budget=1min", "compile=true"], "leave compile out"),
+        (["budget=1min", "trainer=ddp_cpu"], "is for one device"),
+        (["refit=full", "schedule=plateau"], "schedule=plateau"),
+    ],
+    "backtest": [
+        (["steps=0"], "steps=0"),
+        (["steps=3"], "shorter than pred_len=5"),
+        (["stride=0"], "stride=0"),
+        (["refit_every=0"], "refit_every=0"),
+        (["refit_every=9", "retrain=often"], "retrain=[often]"),
+        (["retrain=[never,scratch]"], "needs refit_every="),
+        (["intervals=quantile"], "intervals=quantile"),
+        (["budget=1min"], "a backtest has no budget"),
+        (["callbacks.checkpoint=null"], "callbacks.checkpoint=null"),
+        (["loss=l3"], "loss=l3"),
+        (["model.d_model=9"], "d_model 9"),
+        (["checkpoint=RUN", "model=informer"], "model=informer"),
+    ],
+    "predict": [
+        (["baseline=best"], "baseline=best"),
+        (["intervals=none"], "intervals=none"),
+        (["baseline=naive", "intervals=quantile"], "intervals=quantile"),
+        (["levels=[0]"], "levels=[0]"),
+        (["horizon=0"], "horizon=0"),
+        (["start=soon"], "start=soon"),
+        (["start=01/02/2024"], "day or month first"),
+        (["output=a.txt"], "output=a.txt"),
+    ],
+    "evaluate": [(["split=all"], "split=all"), (["output=a.txt"], "output=a.txt")],
+    "explain": [
+        (["split=all"], "split=all"),
+        (["slot=middle"], "slot=middle"),
+        (["repeats=1"], "repeats=1"),
+        (["wandb=never"], "wandb=never"),
+        (["importance_windows=1"], "importance_windows=1"),
+    ],
+    "export": [(["format=tflite"], "format=tflite"), (["tolerance=0"], "tolerance=0"), (["output=a.txt"], "output=a.txt")],
+    "monitor": [(["output=a.txt"], "output=a.txt")],
+    "convert": [(["data.stamp=middle"], "stamp=middle"), (["data.duplicates=maybe"], "duplicates=maybe")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "says"),
+    [
+        pytest.param(command, arguments, says, id=f"{command} {' '.join(arguments)}")
+        for command, cases in REFUSED.items()
+        for arguments, says in cases
+    ],
+)
+def test_settings_are_refused_before_the_data(
+    command: str, arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    given = {
+        "train": [*TINY, "data=csv", "logger=[]"],
+        "backtest": [] if "checkpoint=RUN" in arguments else [*TINY, "data=csv"],
+        "convert": [],
+    }.get(command, ["checkpoint=no_run"])
+    arguments = [argument.replace("RUN", "no_run") for argument in arguments]
+    if "logger.mode=never" in arguments:
+        given.remove("logger=[]")
+    (tmp_path / "no_run").touch()  # a checkpoint that cannot be read
+    assert answer(monkeypatch, command, tmp_path, *given, "data.path=no.csv", *arguments) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert says in error
+    assert "no.csv" not in error
+    assert "no_run" not in error
