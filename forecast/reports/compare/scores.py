@@ -108,7 +108,7 @@ def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
         return MISSING, MISSING, MISSING
     return (
         format_percent(task.relative_difference(entry)),
-        format_interval(*task.relative_interval(entry)),
+        format_interval(task.differences[entry.name]),
         format_p_value(task.differences[entry.name].adjusted_p_value),
     )
 

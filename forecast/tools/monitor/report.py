@@ -10,6 +10,7 @@ from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.evaluation.forecaster_names import LABELS, MODEL
 from forecast.evaluation.loss_difference import LossDifference
 from forecast.inference.model import TrainedModel
+from forecast.reports.compare.number_format import format_interval, format_percent
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
 from forecast.tools.monitor.drift import Drift
 from forecast.tools.monitor.verdict import Advice, Verdict
@@ -117,10 +118,9 @@ def span(period: Period, utc_offset: UtcOffset) -> str:
 
 def relative(change: LossDifference, before: float) -> str:
     """A change relative to the loss before it, with its interval."""
-    if not change.degrees_of_freedom or not before:
+    if not before:
         return f"{change.mean:+.3f}"
-    low, high = (bound / before for bound in change.interval())
-    return f"{change.mean / before:+.1%} [{low:+.1%}, {high:+.1%}]"
+    return f"{format_percent(change.mean / before)} {format_interval(change)}"
 
 
 def explain(verdict: Verdict) -> str:
