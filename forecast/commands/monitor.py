@@ -55,12 +55,14 @@ def examine(model: "TrainedModel", data: DataModule) -> "Findings":
     model.data(data, find_unread_columns(list_forecasters(model)))
     keep_windows_after(data, find_end(model, test, data.panel))
     content, results = evaluate(model, data)
+    scores = ReportedScores.read(content)
     newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
     return Findings(
         model=model,
         test=test,
         newer=newer,
         verdict=judge(newer, test),
-        coverage=ReportedScores.read(content).coverage,
+        coverage=scores.coverage,
+        misses=scores.misses,
         drift=measure_drift(data),
     )

@@ -13,6 +13,7 @@ from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
+from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.rounding import round_to_unit
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
@@ -167,13 +168,15 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
 
 
 def describe_intervals(backtest: Backtest) -> list[str]:
-    """Describe the coverage and the width of each interval of each method, in a line."""
-    return [
+    """Describe the coverage and the width of each interval of each method in a line, and then each miss of a level."""
+    intervals = {method: sums.compute() for method, sums in backtest.intervals.items()}
+    lines = [
         f"{level}%, {method}, {describe_interval(score)}"
-        for method, sums in backtest.intervals.items()
-        for level, score in sums.compute().items()
+        for method, scores in intervals.items()
+        for level, score in scores.items()
         if isinstance(score, dict)
     ]
+    return [*lines, *explain_misses(intervals).values()]
 
 
 def count_origins(backtest: Backtest) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from forecast.data import DataModule
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
+from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.results import Results
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.reports.compare.number_format import format_interval
@@ -102,6 +103,8 @@ def print_scores(title: str, attention: str, results: Results, data: DataModule)
         )
         crps = "" if math.isnan(scores["crps"]) else f"; CRPS {scores['crps']:.3f} scaled"
         console.print(f"intervals, {method}: {levels or 'none'}{crps}")
+    for line in explain_misses(results.intervals).values():
+        console.print(line)
 
 
 def describe_interval(score: Mapping[str, float]) -> str:

@@ -16,6 +16,7 @@ from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
 from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
 from forecast.evaluation.naive_shrinkage import NaiveShrinkage
+from forecast.evaluation.reported_scores import FEW_HORIZONS
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -38,9 +39,6 @@ MAX_PLOTTED = 3
 
 MAX_TABLED = 12
 """Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
-
-ROUGH_HORIZONS = 5
-"""Conformal intervals from fewer horizons of validation rows are called rough."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +194,7 @@ def print_results(run: RunReport) -> None:
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
     has_intervals = bool(results.coverage_by_step)
-    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and has_intervals:
+    if horizons < FEW_HORIZONS and data.n_windows["val"] and has_intervals:
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",

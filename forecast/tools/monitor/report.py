@@ -29,6 +29,7 @@ class Findings:
         test, newer: errors in the test and on the newer rows.
         verdict: the tests of the difference.
         coverage: fraction of the newer values in each interval, by method and level.
+        misses: why a coverage of the newer values misses its level, by method.
         drift: drift of each column of the inputs, the largest first.
     """
 
@@ -37,6 +38,7 @@ class Findings:
     newer: Period
     verdict: Verdict
     coverage: dict[str, dict[str, float]]
+    misses: dict[str, str]
     drift: dict[str, Drift]
 
     @property
@@ -96,6 +98,7 @@ def describe(findings: Findings) -> list[str]:
             for level, share in levels.items()
             if level in before and np.isfinite(share)
         ]
+    lines += [f"coverage   {line}" for line in findings.misses.values()]
     lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
     return [*lines, f"verdict    {explain(verdict)}"]
 
