@@ -11,7 +11,7 @@ from rich.table import Table
 
 from forecast.data.panel_labels import id_columns, of_series
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, name_tested
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.rounding import round_to_unit
@@ -150,11 +150,10 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     columns = [
         format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
     ]
+    tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
     for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
         wins = f"{is_best[:, number].sum()}/{len(origins)}"
-        table.add_row(
-            LABELS.get(name, backtest.attention), *row, wins, style="bold" if name == MODEL else None
-        )
+        table.add_row(LABELS.get(name, tested), *row, wins, style="bold" if name == MODEL else None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
     for line in describe_intervals(backtest):

@@ -14,7 +14,7 @@ from rich.console import Console
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
-from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
+from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels, name_tested
 from forecast.evaluation.naive_shrinkage import NaiveShrinkage
 from forecast.evaluation.reported_scores import FEW_HORIZONS
 from forecast.evaluation.results import Results
@@ -190,7 +190,8 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
 def print_results(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     data, results, content = run.data, run.results, run.metrics
-    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results, data)
+    name = name_tested(content["attention"], untrained=content["best_epoch"] == 0)
+    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", name, results, data)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
     has_intervals = bool(results.coverage_by_step)
