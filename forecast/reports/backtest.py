@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
-from forecast.data.panel_labels import id_columns, of_series
+from forecast.data.panel_labels import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, name_tested
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
@@ -102,6 +102,11 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "data": backtest.title,
         "attention": backtest.attention,
         "series": backtest.n_series,
+        **series_entry(
+            backtest.panel,
+            [str(name) for name in np.delete(backtest.panel.ids, np.unique(backtest.origins.series))],
+            "series_left_out",
+        ),
         "origins": len(backtest.origins),
         **{f"origins_in_{rows}_rows": backtest.seen.get(rows, 0) for rows in ("training", "validation")},
         "first_origin": str(backtest.zoned_dates.min()),
