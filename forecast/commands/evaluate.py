@@ -29,6 +29,7 @@ def evaluate(config: DictConfig) -> None:
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
     check_choice("split", config.split, SPLITS)
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
+    from forecast.evaluation.forecaster_names import name_tested
     from forecast.inference.evaluate import evaluate as evaluate_model  # imports PyTorch
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
@@ -39,7 +40,8 @@ def evaluate(config: DictConfig) -> None:
     model.data(data, find_unread_columns(list_forecasters(model)))
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
-    print_scores(title, model.config["model"]["attention"]["name"], results, data)
+    name = name_tested(model.config["model"]["attention"]["name"], untrained=model.is_untrained)
+    print_scores(title, name, results, data)
     by_series = tabulate_series(data, results)
     if by_series is not None:
         print(*describe_series(by_series, results.best_baseline), sep="\n")

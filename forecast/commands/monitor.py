@@ -77,7 +77,7 @@ def examine(model: "TrainedModel", data: DataModule | None) -> "Findings":
     )
 
     test, run_inputs = read_test(model)
-    newer, coverage, drift = Period.empty(test), {}, {}
+    newer, coverage, misses, drift = Period.empty(test), {}, {}, {}
     if data is not None and has_newer_window(
         model, data.read_panel(), end := find_end(model, test, data.read_panel())
     ):
@@ -85,8 +85,9 @@ def examine(model: "TrainedModel", data: DataModule | None) -> "Findings":
         keep_windows_after(data, end)
         content, results = evaluate(model, data)
         newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
-        coverage = ReportedScores.read(content).coverage
+        scores = ReportedScores.read(content)
+        coverage, misses = scores.coverage, scores.misses
         if model.refitted is not None:  # the inputs of the run have the scale of the tested model
             data.load_state_dict(model.tested().data_state)
         drift = measure_drift(tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1), run_inputs)
-    return Findings(model, test, newer, judge(newer, test, drift), coverage, drift)
+    return Findings(model, test, newer, judge(newer, test, drift), coverage, misses, drift)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
@@ -39,6 +39,13 @@ def name_series(panel: Panel, series: int) -> str:
     return f"series {quote(panel.ids[series])}: " if panel.has_ids else ""
 
 
+def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"], most: int = 4) -> str:
+    """Name the first of some series, and count the others: `'a', 'b' and 3 more`."""
+    numbers = np.flatnonzero(chosen)
+    more = f" and {len(numbers) - most:,} more" if len(numbers) > most else ""
+    return ", ".join(quote(panel.ids[number]) for number in numbers[:most]) + more
+
+
 def name_longest(panel: Panel, title: str) -> str:
     """Return `the longest series of sales.csv`, where `title` is sales.csv; for a single series, the title alone."""
     return f"the longest series of {title}" if len(panel) > 1 else title
@@ -57,9 +64,9 @@ def id_columns(panel: Panel, series: Int64[np.ndarray, " rows"]) -> dict[str, pd
     return {ID_COLUMN: pd.Categorical.from_codes(series, categories=panel.ids)}  # type: ignore[arg-type]
 
 
-def series_entry(panel: Panel, value: Any) -> dict[str, Any]:
-    """The entry `series` of a JSON file; empty if the source has no ids."""
-    return {"series": value} if panel.has_ids else {}
+def series_entry(panel: Panel, value: Any, name: str = "series") -> dict[str, Any]:
+    """An entry of a JSON file on the series; empty if the source has no ids."""
+    return {name: value} if panel.has_ids else {}
 
 
 def label_rows(

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from forecast.data.panel import Panel
+from forecast.data.panel_labels import name_some
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.system.errors import DataError
 
@@ -42,16 +43,20 @@ def find_window_starts(
         starts[split] = [
             range(a, max(a, b), stride) for a, b in zip(begin.tolist(), end.tolist(), strict=True)
         ]
-    without = {split: sum(not own for own in of_series) for split, of_series in starts.items()}
-    for split, count in without.items():
-        if count == len(panel):
+    without = {split: np.array([not own for own in of_series]) for split, of_series in starts.items()}
+    for split, is_without in without.items():
+        if is_without.all():
             needed = pred_len + (seq_len if split == "train" else 0)
             lengths = f"seq_len={seq_len}, pred_len={pred_len}"
             raise refuse_short_split(name, split, needed, lengths, rows[split].stop - rows[split].first)
-    if any(without.values()):
-        counts = ", ".join(f"{count:,} {split}" for split, count in without.items() if count)
+    if found := [
+        f"{int(each.sum()):,} {split} ({name_some(panel, each)})"
+        for split, each in without.items()
+        if each.any()
+    ]:
         warnings.warn(
-            f"{name}: of {len(panel):,} series some have too few rows for a window: {counts}", stacklevel=2
+            f"{name}: of {len(panel):,} series some have too few rows for a window: {', '.join(found)}",
+            stacklevel=2,
         )
     return starts
 

@@ -93,6 +93,7 @@ class Backtest:
         training_seconds: seconds of each training.
         notes: cautions on how to read the scores.
         seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
+        is_untrained: whether every training kept only the linear model.
     """
 
     title: str
@@ -110,6 +111,7 @@ class Backtest:
     training_seconds: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
+    is_untrained: bool = False
 
     def __post_init__(self) -> None:
         names = [name for method, sums in self.intervals.items() for name in name_bounds(method, sums.levels)]

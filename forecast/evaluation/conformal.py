@@ -13,6 +13,7 @@ measures and reports the coverage. The factor √(1 + 1/n), the constant 30 and 
 on data (docs/intervals.md).
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -47,12 +48,16 @@ class Calibration:
         offsets: NaN for a step without errors.
         windows: validation windows from which the offsets of each step come, at least.
         pooled_steps: steps of the horizon whose errors are pooled.
+        horizons: number of horizons that the validation rows hold; NaN: unknown.
+        deviation: mean |error − median offset| on the validation windows, over all variables; NaN: unknown.
     """
 
     quantiles: tuple[float, ...]
     offsets: Float[Tensor, "quantiles steps n_targets"]
     windows: int
     pooled_steps: int = 1
+    horizons: float = math.nan
+    deviation: float = math.nan
 
     @classmethod
     def fit(
@@ -79,7 +84,8 @@ class Calibration:
             measured / (measured + POOLING),
         )
         least = int(count[count > 0].amin()) if count.any() else 0
-        return cls(at, offsets.contiguous(), least, errors.shape[1])
+        deviation = float((errors - offsets[at.index(0.5)]).abs().nanmean())
+        return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation)
 
     def supports(self, level: Level) -> bool:
         """Whether there are enough windows for the bounds of an interval of this level, in percent."""
@@ -119,13 +125,15 @@ class Calibration:
             "offsets": self.offsets,
             "windows": self.windows,
             "pooled_steps": self.pooled_steps,
+            "horizons": self.horizons,
+            "deviation": self.deviation,
         }
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Calibration":
-        # calibrations without the entry pooled no steps
-        steps = state.get("pooled_steps", 1)
-        return cls(tuple(state["quantiles"]), state["offsets"], state["windows"], steps)
+        # calibrations without the entries pooled no steps, and did not keep what explains a coverage
+        rest = {name: state[name] for name in ("pooled_steps", "horizons", "deviation") if name in state}
+        return cls(tuple(state["quantiles"]), state["offsets"], state["windows"], **rest)
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:

@@ -41,6 +41,15 @@ If only the linear model was kept, it can be the linear baseline up to round-off
 """
 
 
+LINEAR_ALONE = " (linear model alone)"
+"""Follows the name of a model of which only the linear model was kept, so that attention has no part in its scores."""
+
+
+def name_tested(attention: str, *, untrained: bool) -> str:
+    """Name the model in a row of scores: by its attention type, and whether only its linear model was kept."""
+    return attention + LINEAR_ALONE * untrained
+
+
 def describe_change(change: float) -> str:
     """Describe a difference of two MSEs, relative to the second one: `3.1% less MSE`."""
     return f"{abs(change):.1%} {'less' if change < 0 else 'more'} MSE"

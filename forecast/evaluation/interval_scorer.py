@@ -133,7 +133,7 @@ def make_interval_sums(
     found = dict.fromkeys(calibrated, (calibration.quantiles, calibrated_levels(calibration, levels)))
     if probabilities is not None:
         found[QUANTILE] = tuple(probabilities), trained_levels(probabilities, levels)
-    return {method: IntervalSums(*each, scaler, pred_len) for method, each in found.items()}
+    return {method: IntervalSums(*each, scaler, pred_len, calibration) for method, each in found.items()}
 
 
 def split(tensors: Sequence[Tensor], n_quantiles: int) -> zip:

@@ -1,12 +1,16 @@
 """Scores of intervals, accumulated over batches of windows.
 
 coverage  fraction of true values within an interval; ideally the level of the interval. Missing ones do not count.
+above     fraction of true values above the interval; `below`: below it
 width     mean width of an interval, scaled and in original units; scaled as errors are, see `errors`
 score     interval score of level 1 − α, scaled: width + 2/α times the distance of a true value outside of the interval
           (Gneiting and Raftery 2007)
 pinball   mean pinball loss over the deciles, scaled
 crps      continuous ranked probability score, scaled, approximated from the deciles; the MAE for a forecast without
           spread
+
+error_ratio  mean |true value − median|, relative to that of the validation windows (`Calibration.deviation`)
+horizons     number of horizons that the validation rows hold
 
 Pinball loss and CRPS use only the deciles, which every method has, so that methods can be compared. For a normal
 forecast the approximation is 5% too large.
@@ -20,6 +24,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.scaling.scaler import Scaler
+from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.levels import DECILES, Level, bounds
 from forecast.evaluation.quantiles import crps, pinball
 from forecast.evaluation.running_sums import RunningSums
@@ -33,13 +38,24 @@ class IntervalSums(RunningSums):
         levels: the intervals to score, in percent; `at` includes the bounds of each.
         scaler: of the targets.
         pred_len: number of steps of a forecast.
+        validation: the errors on validation windows, to which those of the test are compared.
     """
 
-    def __init__(self, at: Sequence[float], levels: Sequence[Level], scaler: Scaler, pred_len: int) -> None:
-        self.at, self.levels, self.scaler = tuple(at), tuple(levels), scaler
+    def __init__(
+        self,
+        at: Sequence[float],
+        levels: Sequence[Level],
+        scaler: Scaler,
+        pred_len: int,
+        validation: Calibration | None = None,
+    ) -> None:
+        self.at, self.levels, self.scaler, self.validation = tuple(at), tuple(levels), scaler, validation
         n_targets = scaler.center.shape[1]
         shapes = {
             "inside": (len(levels), pred_len, n_targets),
+            "above": (len(levels), n_targets),
+            "below": (len(levels), n_targets),
+            "deviation": (),
             "width": (len(levels), n_targets),
             "width_raw": (len(levels), n_targets),
             "losses": (len(at),),
@@ -63,11 +79,15 @@ class IntervalSums(RunningSums):
         measured = ~target.isnan() & ~quantiles.isnan().all(-1)  # a target may have no calibration
         values, truth = (self.scaler.error_values(each, series).float() for each in (quantiles, target))
         losses = pinball(values, truth, self.at)
+        deviation = (target - quantiles[..., self.at.index(0.5)]).abs().double()
+        sums["deviation"] += torch.where(measured, deviation, 0.0).sum()
         sums["losses"] += torch.where(measured[..., None], losses, 0.0).sum((0, 1, 2), dtype=torch.float64)
         for i, inside in enumerate(self._inside(quantiles, target)):
             sides = [self.at.index(p) for p in bounds(self.levels[i])]
             low, high = (quantiles[..., side] for side in sides)
             sums["inside"][i] += inside.sum(0)
+            sums["above"][i] += (target > high).sum((0, 1))
+            sums["below"][i] += (target < low).sum((0, 1))
             width = values[..., sides[1]] - values[..., sides[0]]
             sums["width"][i] += torch.where(measured, width.double(), 0.0).sum((0, 1))
             in_units = self.scaler.inverse(high, series) - self.scaler.inverse(low, series)
@@ -95,7 +115,8 @@ class IntervalSums(RunningSums):
     def compute(self) -> dict[str, dict[str, float] | float]:
         """Scores by level and overall: coverage and widths as means over the variables, the others over all values.
 
-        Such as `{"80": {"coverage", "width", "width_raw", "score"}, ..., "pinball", "crps"}`.
+        Such as `{"80": {"coverage", "above", "below", "width", "width_raw", "score"}, ..., "pinball", "crps"}`, and
+        `error_ratio` and `horizons` where the errors of the validation windows are known.
         """
         sums = self.totals()
         sums["inside"], count = sums["inside"].sum(1), sums["count"].sum(0)
@@ -104,7 +125,8 @@ class IntervalSums(RunningSums):
         for i, level in enumerate(self.levels):
             sides = losses[[self.at.index(p) for p in bounds(level)]]
             means = {
-                name: (sums[name][i] / count).nanmean().item() for name in ("inside", "width", "width_raw")
+                name: (sums[name][i] / count).nanmean().item()
+                for name in ("inside", "above", "below", "width", "width_raw")
             }
             scores[f"{level:g}"] = {
                 "coverage": means.pop("inside"),
@@ -112,7 +134,11 @@ class IntervalSums(RunningSums):
                 "score": sides.sum().item() * 2 / (1 - level / 100),
             }
         pinball_of_deciles = losses[[self.at.index(p) for p in DECILES]].mean()
-        return scores | {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}
+        scores |= {"pinball": pinball_of_deciles.item(), "crps": crps(losses, self.at).item()}
+        if self.validation is None or not self.validation.deviation > 0:
+            return scores
+        ratio = (sums["deviation"] / count.sum()).item() / self.validation.deviation
+        return scores | {"error_ratio": ratio, "horizons": self.validation.horizons}
 
     def coverage_by_step(self) -> dict[str, Float64[Tensor, " pred_len"]]:
         """Coverage of each step, averaged over the variables, by level. Every process must call this."""

@@ -1,9 +1,24 @@
 """The scores of a test that are printed with a forecast. Imports no torch."""
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from forecast.evaluation.forecaster_names import MODEL
+from forecast.evaluation.levels import QUANTILE
+
+MAX_MISS = 0.1
+"""A coverage that differs from its level by more is explained."""
+
+LARGER_ERRORS = 1.2
+"""Ratio of errors, or its reciprocal, from which the errors of two periods are called different."""
+
+ONE_SIDED = 3
+"""Ratio of the values above and below an interval, or its reciprocal, from which they lie on one side."""
+
+FEW_HORIZONS = 5
+"""Conformal intervals from fewer horizons of validation rows are called rough."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,10 +28,12 @@ class ReportedScores:
     Attributes:
         mse: of the model and of each baseline, by name.
         coverage: share of the true values that each interval covered, by method and level.
+        misses: why a coverage misses its level, by method, from `explain_misses`.
     """
 
     mse: dict[str, float]
     coverage: dict[str, dict[str, float]]
+    misses: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "ReportedScores":
@@ -30,9 +47,62 @@ class ReportedScores:
                 }
                 for method, scores in content["intervals"].items()
             },
+            explain_misses(content["intervals"]),
         )
 
     @property
     def best_baseline(self) -> str:
         """The baseline with the lowest MSE."""
         return min((name for name in self.mse if name != MODEL), key=lambda name: self.mse[name])
+
+
+def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Explain, by method, a coverage that differs from its level by more than `MAX_MISS`; of several, the farthest.
+
+    Args:
+        intervals: by method, what `IntervalSums.compute` returned; runs of an older version have fewer entries.
+    """
+    found = {}
+    for method, scores in intervals.items():
+        levels = {level: each for level, each in scores.items() if isinstance(each, Mapping)}
+        misses = {level: known(each["coverage"]) - float(level) / 100 for level, each in levels.items()}
+        far = {level: miss for level, miss in misses.items() if abs(miss) > MAX_MISS}  # NaN is not
+        if not far:
+            continue
+        level, miss = max(far.items(), key=lambda item: abs(item[1]))
+        causes = [
+            describe_error_ratio(known(scores.get("error_ratio")), miss),
+            describe_sides(known(levels[level].get("above")), known(levels[level].get("below")), miss),
+            "" if method == QUANTILE else describe_horizons(known(scores.get("horizons"))),
+        ]
+        text = "; ".join(filter(None, causes)) or "neither the size nor the sign of the errors explains it"
+        points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
+        found[method] = f"the {level}% interval ({method}) covers {points} than its level: {text}"
+    return found
+
+
+def known(value: float | None) -> float:
+    """A score of JSON, in which NaN is None."""
+    return math.nan if value is None else value
+
+
+def describe_error_ratio(ratio: float, miss: float) -> str:
+    """How much larger the errors are than in validation, or smaller if the coverage is too high."""
+    changed = ratio > LARGER_ERRORS if miss < 0 else ratio < 1 / LARGER_ERRORS
+    return f"the errors are {ratio:.1f} times those on the validation windows" if changed else ""
+
+
+def describe_sides(above: float, below: float, miss: float) -> str:
+    """On which side of the interval the values lie, if the coverage is too low because of one side."""
+    if not miss < 0 or not max(above, below) > ONE_SIDED * min(above, below):
+        return ""
+    forecasts = "low" if above > below else "high"
+    return (
+        f"{above:.1%} of the values lie above it and {below:.1%} below: the forecasts are too {forecasts}, as after a "
+        "change of level or trend"
+    )
+
+
+def describe_horizons(horizons: float) -> str:
+    """The number of horizons of validation rows, if they are few."""
+    return f"the validation rows hold only {horizons:.1f} horizons" if horizons < FEW_HORIZONS else ""

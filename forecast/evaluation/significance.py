@@ -69,15 +69,24 @@ def diebold_mariano(
         overlap: number of neighbouring windows that share steps; with stride 1, the horizon.
         comparisons: number of tests made together, for the Bonferroni correction.
     """
-    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    n, mean = len(difference), float(difference.mean())
+    second = np.asarray(second, dtype=np.float64)
+    difference = np.asarray(first, dtype=np.float64) - second
+    n, mean, base = len(difference), float(difference.mean()), float(second.mean())
     degrees = count_cosines(n, overlap)
     if not degrees:
-        return LossDifference(mean, math.nan, 0.0, comparisons)
-    j = np.arange(1, degrees + 1)
-    coefficients = np.fft.rfft(difference, 2 * n)[j]  # Σ d(t) exp(−iπ j (t − 1) / n)
-    cosines = math.sqrt(2 / n) * np.real(coefficients * np.exp(-0.5j * math.pi * j / n))  # Λ
-    return LossDifference(mean, float(np.mean(cosines**2)) / n, float(degrees), comparisons)
+        return LossDifference(mean, math.nan, 0.0, comparisons, base, independent=n / overlap)
+    cosines, of_base = (find_cosines(series, degrees) for series in (difference, second))
+    variances = [float(np.mean(product)) / n for product in (cosines**2, of_base**2, cosines * of_base)]
+    return LossDifference(
+        mean, variances[0], float(degrees), comparisons, base, *variances[1:], independent=n / overlap
+    )
+
+
+def find_cosines(series: np.ndarray, count: int) -> np.ndarray:
+    """Λ(1) … Λ(count) of `diebold_mariano` for a series d(t) (n,)."""
+    n, j = len(series), np.arange(1, count + 1)
+    coefficients = np.fft.rfft(series, 2 * n)[j]  # Σ d(t) exp(−iπ j (t − 1) / n)
+    return math.sqrt(2 / n) * np.real(coefficients * np.exp(-0.5j * math.pi * j / n))
 
 
 def count_cosines(n: int, overlap: int) -> int:
@@ -87,7 +96,9 @@ def count_cosines(n: int, overlap: int) -> int:
     return max(1, min(int(0.4 * n ** (2 / 3)), n // (4 * overlap)))
 
 
-def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: float) -> LossDifference:
+def add_seed_variance(
+    difference: LossDifference, seeds: SeedVariance, share: float, share_of_base: float = 0.0
+) -> LossDifference:
     """Add the variance over seeds to the variance over windows of a loss difference.
 
     The variance over seeds is the variance of the difference if the models are trained again with other seeds. The
@@ -97,12 +108,20 @@ def add_seed_variance(difference: LossDifference, seeds: SeedVariance, share: fl
         difference: of losses that are averaged over the seeds of each forecaster.
         seeds: the variance of one run.
         share: 1 / (number of seeds), summed over the forecasters that depend on the seed.
+        share_of_base: that of the other forecaster alone; 0 if the difference is relative to its loss already.
     """
     if not difference.degrees_of_freedom or not share:
         return difference
     of_seeds = LossDifference(0.0, share * seeds.variance, float(seeds.degrees_of_freedom))
     variance, degrees = add_variances([difference, of_seeds])
-    return replace(difference, variance=variance, degrees_of_freedom=degrees)
+    added = seeds.variance * share_of_base if share_of_base else 0.0
+    return replace(
+        difference,
+        variance=variance,
+        degrees_of_freedom=degrees,
+        base_variance=difference.base_variance + added,
+        base_covariance=difference.base_covariance - added,
+    )
 
 
 def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
@@ -157,6 +176,7 @@ def compare_to_reference(
             diebold_mariano(losses[name], losses[reference], overlap, comparisons),
             seeds,
             share(name) + share(reference),
+            share(reference),
         )
         for name in losses
         if name != reference

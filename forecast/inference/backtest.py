@@ -74,6 +74,7 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     found.seen = count_seen(model, data, origins)
     if note := note_on_origins(model, found.seen, len(origins), data.panel.utc_offset):
         found.notes.append(note)
+    found.is_untrained = model.is_untrained
     if model.is_untrained:
         found.notes.append(describe_untrained(model.network.warm_start_name))
     if model.quantiles is not None and (untrained := list_untrained(model.quantiles, config.levels)):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from forecast.data import DataModule
-from forecast.data.panel_labels import name_longest
+from forecast.data.panel_labels import name_longest, name_some
 from forecast.evaluation.backtest import Origins
 from forecast.system.errors import ConfigError, DataError
 
@@ -40,7 +40,8 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
     if not is_long_enough.all():
         warnings.warn(
             f"{data.name}: {int((~is_long_enough).sum()):,} of {len(panel):,} series left out: fewer than "
-            f"seq_len={data.seq_len} rows before their first origin, or fewer than pred_len={data.pred_len} after it",
+            f"seq_len={data.seq_len} rows before their first origin, or fewer than pred_len={data.pred_len} after it: "
+            f"{name_some(panel, ~is_long_enough)}",
             stacklevel=2,
         )
     stop = np.where(is_long_enough, stop - data.pred_len + 1, first)

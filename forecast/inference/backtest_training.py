@@ -109,6 +109,7 @@ def backtest_policy(
         backtest.training_seconds.append(training.seconds)
         untrained += training.forecaster.is_untrained
         forecast_origins(backtest, training.data, training.trained, chosen)
+    backtest.is_untrained = untrained == len(periods)
     if untrained:
         count = f" ({untrained} of {len(periods)} trainings, retrain={policy})" if len(periods) > 1 else ""
         backtest.notes.append(describe_untrained(training.forecaster.model.warm_start_name) + count)

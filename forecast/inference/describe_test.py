@@ -59,10 +59,11 @@ def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) 
 
 
 def describe_coverage(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
-    """The coverage of each level, where the test measured intervals of this method."""
+    """The coverage of each level, and why one misses its level, where the test measured intervals of this method."""
     measured = test.coverage.get(method, {})
-    return [
+    lines = [
         f"the {level:g}% interval covered {measured[f'{level:g}']:.1%} of the values"
         for level in levels
         if math.isfinite(measured.get(f"{level:g}", math.nan))
     ]
+    return lines + ([test.misses[method]] if lines and method in test.misses else [])

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.panel_labels import describe_size, label_rows
+from forecast.data.panel_labels import describe_size, label_rows, name_some
 from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level
 from forecast.evaluation.rounding import round_to_unit
 from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
@@ -43,6 +43,8 @@ class Forecast:
         new: number of series that are not in the training data.
         known: description of the future covariates that are not known for every step.
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
+        rows_before: rows before each forecast, at most those that the model reads, which at least one series has; None:
+            every series has them.
     """
 
     forecaster: ForecasterFacts
@@ -57,11 +59,19 @@ class Forecast:
     new: int
     known: list[str]
     replayed: int = 0
+    rows_before: Int64[np.ndarray, " series"] | None = None
 
     @property
     def has_truth(self) -> bool:
         """Whether any true value is known."""
         return bool(np.isfinite(self.truth).any())
+
+    @property
+    def is_short(self) -> Bool[np.ndarray, " series"]:
+        """Whether each series has fewer rows before its forecast than the model reads."""
+        if self.rows_before is None:
+            return np.zeros(len(self.panel), dtype=bool)
+        return self.rows_before < self.rows_before.max()
 
     @property
     def early(self) -> str:
@@ -87,7 +97,8 @@ class Forecast:
 
         Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
         `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
-        the index is the id and the date is a column.
+        the index is the id and the date is a column. If a series has fewer rows than the model reads, the column
+        `rows_before` has the number that was read.
         """
         dates = self.panel.utc_offset.zoned(
             pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
@@ -102,6 +113,8 @@ class Forecast:
             if self.has_truth:
                 parts[f"{name}-true"] = self.truth[..., i].ravel()
                 parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
+        if self.rows_before is not None and self.is_short.any():
+            parts["rows_before"] = self.rows_before.repeat(self.dates.shape[1])
         return index, parts
 
     def rounded(self) -> "Forecast":
@@ -192,6 +205,12 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     lines += forecaster.description
     if forecast.new:
         lines.append(f"new        {forecast.new:,} series were not trained on: scaled by their own rows")
+    if forecast.is_short.any():
+        names = name_some(forecast.panel, forecast.is_short)
+        lines.append(
+            f"short      {int(forecast.is_short.sum()):,} of {n_series:,} series have fewer rows than the model reads; "
+            f"those before them count as missing values (column rows_before): {names}"
+        )
     if forecast.early:
         lines.append(f"ended      {forecast.early}")
     if forecast.known:

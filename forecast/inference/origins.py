@@ -11,11 +11,13 @@ from jaxtyping import Int64
 
 from forecast.data import Panel, Windows
 from forecast.data.future_covariates import carry_into
+from forecast.data.missing import has_values
 from forecast.data.options import ScalingOptions
-from forecast.data.panel_labels import describe_longest
+from forecast.data.panel_labels import describe_longest, name_some
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scales import Scales
+from forecast.data.time_features import parse_frequency
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.options import read_date
@@ -38,6 +40,9 @@ class SeriesOrigins(NamedTuple):
 def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None) -> SeriesOrigins:
     """Choose the series that can be forecast, and their origins.
 
+    Beside series with enough history, a series with fewer rows is chosen if it has a value of every column in them:
+    `take_excerpt` puts missing rows before them. Other series are left out, with a warning.
+
     Raises:
         DataError: no series has enough history.
         ConfigError: no series can be forecast from `start`.
@@ -59,10 +64,12 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
             f"start={start} is not a date of the data, or has too little history: with seq_len={model.seq_len} a "
             f"forecast may begin {span}, {panel.describe_step()}"
         )
+    is_short = ~possible & (origins > panel.starts) & (origins <= panel.ends)
+    possible |= is_short & has_values(panel.values, panel.starts, np.where(is_short, origins, panel.starts))
     if not possible.all():
         warnings.warn(
-            f"{int((~possible).sum()):,} of {len(panel):,} series left out: fewer than seq_len={model.seq_len} rows "
-            "before the forecast, or no row right before it",
+            f"{int((~possible).sum()):,} of {len(panel):,} series left out, because a column has no value before the "
+            f"forecast, or no row is right before it: {name_some(panel, ~possible)}",
             stacklevel=2,
         )
     chosen = np.flatnonzero(possible)
@@ -95,7 +102,7 @@ def take_excerpt(
     """Copy the rows that the forecasts need into a panel in memory; return it with the first row to forecast of each.
 
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
-    scale.
+    scale. A series with fewer than seq_len rows before its origin gets rows before them, in which nothing is known.
 
     Args:
         history: rows before each origin that the forecasts need.
@@ -109,26 +116,43 @@ def take_excerpt(
     stops = np.minimum(panel.stops[chosen], rows + n_steps)
     ends = np.minimum(panel.ends[chosen], stops)
     excerpt = carry_into(panel.take_rows(chosen, first, stops, ends), panel, chosen, first)
-    excerpt = add_rows_after_ends(excerpt.with_dates_after_ends(n_steps), n_steps)
+    before = (model.seq_len - (rows - first)).clip(0)
+    excerpt = add_unknown_rows(excerpt.with_dates_after_ends(n_steps), before, n_steps)
     if ahead is not None:
         excerpt = take_future_from(excerpt, ahead)
-    return excerpt, excerpt.starts + rows - first
+    return excerpt, excerpt.starts + before + rows - first
 
 
-def add_rows_after_ends(panel: Panel, steps: int) -> Panel:
-    """The panel in memory with at least `steps` rows after the end of each series, in which nothing is known."""
-    if panel.future is None or (panel.stops >= panel.ends + steps).all():
+def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: int) -> Panel:
+    """The panel in memory with rows in which nothing is known: `before[s]` before the first row of series s.
+
+    With future covariates, there are also at least `steps` rows after the end of each series. Dates before the grid are
+    even steps, even if `panel` has a calendar: no value of these rows is known.
+    """
+    stops = panel.stops if panel.future is None else np.maximum(panel.stops, panel.ends + steps)
+    if not before.any() and (panel.stops >= stops).all():
         return panel
-    lengths = np.maximum(panel.stops, panel.ends + steps) - panel.starts
+    lengths = before + stops - panel.starts
     starts = lengths.cumsum() - lengths
-    rows = ranges(starts, starts + panel.stops - panel.starts)
-    blocks = []
-    for block in (panel.values, panel.future):
-        blocks.append(np.full((int(lengths.sum()), block.shape[1]), np.nan))
-        blocks[-1][rows] = block
-    ends = panel.ends - panel.starts + starts
+    known = ranges(starts + before, starts + before + panel.stops - panel.starts)
+
+    def spread(block: np.ndarray) -> np.ndarray:
+        found = np.full((int(lengths.sum()), block.shape[1]), np.nan)
+        found[known] = block
+        return found
+
+    earlier = int((before - panel.grid_starts).max().clip(0))
+    grid = pd.date_range(end=panel.grid[0], periods=earlier + 1, freq=parse_frequency(panel.freq))[:-1]
+    grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)
     return replace(
-        panel, starts=starts, ends=ends, stops=starts + lengths, values=blocks[0], future=blocks[1]
+        panel,
+        grid=grid,
+        grid_starts=panel.grid_starts + earlier - before,
+        starts=starts,
+        ends=panel.ends - panel.starts + starts + before,
+        stops=starts + lengths,
+        values=spread(np.asarray(panel.values)),
+        future=None if panel.future is None else spread(np.asarray(panel.future)),
     )
 
 

@@ -58,8 +58,8 @@ def predict(
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
     Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
-    scaled by its rows before the forecast. Series with too little history are left out, with a warning. `ahead`: see
-    `forecast.inference.store_future`.
+    scaled by its rows before the forecast. Of a series with fewer than seq_len rows, the rows before its first one are
+    read as missing values. `ahead`: see `forecast.inference.store_future`.
 
     Raises:
         ConfigError: an option that this model does not support.
@@ -69,8 +69,7 @@ def predict(
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
     method = choose_method(forecaster, method, levels, horizon)
     panel = model.select_columns(panel)
-    origins = choose_origins(model, panel, start)
-    n_steps = round_up_horizon(horizon, model.pred_len)
+    origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
@@ -104,6 +103,7 @@ def predict(
         new=int((scaled.scales.place < 0).sum()),
         known=describe_known_steps(scaled, known, n_steps, is_read),
         replayed=replayed,
+        rows_before=(origins.rows - panel.starts[origins.series]).clip(max=model.seq_len),
     )
 
 

@@ -9,10 +9,11 @@ from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
-from forecast.data.panel_labels import id_columns, of_series
+from forecast.data.panel_labels import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, name_tested
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
+from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.rounding import round_to_unit
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
@@ -101,6 +102,11 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "data": backtest.title,
         "attention": backtest.attention,
         "series": backtest.n_series,
+        **series_entry(
+            backtest.panel,
+            [str(name) for name in np.delete(backtest.panel.ids, np.unique(backtest.origins.series))],
+            "series_left_out",
+        ),
         "origins": len(backtest.origins),
         **{f"origins_in_{rows}_rows": backtest.seen.get(rows, 0) for rows in ("training", "validation")},
         "first_origin": str(backtest.zoned_dates.min()),
@@ -149,11 +155,10 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     columns = [
         format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
     ]
+    tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
     for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
         wins = f"{is_best[:, number].sum()}/{len(origins)}"
-        table.add_row(
-            LABELS.get(name, backtest.attention), *row, wins, style="bold" if name == MODEL else None
-        )
+        table.add_row(LABELS.get(name, tested), *row, wins, style="bold" if name == MODEL else None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
     Console(markup=False).print(table)
     for line in describe_intervals(backtest):
@@ -167,13 +172,15 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
 
 
 def describe_intervals(backtest: Backtest) -> list[str]:
-    """Describe the coverage and the width of each interval of each method, in a line."""
-    return [
+    """Describe the coverage and the width of each interval of each method in a line, and then each miss of a level."""
+    intervals = {method: sums.compute() for method, sums in backtest.intervals.items()}
+    lines = [
         f"{level}%, {method}, {describe_interval(score)}"
-        for method, sums in backtest.intervals.items()
-        for level, score in sums.compute().items()
+        for method, scores in intervals.items()
+        for level, score in scores.items()
         if isinstance(score, dict)
     ]
+    return [*lines, *explain_misses(intervals).values()]
 
 
 def count_origins(backtest: Backtest) -> str:

@@ -10,8 +10,11 @@ from rich.table import Table
 
 from forecast.data import DataModule
 from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
+from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
+from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.results import Results
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.reports.compare.number_format import format_interval
 from forecast.reports.series import tabulate_windows
 from forecast.system.formatting import format_column
 
@@ -53,7 +56,7 @@ def note_on_absolute_error(skill: float, scores: Mapping[str, Mapping[str, float
 
 
 def describe_significance(results: Results, data: DataModule) -> str:
-    """The interval of the difference in squared error from the best baseline; empty where it cannot be tested.
+    """The interval of the difference in squared error from the best baseline; empty if they are equal.
 
     The Diebold-Mariano test, corrected for the number of baselines, holds for this run: other seeds may differ by more.
     """
@@ -64,12 +67,14 @@ def describe_significance(results: Results, data: DataModule) -> str:
         for name in (MODEL, baseline)
     )
     difference = diebold_mariano(model, other, windows.overlap, comparisons=len(results.baselines))
-    least = float(other.mean())
-    if not difference.degrees_of_freedom or not least or abs(results.skill) < SAME_ERROR:
+    if not difference.base or abs(results.skill) < SAME_ERROR:
         return ""
-    low, high = (100 * bound / least for bound in difference.interval())
-    doubt = ": not significant" if low < 0 < high else ""
-    return f"95% interval of the difference, for this run: {low:+.1f}% to {high:+.1f}% of that squared error{doubt}"
+    is_tested = bool(difference.degrees_of_freedom)
+    doubt = ": not significant" if is_tested and difference.adjusted_p_value >= SIGNIFICANCE_LEVEL else ""
+    return (
+        "95% interval of the difference, for this run, in percent of that squared error: "
+        f"{format_interval(difference)}{doubt}"
+    )
 
 
 def print_scores(title: str, attention: str, results: Results, data: DataModule) -> None:
@@ -98,6 +103,8 @@ def print_scores(title: str, attention: str, results: Results, data: DataModule)
         )
         crps = "" if math.isnan(scores["crps"]) else f"; CRPS {scores['crps']:.3f} scaled"
         console.print(f"intervals, {method}: {levels or 'none'}{crps}")
+    for line in explain_misses(results.intervals).values():
+        console.print(line)
 
 
 def describe_interval(score: Mapping[str, float]) -> str:

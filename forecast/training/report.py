@@ -14,8 +14,9 @@ from rich.console import Console
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
-from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels
+from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels, name_tested
 from forecast.evaluation.naive_shrinkage import NaiveShrinkage
+from forecast.evaluation.reported_scores import FEW_HORIZONS
 from forecast.evaluation.results import Results
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
@@ -38,9 +39,6 @@ MAX_PLOTTED = 3
 
 MAX_TABLED = 12
 """Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
-
-ROUGH_HORIZONS = 5
-"""Conformal intervals from fewer horizons of validation rows are called rough."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +192,12 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
 def print_results(run: RunReport) -> None:
     """Print the test scores, the tested model, the cost of the run and its folder."""
     data, results, content = run.data, run.results, run.metrics
-    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", content["attention"], results, data)
+    name = name_tested(content["attention"], untrained=content["best_epoch"] == 0)
+    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", name, results, data)
     console = Console(markup=False)
     horizons = data.windows["val"].count_horizons()
     has_intervals = bool(results.coverage_by_step)
-    if horizons < ROUGH_HORIZONS and data.n_windows["val"] and has_intervals:
+    if horizons < FEW_HORIZONS and data.n_windows["val"] and has_intervals:
         console.print(
             f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
             "(data.split) has more",

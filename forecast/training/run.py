@@ -13,6 +13,7 @@ from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.checkpoints.find import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.missing import missing_shares
+from forecast.data.panel_labels import series_entry
 from forecast.evaluation.fitted_baselines import FittedBaselines, describe_season
 from forecast.reports.series import tabulate_series
 from forecast.system import signals
@@ -191,6 +192,14 @@ def save_results(
     return saved
 
 
+def list_without_windows(data: DataModule) -> dict[str, list[str]]:
+    """By split, the ids of the series that are too short for a window in it."""
+    return {
+        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
+        for split, windows in data.windows.items()
+    }
+
+
 def describe_run(
     config: DictConfig,
     trainer: L.Trainer,
@@ -216,6 +225,7 @@ def describe_run(
         },
         "data": config.data.name,
         "eval_stride": data.eval_stride,
+        **series_entry(data.panel, list_without_windows(data), "series_without_windows"),
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
         **{f"validation_{name}": score for name, score in best.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},

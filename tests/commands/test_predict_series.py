@@ -86,12 +86,26 @@ def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, fram
     )  # of the file that it was trained on
 
 
-def test_series_without_enough_rows_right_before_the_start_are_left_out(
-    model: Model, frame: pd.DataFrame
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_series_with_few_rows_is_forecast_beside_the_others(
+    model: Model, frame: pd.DataFrame, is_new: bool
 ) -> None:
-    late = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=SEQ_LEN - 1))]
-    found = forecast_quietly(model, late, start=START)
-    assert found.index.unique().tolist() == ["a", "002", "c d"]
+    few = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=4))]
+    few = few.replace({"unique_id": {"é": "new"}}) if is_new else few
+    name, others = "new" if is_new else "é", ["a", "002", "c d"]
+    found = model.predict(few, start=START, levels=[80])
+    rows = found["rows_before"].groupby(level=0).first()
+    assert rows.to_dict() == {name: 4, **dict.fromkeys(others, SEQ_LEN)}
+    assert np.isfinite(found[["y", "y-lo-80", "y-hi-80"]]).all(axis=None)
+    whole = model.predict(frame, start=START)
+    assert "rows_before" not in whole
+    np.testing.assert_allclose(found.loc[others, "y"], whole.loc[others, "y"], rtol=1e-5)
+    naive = model.predict(few, start=START, baseline="naive").loc[name, "y"]
+    last = few.loc[(few["unique_id"] == name) & (few["ds"] < START), "y"].iloc[-1]
+    np.testing.assert_allclose(naive, last, rtol=1e-5)
+
+
+def test_series_without_rows_right_before_the_start_are_left_out(model: Model, frame: pd.DataFrame) -> None:
     after_a = "2024-02-11"  # "a" ends on the day before START
     found = forecast_quietly(model, frame, start=after_a)
     assert found.index.unique().tolist() == ["002", "c d", "é"]

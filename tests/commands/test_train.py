@@ -3,12 +3,12 @@
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from forecast.evaluation.errors import SCORES
 from forecast.reports import figures
 from forecast.reports.colours import attention_colour
 from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.number_format import format_interval
 from forecast.reports.compare.run_folders import read_runs
 from forecast.runs import sweep
 from forecast.runs.folder import read_config
@@ -472,8 +473,7 @@ def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path
 def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:
     folder, printed = run
     (task,) = group_into_tasks(read_runs([folder])[0])
-    of_baseline = task.differences[task.best_baseline.name].interval()  # minus the model
-    low, high = (-bound / task.best_baseline.error for bound in reversed(of_baseline))
-    found = re.search(r"95% interval of the difference, for this run: (\S+)% to (\S+)% of", printed)
-    assert found is not None
-    assert found.groups() == (f"{100 * low:+.1f}", f"{100 * high:+.1f}")
+    against_baseline = task.with_baseline_as_reference.differences[task.best.name]
+    interval = format_interval(replace(against_baseline, comparisons=len(task.baselines)))
+    line = "95% interval of the difference, for this run, in percent of that squared error: "
+    assert f"{line}{interval}" in " ".join(printed.split())

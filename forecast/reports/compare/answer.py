@@ -5,8 +5,8 @@ from collections.abc import Callable
 from statistics import fmean
 
 from forecast.reports.compare.entry import Entry
-from forecast.reports.compare.number_format import format_interval, format_number, format_percent, join_names
-from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, get_verdict
+from forecast.reports.compare.number_format import format_number, join_names
+from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, format_test, get_verdict
 from forecast.reports.compare.task import Task
 from forecast.system.formatting import plural
 
@@ -56,10 +56,7 @@ def recommend(task: Task, equivalent: list[Entry]) -> str:
         noun="variant",
         lowest=describe_lowest(task),
         describe_cost=lambda name: cost(entries[name]),
-        difference=lambda name: (
-            task.relative_difference(entries[name]),
-            task.relative_interval(entries[name]),
-        ),
+        difference=lambda name: " ".join(format_test(task, entries[name])[:2]),
     )
 
 
@@ -69,7 +66,7 @@ def recommend_fastest(
     noun: str,
     lowest: str,
     describe_cost: Callable[[str], str],
-    difference: Callable[[str], tuple[float, tuple[float, float]]],
+    difference: Callable[[str], str],
 ) -> str:
     """Return the name of the fastest of some equivalent choices, and why it is recommended.
 
@@ -80,7 +77,7 @@ def recommend_fastest(
         noun: what a choice is called.
         lowest: verb phrase on the error of the first one.
         describe_cost: the cost of a choice, to append to its name.
-        difference: relative difference of a choice from the first one, and its interval.
+        difference: relative difference of a choice from the first one, with its interval.
     """
     best, *others = costs
     if not others:
@@ -97,9 +94,7 @@ def recommend_fastest(
     rest = [min(costs[name]) for name in costs if name != fastest]
     is_fastest = max(costs[fastest]) < min(rest)
     why = f"{'the fastest' if is_fastest else f'faster than {best}, one'} of the {equivalent}{describe_cost(fastest)}"
-    change, interval = difference(fastest)
-    by = f"{format_percent(change)} {format_interval(*interval)}"
-    return f"{fastest}: it is {why}. {best} {lowest}; the difference is {by}."
+    return f"{fastest}: it is {why}. {best} {lowest}; the difference is {difference(fastest)}."
 
 
 def describe_lowest(task: Task) -> str:

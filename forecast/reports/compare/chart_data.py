@@ -71,7 +71,11 @@ def make_factor_data(factor: Factor | None) -> dict[str, Any] | None:
     entries = []
     for number, level in enumerate(factor.levels):
         difference, rank = factor.differences.get(level), factor.average_rank(level)
-        percent = [100 * v for v in (difference.mean, *difference.interval())] if difference else [math.nan]
+        percent = (
+            [100 * v for v in (difference.mean, *difference.relative_interval())]
+            if difference
+            else [math.nan]
+        )
         is_attention = factor.name == "attention"
         entries.append(
             {

@@ -31,7 +31,7 @@ def format_factor_csv(factor: Factor) -> str:
     rows = []
     for level in factor.levels:
         difference = factor.differences.get(level)
-        low, high = difference.interval() if difference else (math.nan, math.nan)
+        low, high = difference.relative_interval() if difference else (math.nan, math.nan)
         skill, skill_low, skill_high = factor.skill(level)
         rows.append(
             {

@@ -44,7 +44,7 @@ def make_cells(factor: Factor, level: str) -> list[Cell]:
     if difference is not None:
         tests = [
             Cell(format_percent(difference.mean), difference.mean),
-            Cell(format_interval(*difference.interval())),
+            Cell(format_interval(difference)),
             Cell(format_p_value(difference.adjusted_p_value)),
         ]
     rank, cost = factor.average_rank(level), factor.relative_cost(level)
@@ -73,7 +73,7 @@ def describe_factor(factor: Factor) -> list[str]:
     equivalent = [
         level
         for level in tied
-        if verdicts[level] == EQUAL or factor.differences[level].interval()[1] <= EQUIVALENCE_MARGIN
+        if verdicts[level] == EQUAL or factor.differences[level].relative_interval()[1] <= EQUIVALENCE_MARGIN
     ]
     others = [level for level in tied if level not in equivalent]
     advice = recommend_level(factor, verdicts, equivalent)
@@ -110,9 +110,9 @@ def recommend_level(factor: Factor, verdicts: dict[str, str], equivalent: list[s
             else f", with {factor.relative_cost(level):.2f} times the inference time of {best}"
         )
 
-    def difference(level: str) -> tuple[float, tuple[float, float]]:
+    def difference(level: str) -> str:
         change = factor.differences[level]
-        return change.mean, change.interval()
+        return f"{format_percent(change.mean)} {format_interval(change)}"
 
     advice = recommend_fastest(
         costs,

@@ -63,8 +63,8 @@ def describe_attention(task: Task) -> list[str]:
         ]
     if verdict not in ("better", NOT_SIGNIFICANT):
         return []
-    low, high = against.relative_interval(best)
-    worth = f"{format_percent(-against.relative_difference(best))} {format_interval(-high, -low)}"
+    interval = format_interval(against.differences[best.name], of_decrease=True)
+    worth = f"{format_percent(-against.relative_difference(best))} {interval}"
     is_not = "" if verdict == "better" else "; the difference is not significant"
     return [
         f"Attention is worth {worth} of the error here: {best.name} against {control.name}, which mixes no "

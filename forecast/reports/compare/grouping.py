@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.forecaster_names import BASELINES, LINEAR_ALONE, name_tested
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun
@@ -93,7 +93,8 @@ def find_reference(task: Task, name: str) -> str:
         ConfigError: there is none.
     """
     for entry in task.entries:
-        if name in (entry.name, *(member.name for member in entry.equal)):
+        names = [entry.name, *(member.name for member in entry.equal)]
+        if name in (*names, *(each.removesuffix(LINEAR_ALONE) for each in names)):
             return entry.name
     names = [entry.name for entry in (*task.variants, *task.baselines)]
     similar = sorted(names, key=lambda other: name not in other)  # those that contain the name come first
@@ -114,6 +115,10 @@ def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
     configurations = [texts[group[0]] for group in by_seed]
     differences, baselines = find_differences(configurations), make_baselines(runs, score)
     names = name_variants(differences, configurations, taken=[baseline.name for baseline in baselines])
+    names = [
+        name_tested(name, untrained=all(run.metrics.get("best_epoch") == 0 for run in group))
+        for name, group in zip(names, by_seed, strict=True)
+    ]
     variants = [Entry(name, group, score=score) for name, group in zip(names, by_seed, strict=True)]
     first = texts[runs[0]].items()
     return Task(
@@ -136,7 +141,9 @@ def merge_equal(variants: list[Entry]) -> list[Entry]:
         members = sorted(group, key=lambda entry: entry.name)
         times = [entry.milliseconds for entry in members]
         shown = members[0 if any(map(math.isnan, times)) else times.index(min(times))]
-        name = " = ".join(entry.name for entry in members)
+        bare = [entry.name.removesuffix(LINEAR_ALONE) for entry in members]
+        is_alone = all(entry.name.endswith(LINEAR_ALONE) for entry in members)
+        name = " = ".join(bare) + LINEAR_ALONE if is_alone else " = ".join(entry.name for entry in members)
         merged.append(replace(shown, name=name, equal=members) if len(members) > 1 else shown)
     return merged
 

@@ -13,6 +13,7 @@ from forecast.reports.compare.scores import (
     SCORE_COLUMNS,
     Column,
     collect_interval_scores,
+    explain_misses_of,
     find_best_mean,
     format_test,
     get_values,
@@ -158,10 +159,19 @@ def make_interval_table(task: Task) -> HtmlTable | None:
         return None
     columns = [VARIANT, Column("method", "method", "method that made the intervals", "neither")]
     columns += [Column(name, *explain_interval_score(name), "neither") for name in names]
+    misses = {
+        (entry.name, method): explain_misses_of(entry, method)
+        for entry in task.variants
+        for method in found.get(entry.name, {})
+    }
+    if any(misses.values()):
+        columns.append(Column("misses", "misses", "why a coverage is more than ten points off", "neither"))
     rows = []
     for variant, methods in found.items():
         for method, scores in methods.items():
-            values = (Cell.from_number(*scores.get(name, UNKNOWN)) for name in names)
+            values = [Cell.from_number(*scores.get(name, UNKNOWN)) for name in names]
+            if any(misses.values()):
+                values.append(Cell.from_text(misses[variant, method] or MISSING))
             rows.append(("", [Cell.from_text(variant), Cell.from_text(method), *values]))
     return HtmlTable("Prediction intervals, mean ± standard deviation over seeds", columns, rows)
 
@@ -171,13 +181,19 @@ def explain_interval_score(name: str) -> tuple[str, str]:
     score, level = map(str, re.findall(r"^(.+?)(?:_([\d.]+))?$", name)[0])
     meanings: dict[str, str] = {
         "coverage": f"fraction of true values within the interval; nominal value {level} %",
+        "above": "fraction of true values above the interval",
+        "below": "fraction of true values below the interval",
+        "error_ratio": "mean absolute error of the median, relative to that on the validation windows",
+        "horizons": "number of horizons that the validation rows hold",
         "width": "mean width, scaled",
         "width_raw": "mean width in original units",
         "score": "interval score, scaled; lower is better",
         "pinball": "mean pinball loss, scaled; lower is better",
         "crps": "continuous ranked probability score, scaled; lower is better",
     }
-    heading = {"crps": "CRPS", "width_raw": "width (units)"}.get(score, score)
+    heading = {
+        "crps": "CRPS", "width_raw": "width (units)", "error_ratio": "error ratio", "horizons": "validation horizons",
+    }.get(score, score)  # fmt: skip
     return f"{level} % {heading}" if level else heading, meanings.get(score, score)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.system.formatting import decimals
 
 MISSING = "–"
@@ -33,11 +34,18 @@ def format_percent(change: float) -> str:
     return f"{round(100 * change, 1) + 0.0:+,.1f} %".replace("-", "−")  # + 0.0: no −0.0
 
 
-def format_interval(low: float, high: float) -> str:
-    """Return an interval of relative changes in percent, such as `[−0.2, +3.1]`."""
-    if math.isnan(low) or math.isnan(high):
+def format_interval(difference: LossDifference, *, of_decrease: bool = False) -> str:
+    """Return the 95% interval of a relative difference in percent, such as `[−0.2, +3.1]`; or why there is none.
+
+    Every relative interval that the program prints is this text. `of_decrease` shows how much less the loss is.
+    """
+    ends = difference.relative_interval()
+    if not math.isnan(ends[0]):
+        ends = (-ends[1], -ends[0]) if of_decrease else ends
+        return f"[{', '.join(format_percent(end).removesuffix(' %') for end in ends)}]"
+    if math.isnan(difference.independent) or not difference.base > 0:
         return MISSING
-    return f"[{', '.join(format_percent(end).removesuffix(' %') for end in (low, high))}]"
+    return f"too few independent windows (about {max(1, round(difference.independent)):,})"
 
 
 def format_p_value(p: float) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
+from forecast.evaluation.reported_scores import explain_misses
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.task import Task
@@ -103,7 +104,7 @@ def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
         return MISSING, MISSING, MISSING
     return (
         format_percent(task.relative_difference(entry)),
-        format_interval(*task.relative_interval(entry)),
+        format_interval(task.differences[entry.name]),
         format_p_value(task.differences[entry.name].adjusted_p_value),
     )
 
@@ -137,6 +138,12 @@ def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[f
                 name: mean_and_std([scores.get(name) for scores in flat]) for name in flat[0]
             }
     return found
+
+
+def explain_misses_of(entry: Entry, method: str) -> str:
+    """Return why intervals of a variant miss a level, of its first run that misses one; empty if none does."""
+    runs = (explain_misses(run.metrics.get("intervals") or {}).get(method, "") for run in entry.runs)
+    return next(filter(None, runs), "")
 
 
 def flatten_levels(scores: dict[str, Any]) -> dict[str, float | None]:

@@ -155,10 +155,8 @@ class Task:
         return entry.error / least - 1 if least > 0 else math.nan
 
     def relative_interval(self, entry: Entry) -> tuple[float, float]:
-        """Return the 95% interval of the relative difference, which is never below −1; NaN where unknown."""
-        least = self.reference.error
-        low, high = self.differences[entry.name].interval()
-        return (max(-1.0, low / least), high / least) if least > 0 else (math.nan, math.nan)
+        """Return the 95% interval of the relative difference; NaN where it is unknown."""
+        return self.differences[entry.name].relative_interval()
 
     @property
     def comparisons(self) -> tuple[int, int]:

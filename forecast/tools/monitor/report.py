@@ -30,6 +30,7 @@ class Findings:
         test, newer: errors in the test and on the newer rows, which may have no forecasts.
         verdict: the tests of the changes.
         coverage: fraction of the newer values in each interval, by method and level.
+        misses: why a coverage of the newer values misses its level, by method.
         drift: drift of each column of the inputs, the largest first.
     """
 
@@ -38,6 +39,7 @@ class Findings:
     newer: Period
     verdict: Verdict
     coverage: dict[str, dict[str, float]]
+    misses: dict[str, str]
     drift: dict[str, Drift]
 
     @property
@@ -99,6 +101,7 @@ def describe(findings: Findings) -> list[str]:
             f"{with_p(verdict, 'errors')}",
         ]
         lines += describe_coverage(findings)
+        lines += [f"coverage   {line}" for line in findings.misses.values()]
         lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
     else:
         lines.append(f"           fewer than {findings.model.pred_len} rows are newer than the test")

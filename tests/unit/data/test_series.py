@@ -25,6 +25,7 @@ from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
 from forecast.system.errors import DataError
 from forecast.training.describe_inputs import describe_inputs
+from forecast.training.run import list_without_windows
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 from tests.support.stores import write_store
 
@@ -320,6 +321,7 @@ def test_series_too_short_for_a_window_have_none() -> None:
     data = ready(short)
     whole = ready(frame.loc[frame["unique_id"] != "a"])
     assert data.n_windows == whole.n_windows
+    assert list_without_windows(data) == {split: ["a"] for split in ("train", "val", "test")}
 
 
 def test_a_file_of_future_covariates_may_contain_past_rows(tmp_path: Path) -> None:

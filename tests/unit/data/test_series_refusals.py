@@ -248,7 +248,7 @@ WARNINGS = [
     frame("a constant covariate of one series", "constant in the training rows, so scaled by the median scale of the other series: price in 1 of 4 series", UserWarning, put("price", "a", 500.0), future_covariates=["price"]),
     frame("a static number that is equal in all series", "data.static_covariates: 'size' is the same in every series, so it tells a model nothing", UserWarning, lambda f: f.assign(size=100.0), static_covariates=["size"]),
     later("a constant covariate of a new series", "constant in the training rows, so scaled by the median scale of the other series: price in 1 of 1 series", lambda f: f[f["unique_id"] == "a"].assign(unique_id="new", price=5.0), future_covariates=["price"]),
-    frame("a series too short for a window", "mine: of 4 series some have too few rows for a window: 1 train, 1 val, 1 test", UserWarning, lambda f: f[(f["unique_id"] != "a") | (f["ds"] < "2024-01-10")]),
+    frame("a series too short for a window", "mine: of 4 series some have too few rows for a window: 1 train ('a'), 1 val ('a'), 1 test ('a')", UserWarning, lambda f: f[(f["unique_id"] != "a") | (f["ds"] < "2024-01-10")]),
     frame("no target in the first rows", "the DataFrame: left out 3 rows before the first value of a target", UserWarning, lambda f: f.assign(y=f["y"].where(~f.index.isin([0, 1, 40])))),
     frame("no target in the last rows", "the DataFrame: left out 12 rows after the last value of a target", UserWarning, lambda f: f.assign(temperature=f["temperature"].fillna(7.0)), past_covariates=["temperature"], future=3),
 ]  # fmt: skip

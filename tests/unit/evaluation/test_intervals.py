@@ -6,9 +6,10 @@ import torch
 from sklearn.metrics import mean_pinball_loss
 
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.conformal import PROBABILITIES
+from forecast.evaluation.conformal import PROBABILITIES, Calibration
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import DECILES, probabilities
+from forecast.evaluation.reported_scores import explain_misses
 
 
 def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
@@ -29,6 +30,8 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         found, inside = scores[str(level)], (lower <= y) & (y <= upper)
         assert isinstance(found, dict)
         assert found["coverage"] == pytest.approx(inside.mean())
+        assert found["above"] == pytest.approx((y > upper).mean())
+        assert found["below"] == pytest.approx((y < lower).mean())
         np.testing.assert_allclose(sums.coverage_by_step()[str(level)], inside.mean((0, 2)))
         np.testing.assert_allclose(sums.coverage_by_variable()[str(level)], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
@@ -70,8 +73,11 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     scores = sums.compute()
     assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
     outside = (point - target).abs().mean().item() * 2 / 0.2
+    above = (target > point).double().mean().item()
     assert scores["80"] == {
         "coverage": 0.0,
+        "above": pytest.approx(above),
+        "below": pytest.approx(1 - above),
         "width": 0.0,
         "width_raw": 0.0,
         "score": pytest.approx(outside, rel=1e-5),
@@ -90,3 +96,35 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
     sums.update(quantiles, target, torch.zeros(4_000, dtype=torch.int64))
     assert sums.compute()["crps"] == pytest.approx(0.5907, abs=1e-3)
     assert sums.compute()["crps"] == pytest.approx(torch.pi**-0.5, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "horizons", "causes"),
+    [
+        (1.0, 0.0, 100, []),
+        (
+            2.5,
+            0.0,
+            100,
+            ["41 points less than its level", "the errors are 2.5 times those on the validation windows"],
+        ),
+        (1.0, 1.5, 100, ["lie above it and 0.3% below: the forecasts are too low"]),
+        (1.0, -1.5, 100, ["0.3% of the values lie above it and", "the forecasts are too high"]),
+        (2.5, 0.0, 3, ["the errors are 2.5 times", "the validation rows hold only 3.0 horizons"]),
+        (0.4, 0.0, 100, ["20 points more than its level: the errors are 0.4 times"]),
+    ],
+)
+def test_a_coverage_far_from_its_level_is_explained(
+    scale: float, shift: float, horizons: float, causes: list[str]
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    errors = torch.randn(2_000, 1, 1, generator=generator)
+    calibration = Calibration.fit(errors, horizons=horizons)
+    kept = Calibration.from_state_dict(calibration.state_dict())
+    sums = IntervalSums(kept.quantiles, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)), 1, kept)
+    target = scale * torch.randn(20_000, 1, 1, generator=generator) + shift
+    sums.update(kept.around(torch.zeros_like(target)), target, torch.zeros(len(target), dtype=torch.int64))
+    misses = explain_misses({"conformal": sums.compute()})
+    assert bool(misses) == bool(causes)
+    line = misses.get("conformal", "")
+    assert [cause for cause in causes if cause not in line] == []

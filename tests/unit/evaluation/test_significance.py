@@ -9,6 +9,7 @@ import pytest
 from forecast.evaluation.significance import (
     SeedVariance,
     add_seed_variance,
+    compare_periods,
     compare_to_reference,
     count_pairs,
     diebold_mariano,
@@ -226,6 +227,33 @@ def test_an_interval_excludes_zero_where_the_adjusted_p_value_is_small() -> None
         low, high = found.interval(0.95)
         assert (low > 0 or high < 0) == (found.adjusted_p_value < 0.05)
         assert (low + high) / 2 == pytest.approx(found.mean)
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.8, 1.0, 3.0])
+def test_the_relative_interval_holds_the_ratio_of_the_losses_and_agrees_with_the_test(ratio: float) -> None:
+    rng, trials, held = RNG(1), 400, 0
+    for _ in range(trials):
+        shared = rng.normal(size=1223)
+        errors = [(shared + rng.normal(size=1223)) ** 2 for _ in range(2)]
+        first, second = (np.convolve(each, np.ones(24) / 24, "valid") for each in errors)
+        found = diebold_mariano(ratio * first, second, 24, comparisons=1)
+        low, high = found.relative_interval()
+        assert -1 < low < high
+        assert (low > 0 or high < 0) == (found.adjusted_p_value < 0.05)
+        held += low < ratio - 1 < high
+    assert 0.91 < held / trials < 0.98  # three standard errors are 0.033
+
+
+def test_no_relative_interval_reaches_a_negative_loss() -> None:
+    losses = RNG(0).normal(size=(2, 200)) ** 2
+    few = diebold_mariano(*losses, 28, comparisons=3)
+    low, _ = few.interval()
+    assert low < -few.base  # as if the loss could be negative
+    assert np.isnan(few.relative_interval()).all()
+    assert few.independent == pytest.approx(200 / 28)
+    periods = compare_periods(losses[0, :80], losses[1], 24, 24)
+    assert np.isnan(periods.relative_interval()).all()
+    assert periods.independent == pytest.approx(80 / 24)
 
 
 def test_without_a_second_seed_only_windows_count() -> None:

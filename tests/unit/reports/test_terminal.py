@@ -87,5 +87,12 @@ def test_the_variable_that_an_interval_covers_least_is_named() -> None:
 
 
 def test_a_coverage_that_was_not_measured_is_not_told() -> None:
-    test = ReportedScores(mse={}, coverage={"conformal": {"80": 0.75, "95": math.nan}})
-    assert describe_coverage(test, "conformal", [80, 95]) == ["the 80% interval covered 75.0% of the values"]
+    content = {"test": {"mse": 1.0}, "baselines": {}}
+    intervals = {"80": {"coverage": 0.65}, "95": {"coverage": math.nan}, "crps": 0.3}
+    test = ReportedScores.read({**content, "intervals": {"conformal": intervals}})
+    assert describe_coverage(test, "conformal", [80, 95]) == [
+        "the 80% interval covered 65.0% of the values",
+        "the 80% interval (conformal) covers 15 points less than its level: neither the size nor the sign of the "
+        "errors explains it",
+    ]
+    assert describe_coverage(test, "conformal", [95]) == []

@@ -9,7 +9,7 @@ import pytest
 from forecast.reports.compare.answer import answer, is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
 from forecast.reports.compare.findings import describe_results, describe_test
-from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.grouping import find_reference, group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex
 from forecast.reports.compare.number_format import join_names, shorten_list
@@ -116,8 +116,13 @@ def test_runs_that_kept_only_their_linear_model_are_counted(tmp_path: Path, caps
     task = compared(tmp_path)
     note = describe_results(task)[-1]
     assert note.startswith("2 of 3 runs kept ")
+    assert [entry.name for entry in task.variants] == ["full = nystrom (linear model alone)", "linear"]
+    assert [find_reference(task, name) for name in ("nystrom", "linear")] == [
+        entry.name for entry in task.variants
+    ]
     print_tables([task], [])
-    assert note in capsys.readouterr().out
+    assert note in (printed := capsys.readouterr().out)
+    assert "full = nystrom (linear model alone)" in printed
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from forecast.evaluation.forecaster_names import SAME_ERROR
+from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.significance import diebold_mariano
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows
 from forecast.reports.compare.findings import describe_results
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_test_cells
-from forecast.reports.compare.number_format import MISSING, format_number, format_percent
+from forecast.reports.compare.number_format import MISSING, format_interval, format_number, format_percent
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.scores import collect_interval_scores, get_verdict
 from forecast.reports.compare.task import Task
@@ -76,6 +77,24 @@ def test_no_percentage_is_given_relative_to_an_mse_of_zero(tmp_path: Path) -> No
 )
 def test_percentages_have_a_sign(change: float, text: str) -> None:
     assert format_percent(change) == text
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (LossDifference(-0.1, 1e-4, 50.0, base=0.5), "[−24.0, −16.0]"),
+        (LossDifference(-0.1, 0.04, 1.0, base=0.5, independent=7.1), "too few independent windows (about 7)"),
+        (
+            LossDifference(-0.1, math.nan, 0.0, base=0.5, independent=1.2),
+            "too few independent windows (about 1)",
+        ),
+        (LossDifference(-0.1, math.nan, 0.0), MISSING),  # the variance over seeds is not known
+    ],
+)
+def test_a_relative_interval_is_shown_only_where_the_windows_determine_it(
+    difference: LossDifference, text: str
+) -> None:
+    assert format_interval(difference) == text
 
 
 def test_a_model_that_equals_the_best_baseline_is_not_worse(tmp_path: Path) -> None:
