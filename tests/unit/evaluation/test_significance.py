@@ -9,7 +9,6 @@ import pytest
 from forecast.evaluation.significance import (
     SeedVariance,
     add_seed_variance,
-    compare_periods,
     compare_to_reference,
     count_pairs,
     diebold_mariano,
@@ -251,9 +250,6 @@ def test_no_relative_interval_reaches_a_negative_loss() -> None:
     assert low < -few.base  # as if the loss could be negative
     assert np.isnan(few.relative_interval()).all()
     assert few.independent == pytest.approx(200 / 28)
-    periods = compare_periods(losses[0, :80], losses[1], 24, 24)
-    assert np.isnan(periods.relative_interval()).all()
-    assert periods.independent == pytest.approx(80 / 24)
 
 
 def test_without_a_second_seed_only_windows_count() -> None:
