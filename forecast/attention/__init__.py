@@ -1,14 +1,13 @@
 """Six attention types and two controls with one interface: see `base.Attention`."""
 
 from forecast.attention.base import Attention, Curves, Role
+from forecast.attention.controls import NoneAttention, UniformAttention
 from forecast.attention.fastformer import FastformerAttention
 from forecast.attention.full import FullAttention
 from forecast.attention.gated_delta import GatedDeltaAttention
 from forecast.attention.linear import LinearAttention
-from forecast.attention.none import NoneAttention
 from forecast.attention.nystrom import NystromAttention
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.attention.uniform import UniformAttention
 
 __all__ = [
     "Attention",

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Curves, Role, check_choice
+from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_softmax_pool
-from forecast.attention.softmax import short_softmax_attention
 
 INTERACTIONS = ("product", "add", "concat")
 

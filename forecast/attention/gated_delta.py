@@ -1,9 +1,22 @@
-"""Gated delta rule attention: linear cost, and a memory that finds values again by their keys.
+"""Gated delta-rule attention.
+
+The gated delta rule: a linear memory that fades, and in which a value replaces what its key read before.
+
+    S_t = α_t S_{t−1} + k_t u_tᵀ        u_t = β_t (v_t − α_t S_{t−1}ᵀ k_t)        o_t = S_tᵀ q_t        S_0 = 0
+
+Without β, u_t = v_t. Inside a chunk of positions, the u_t solve a triangular system, whose inverse is formed once (the
+UT transform). One state for each chunk carries the earlier chunks. Cost: n·E² time, n·E memory. All sums run in float32
+or wider.
+
+Sources: Yang et al. 2024, "Gated Delta Networks", equation 10 and section 3.3; Yang et al. 2024, "Parallelizing Linear
+Transformers with the Delta Rule over Sequence Length", section 3.2.
+
+Gated delta rule attention: linear cost, and a memory that finds values again by their keys.
 
     α_i = σ(w_α·k_i + b_α)      what is kept of older tokens (gate)
     β_i = σ(w_β·k_i + b_β)      how much of the value that the key read before is replaced by the new one (delta)
 
-The memory is that of `delta_rule`, with queries and keys of unit length. The paper computes α and β from the input of
+Here the memory has queries and keys of unit length. The paper computes α and β from the input of
 the layer; here each head computes them from its own key, which is a projection of that input, before its length is
 divided out. The paper also has a short convolution and a normalisation and gate of the output, which are left out.
 
@@ -16,6 +29,7 @@ replace older ones. Cost: n·E² time and n·E memory.
 Source: Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464.
 """
 
+import math
 from typing import ClassVar
 
 import torch
@@ -23,8 +37,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Role
-from forecast.attention.delta_rule import delta_rule
+from forecast.attention.base import ROLES, Attention, Curves, Role, check_causal_lengths, check_choice
+
+CHUNK_LIMITS = (16, 32)
+"""Smallest and largest chunk for long sequences on a CPU; half the head size between them was fastest."""
+GPU_CHUNK_LIMITS = (32, 128)
+"""The same on a GPU, where a step between chunks takes as long as its kernels need to start: about √n was fastest, but
+memory grows with the chunk."""
 
 SLOWEST, FASTEST = 8.0, 4.0
 """b_α of the first and the last head at the start: they keep their memory for about 3,000 and 55 tokens.
@@ -32,6 +51,199 @@ SLOWEST, FASTEST = 8.0, 4.0
 Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were worse. Those of RetNet begin at 32
 tokens.
 """
+
+
+def delta_rule(
+    q: Float[Tensor, "batch heads query_len head_dim"],
+    k: Float[Tensor, "batch heads memory_len head_dim"],
+    v: Float[Tensor, "batch heads memory_len head_dim"],
+    *,
+    log_decay: Float[Tensor, "batch heads memory_len"] | None = None,
+    strength: Float[Tensor, "batch heads memory_len"] | None = None,
+    role: str = "causal",
+) -> Float[Tensor, "batch heads query_len head_dim"]:
+    """Compute the outputs o.
+
+    Args:
+        k: keys, at most of unit length: longer ones may let the memory grow without bound.
+        log_decay: log α, at most 0. None: nothing fades.
+        strength: β, from 0 to 1. None: nothing is replaced.
+        role: causal: query i reads S_i. self: query i also reads the memory of the keys after i, which is filled from
+            the last key backwards. cross: every query reads the memory of all keys.
+
+    Raises:
+        ValueError: the role is unknown, or causal or self with queries and keys of different lengths.
+    """
+    check_choice("delta rule role", role, ROLES)
+    if role != "cross":
+        check_causal_lengths(q, k)
+    heads, length = q.shape[:2], q.shape[2]
+    dtype = torch.promote_types(v.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        size, bidirectional = chunk_size(k.shape[2], k.shape[3], gpu=k.is_cuda), role == "self"
+        queries, keys, values = (
+            q.to(dtype),
+            _to_chunks(k.to(dtype), size, bidirectional),
+            _to_chunks(v.to(dtype), size, bidirectional),
+        )
+        beta = None if strength is None else _to_chunks(strength.to(dtype), size, bidirectional)
+        rate = k.new_zeros(k.shape[:3]) if log_decay is None else log_decay
+        # log decay since the start of the chunk
+        total = _to_chunks(rate.to(dtype), size, bidirectional).cumsum(-1)
+        decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
+        start_decay = total.exp()
+        writes, states, last = _Writes.apply(keys, values, beta, decay, start_decay)
+        if role == "cross":
+            return (queries @ last.unflatten(0, heads)).to(v.dtype)
+        out = _read(
+            _to_chunks(queries, size, bidirectional),
+            keys,
+            writes,
+            states,
+            decay,
+            start_decay,
+            bidirectional,
+        )
+        return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
+
+
+def chunk_size(length: int, head_dim: int, *, gpu: bool) -> int:
+    """Choose the positions of a chunk: a power of 2."""
+    smallest, largest = GPU_CHUNK_LIMITS if gpu else CHUNK_LIMITS
+    wished = math.isqrt(length) if gpu else _power_of_2(head_dim) // 2
+    return min(_power_of_2(min(max(wished, smallest), largest)), _power_of_2(length))
+
+
+def _power_of_2(number: int) -> int:
+    """Return the smallest power of 2 that is at least `number`."""
+    return 1 << (number - 1).bit_length()
+
+
+def _to_chunks(x: Tensor, size: int, bidirectional: bool) -> Tensor:
+    """Arrange (batch, heads, length, ...) as (chunks, rows, size, ...), padded with zeros, which change no state.
+
+    The rows are batch · heads; with `bidirectional`, the same rows with reversed positions follow.
+    """
+    x = x.flatten(0, 1)
+    short = -x.shape[1] % size
+    if short:
+        x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, short))
+    x = x.unflatten(1, (-1, size)).transpose(0, 1)
+    return torch.cat([x, x.flip(0, 2)], dim=1) if bidirectional else x.contiguous()
+
+
+def _read(
+    q: Float[Tensor, "chunks rows size head_dim"],
+    k: Float[Tensor, "chunks rows size head_dim"],
+    writes: Float[Tensor, "chunks rows size head_dim"],
+    states: Float[Tensor, "chunks rows head_dim head_dim"],
+    decay: Float[Tensor, "chunks rows size size"],
+    start_decay: Float[Tensor, "chunks rows size"],
+    bidirectional: bool,
+) -> Float[Tensor, "chunks some_rows size head_dim"]:
+    """Read the memory with the queries; with `bidirectional`, add the second half of the rows to the first."""
+    chunks, rows, size = start_decay.shape
+    weights = _product(q, k.mT) * decay
+    if bidirectional:  # the reversed rows do not read their own key, which the other rows read
+        own = torch.eye(size, dtype=torch.bool, device=q.device)
+        weights = torch.cat([weights[:, : rows // 2], weights[:, rows // 2 :].masked_fill(own, 0)], dim=1)
+    out = _product(weights, writes)
+    if chunks > 1:
+        out = out + _product(q * start_decay[..., None], states)
+    return out[:, : rows // 2] + out[:, rows // 2 :].flip(0, 2) if bidirectional else out
+
+
+class _Writes(torch.autograd.Function):
+    """The u of every position, the state before each chunk and the last state, with closed-form gradients.
+
+    k and v are (chunks, rows, size, head_dim), beta is (chunks, rows, size). decay (chunks, rows, size, size) is the
+    product of α from after a key to a query of the same chunk; start_decay (chunks, rows, size) is that from the start
+    of the chunk to a query. With S the state before the chunk, A = tril(β ∘ KKᵀ ∘ decay, −1) and T = (I + A)⁻¹:
+
+        U = T (β ∘ V − (β ∘ start_decay ∘ K) S)        next state = start_decay_last · S + (decay_last ∘ K)ᵀ U
+
+    Backward needs ∇A = −Tᵀ∇U · Uᵀ only, and no gradient of the inverse.
+    """
+
+    @staticmethod
+    def forward(
+        ctx, k: Tensor, v: Tensor, beta: Tensor | None, decay: Tensor, start_decay: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
+        inverse, erased, write = None, None, v
+        if beta is not None:
+            inverse = unit_lower_inverse(_product(k, k.mT) * decay * beta[..., None])
+            erased, write = k * (beta * start_decay)[..., None], v * beta[..., None]
+        each, all_states = [], [v.new_zeros(k.shape[1], k.shape[3], v.shape[3])]
+        for c in range(len(k)):
+            u, state = write[c], all_states[-1]
+            if inverse is not None and erased is not None:
+                u = inverse[c] @ torch.baddbmm(u, erased[c], state, alpha=-1)
+            each.append(u)
+            all_states.append(torch.baddbmm(chunk_decay[c] * state, decayed_keys[c].mT, u))
+        writes, states = torch.stack(each), torch.stack(all_states)
+        ctx.save_for_backward(k, v, beta, decay, start_decay, inverse, writes, states)
+        return writes, states[:-1], states[-1]
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.autocast(
+            grads[0].device.type, enabled=False
+        ):  # a compiled backward inherits that of forward
+            k, v, beta, decay, start_decay, inverse, writes, states = ctx.saved_tensors
+            decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
+            g, later = grads[0].clone(), torch.cat([grads[1], grads[2][None]])
+            for c in reversed(range(len(k))):  # g becomes the gradient of β ∘ V − (β ∘ start_decay ∘ K) S
+                g[c].baddbmm_(decayed_keys[c], later[c + 1])
+                later[c].addcmul_(chunk_decay[c], later[c + 1])
+                if beta is not None:
+                    g[c] = inverse[c].mT @ g[c]
+                    later[c].baddbmm_((k[c] * (beta[c] * start_decay[c])[..., None]).mT, g[c], alpha=-1)
+            d_k = _product(writes, later[1:].mT)
+            d_decay, d_since = torch.zeros_like(decay), torch.zeros_like(start_decay)
+            d_decay[..., -1, :] = (d_k * k).sum(-1)
+            d_since[..., -1] = (states[:-1] * later[1:]).sum((-2, -1))
+            d_k *= decay[..., -1, :, None]
+            if beta is None:
+                return d_k, g, None, d_decay, d_since
+            strict = _product(g, writes.mT).neg_().tril_(-1)
+            to_pairs = strict * _product(k, k.mT)
+            d_decay.addcmul_(to_pairs, beta[..., None])
+            strict.mul_(decay).mul_(beta[..., None])
+            d_k += _product(strict + strict.mT, k)
+            to_key = _product(g, states[:-1].mT)
+            overlap = (to_key * k).sum(-1)
+            d_k.addcmul_(to_key, (beta * start_decay)[..., None], value=-1)
+            d_beta = (to_pairs * decay).sum(-1) + (g * v).sum(-1) - overlap * start_decay
+            return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
+
+
+def unit_lower_inverse(
+    x: Float[Tensor, "chunks rows size size"],
+) -> Float[Tensor, "chunks rows size size"]:
+    """Invert I + the strict lower triangle of x; the size is a power of 2.
+
+    Diagonal blocks are joined in pairs: [[A, 0], [X, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹XA⁻¹, D⁻¹]]. This is as accurate as
+    substitution, and it has an ONNX form.
+    """
+    inverse = torch.ones_like(x[..., :1, None])  # (chunks, rows, blocks, half, half)
+    while inverse.shape[2] > 1:
+        half = inverse.shape[-1]
+        upper, lower = inverse[:, :, 0::2], inverse[:, :, 1::2]
+        corner = -(lower @ _diagonal_blocks(x, 2 * half)[..., half:, :half] @ upper)
+        inverse = torch.cat([F.pad(upper, (0, half)), torch.cat([corner, lower], dim=-1)], dim=-2)
+    return inverse.squeeze(2)
+
+
+def _diagonal_blocks(x: Tensor, size: int) -> Tensor:
+    """View the diagonal blocks (chunks, rows, blocks, size, size) of matrices."""
+    grid = x.unflatten(-1, (-1, size)).unflatten(-3, (-1, size))  # (chunks, rows, blocks, size, blocks, size)
+    return grid.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """Multiply matrices (chunks, rows, ., .) as one batch."""
+    return torch.bmm(x.flatten(0, 1), y.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 class KeyLogit(nn.Module):

@@ -1,8 +1,22 @@
-"""Linear attention: a kernel feature map in place of the softmax, so that keys and values are summed once.
+"""Linear attention, and its feature maps.
+
+Positive feature maps φ of linear attention; E is the head size.
+
+    elu     elu(x) + 1                                                     F = E
+    relu    relu(x)                                                        F = E
+    taylor  φ(q)·φ(k) = 1 + s + s²/2, s = q·k/√E: exp(s) to second order   F = 1 + E + E(E+1)/2
+    favor   exp(w·x − |x|²/2)/√F, x scaled by E^-¼: exp(s) in expectation  F random directions w
+
+Cost: n·F·E time and n·F memory.
+
+Sources: Katharopoulos et al. 2020, "Transformers are RNNs" (elu); Choromanski et al. 2021, "Rethinking Attention with
+Performers", lemma 1 and section 2.4 (favor); Arora et al. 2024, "Based", section 4.1 (taylor).
+
+Linear attention: a kernel feature map in place of the softmax, so that keys and values are summed once.
 
     out_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / (φ(q_i)·Σ_j φ(k_j) + eps)        (sums over j <= i when causal)
 
-Cost: n·E·F time for F features (see `feature_maps`), n·E memory. Sums run in float32 or wider. With favor features, eps
+Cost: n·E·F time for F features (see above), n·E memory. Sums run in float32 or wider. With favor features, eps
 is added to each exponential and not in the quotient, whose parts can all be far below eps.
 
 Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15.
@@ -18,14 +32,60 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.attention.base import Attention, Role, check_causal_lengths, check_choice, check_count
-from forecast.attention.feature_maps import (
-    FEATURE_MAPS,
-    EluPlusOne,
-    favor_features,
-    orthogonal_directions,
-    taylor_features,
-)
 from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
+
+FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
+
+
+class EluPlusOne(torch.autograd.Function):
+    """elu(x) + 1. Its slope is min(φ, 1), so that backward needs φ only."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        phi = F.elu(x).add_(1)
+        ctx.save_for_backward(phi)
+        return phi
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> Tensor:
+        return ctx.saved_tensors[0].clamp(max=1).mul_(grads[0])
+
+
+def taylor_features(x: Tensor) -> Tensor:
+    """Compute [1, x, x_i² / √2, x_i x_j (i < j)] of x · E^-¼."""
+    width = x.shape[-1]
+    x = x * width**-0.25
+    i, j = torch.triu_indices(width, width, device=x.device)
+    scale = x.new_ones(i.shape).masked_fill(i == j, math.sqrt(0.5))
+    return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
+
+
+def favor_features(
+    q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Compute (exp(w·x − |x|²/2) + eps) / √F of queries and keys.
+
+    The largest exponent is subtracted where this cancels in the quotient: for each query always, for the keys only if
+    all queries read all keys. The exponents of causal keys stay; they cannot exceed |w|²/2.
+    """
+    to_query, to_key = _exponent(q, directions), _exponent(k, directions)
+    to_query = to_query - to_query.amax(-1, keepdim=True).detach()
+    if not causal:
+        to_key = to_key - to_key.amax((-2, -1), keepdim=True).detach()
+    scale = directions.shape[0] ** -0.5
+    return scale * (to_query.exp() + eps), scale * (to_key.exp() + eps)
+
+
+def _exponent(x: Tensor, directions: Tensor) -> Tensor:
+    x = x * x.shape[-1] ** -0.25
+    return x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
+
+
+def orthogonal_directions(features: int, head_dim: int) -> Float[Tensor, "features head_dim"]:
+    """Draw directions that are orthogonal within every block of `head_dim`, with the lengths of Gaussian vectors."""
+    blocks = math.ceil(features / head_dim)
+    directions = torch.linalg.qr(torch.randn(blocks, head_dim, head_dim)).Q.flatten(0, 1)[:features]
+    return directions * torch.randn(features, head_dim).norm(dim=-1, keepdim=True)
 
 
 def linear_attention(

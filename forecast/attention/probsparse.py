@@ -28,8 +28,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from forecast.attention.base import Attention, Curves, Role, check_causal_lengths, check_choice, check_count
+from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_mean
-from forecast.attention.softmax import short_softmax_attention
 
 SAMPLINGS = ("shared", "per_query")
 

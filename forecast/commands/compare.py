@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from forecast.evaluation.forecaster_names import SCALED_SCORES
+from forecast.evaluation.scores import SCALED_SCORES
 from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv, format_factor_csv
 from forecast.reports.compare.factors import Factor, find_factor

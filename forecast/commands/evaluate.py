@@ -29,7 +29,7 @@ def evaluate(config: DictConfig) -> None:
         check_output_files(file, by_series_file(file), overwrite=config.overwrite)
     check_choice("split", config.split, SPLITS)
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
-    from forecast.evaluation.forecaster_names import name_tested
+    from forecast.evaluation.scores import name_tested
     from forecast.inference.evaluate import evaluate as evaluate_model  # imports PyTorch
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
@@ -69,7 +69,7 @@ def save_by_series(path: Path, table: pd.DataFrame) -> None:
 
 def describe_overlap(model: "TrainedModel", data: DataModule, split: str) -> list[str]:
     """Notes where scored rows were used in training, or where the split is not the split of the training run."""
-    from forecast.inference.trained_rows import note_on_test
+    from forecast.inference.origins import note_on_test
 
     notes = []
     if split == "test" and (note := note_on_test(model, data)):

@@ -8,8 +8,7 @@ from omegaconf import DictConfig
 from forecast.cli.compose import check_checkpoint
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.files.find_date_column import DEFAULT_NAMES
-from forecast.inference.data_config import keep_date_order, name_keys
-from forecast.inference.model_data import read_model_data
+from forecast.inference.model_data import keep_date_order, name_keys, read_model_data
 from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json

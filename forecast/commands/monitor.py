@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
-from forecast.evaluation.reported_scores import ReportedScores
+from forecast.evaluation.scores import ReportedScores
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError, TooFewRows
 from forecast.system.files import atomic_file, check_output_files, write_json

@@ -11,9 +11,8 @@ from rich.console import Console
 from forecast.cli.compose import check_checkpoint
 from forecast.data.files.date_columns import date_name, split_dates
 from forecast.data.files.series_ids import IdColumn, list_id_columns, split_ids
-from forecast.inference.model_data import ModelData, read_model_data
+from forecast.inference.model_data import ModelData, add_future, read_model_data
 from forecast.inference.options import check_forecast
-from forecast.inference.store_future import add_future
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files
 from forecast.system.paths import user_path
@@ -37,8 +36,7 @@ def predict(config: DictConfig) -> None:
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
     data, found = make_forecast(model, config)
-    from forecast.inference.describe_test import describe_test
-    from forecast.inference.forecast import describe_forecast
+    from forecast.inference.forecast import describe_forecast, describe_test
 
     console.print(f"checkpoint {model.path}")
     for line in [*describe_forecast(found), *describe_test(found)]:

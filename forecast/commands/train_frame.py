@@ -15,7 +15,7 @@ from forecast.cli.quoting import quote
 from forecast.commands.train import train
 from forecast.data import DataModule, frame_data
 from forecast.data.sources import MODULE_OPTIONS, option_names
-from forecast.inference.data_config import FRAME
+from forecast.inference.model_data import FRAME
 from forecast.runs.folder import write_config
 from forecast.system.arguments import write_value
 from forecast.system.errors import ConfigError

@@ -1,24 +1,60 @@
-"""Baselines that forecast the same windows as the model: naive, seasonal-naive and linear."""
+"""Baselines that forecast the same windows as the model, and their fit to training rows."""
 
+import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.data import Batch, Windows
+from forecast.data import Batch, DataModule, Windows
 from forecast.data.fill import SEASONS_BACK
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.linear.covariate_steps import covariates_of_linear
-from forecast.models.linear_model import LinearWeights
+from forecast.data.window_starts import spread_stride
+from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
+from forecast.evaluation.scores import BASELINES
+from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.linear.covariate_steps import covariates_of_linear, find_covariate_steps
+from forecast.linear.fit import (
+    RIDGES,
+    Choice,
+    choose_linear_model,
+    fit_and_test_grams,
+    fit_choice,
+    fit_least_squares,
+)
+from forecast.linear.gram import Gram, window_gram
+from forecast.models.linear_model import LinearWeights, without_covariates
+
+LINEAR_ALONE, NAIVE_ALONE = 0.2, 0.05
+"""Below these p-values the better one of the two, the linear model or the naive forecast, is used alone."""
+
+MAX_VALUES = 1 << 24
+"""Largest number of validation values on which forecasts are compared."""
+
+WINDOWS_AT_ONCE = 256
+"""Number of validation windows that are forecast at once."""
+
+MAX_PRODUCTS = 1 << 30
+"""Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
+
+SAMPLE_DIVISOR = 8
+"""Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
+
+RIDGE = 1e-6
+"""Ridge of the linear baseline without covariates. With it, constant data has a solution."""
 
 
 class Baseline(ABC):
     """A forecaster of the same windows as the model.
 
     Attributes:
-        name: key of the baseline in `forecast.evaluation.forecaster_names.BASELINES`.
+        name: key of the baseline in `forecast.evaluation.scores.BASELINES`.
         is_recursive: whether the steps beyond the pred_len of training are forecast from forecasts. If not, the
             `windows.pred_len` of a call may exceed it.
         weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.
@@ -128,3 +164,269 @@ class Linear(Baseline):
             + mean[..., targets]
         )
         return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)
+
+
+@dataclass(frozen=True)
+class NaiveShrinkage:
+    """A combination of a linear model and of a naive forecast.
+
+    Attributes:
+        season: rows that the naive forecast repeats; 1: the last value.
+        weight: weight of the linear model, from 0 to 1.
+        p_value: of the test that the two have equal errors; None if there are too few validation windows for a test.
+    """
+
+    season: int
+    weight: float
+    p_value: float | None = None
+
+    def apply(self, linear: LinearWeights) -> LinearWeights:
+        """Return the linear model that forecasts weight · linear + (1 − weight) · naive."""
+        if self.weight == 1:
+            return linear
+        seq_len, pred_len = linear.past_weight.shape
+        naive = naive_weights(seq_len, pred_len, self.season)
+        if self.weight == 0:
+            return naive
+        past_weight = torch.lerp(naive.past_weight.to(linear.past_weight), linear.past_weight, self.weight)
+        return replace(linear, past_weight=past_weight, covariates=self.weight * linear.covariates)
+
+    def describe(self) -> str:
+        """Say what the combination consists of; empty if it is the linear model alone."""
+        if self.weight == 1:
+            return ""
+        naive = (
+            "the naive forecast" if self.season == 1 else f"the seasonal naive forecast of {self.season} rows"
+        )
+        if self.weight == 0:
+            return f"replaced by {naive}, which has a lower error on validation windows"
+        why = "too few validation windows for a test" if self.p_value is None else f"p = {self.p_value:.2g}"
+        return f"{self.weight:.0%} linear regression and {1 - self.weight:.0%} {naive} ({why})"
+
+
+def naive_weights(seq_len: int, pred_len: int, season: int) -> LinearWeights:
+    """The naive forecast that repeats the last `season` rows of the window, as a linear model."""
+    weight, step = torch.zeros(seq_len, pred_len), torch.arange(pred_len)
+    weight[seq_len - season + step % season, step] = 1
+    return without_covariates(weight)
+
+
+def choose_naive_shrinkage(data: DataModule, linear: LinearWeights) -> NaiveShrinkage:
+    """Choose the weight of a linear model beside the naive forecast with the lowest error on validation windows.
+
+    The better one is used alone if a Diebold-Mariano test finds it better, with p below `LINEAR_ALONE` or
+    `NAIVE_ALONE`. Otherwise the weights are inverse to the squared errors, as for forecasts with independent errors
+    (Bates and Granger 1969, The Combination of Forecasts), and that of the better one is at least 1 − p. Without a
+    measured value there is nothing to compare, and the linear model is used alone.
+    """
+    windows = data.windows["val"]
+    seasons = sorted({1, *(season for season in data.candidate_seasons if season <= data.seq_len)})
+    naive = [naive_weights(data.seq_len, data.pred_len, season) for season in seasons]
+    stride = thin_validation(data, max(seasons))
+    losses = compute_losses(data, windows, [linear, *naive], stride)
+    if not losses.size:
+        return NaiveShrinkage(1, 1.0)
+    best = 1 + int(losses[1:].mean(1).argmin())
+    # of many series, other windows of each date are left out, but no dates
+    overlap = math.ceil(windows.overlap / stride) if len(windows.starts) == 1 else windows.overlap
+    p_value = diebold_mariano(losses[0], losses[best], overlap).p_value
+    tested = None if math.isnan(p_value) else p_value
+    weight = weigh_linear(float(losses[0].mean()), float(losses[best].mean()), tested)
+    return NaiveShrinkage(seasons[best - 1], weight, tested)
+
+
+def thin_validation(data: DataModule, season: int) -> int:
+    """Return the stride that leaves validation windows of at most `MAX_VALUES` values, at all phases of the season."""
+    most = max(1, MAX_VALUES // (data.pred_len * data.n_targets))
+    return spread_stride(len(data.windows["val"]), most, season)
+
+
+def weigh_linear(linear: float, naive: float, p_value: float | None) -> float:
+    """Return the weight of the linear model from the two errors and their test; see `choose_naive_shrinkage`."""
+    if linear == naive:
+        return 0.5
+    of_better = max(linear, naive) / (linear + naive)
+    if p_value is not None:
+        alone = p_value < (LINEAR_ALONE if linear < naive else NAIVE_ALONE)
+        of_better = 1.0 if alone else max(of_better, 1 - p_value)
+    return of_better if linear < naive else 1 - of_better
+
+
+def compute_losses(
+    data: DataModule, windows: Windows, models: list[LinearWeights], stride: int
+) -> Float[np.ndarray, "models n_dates"]:
+    """Compute the MSE of linear models on every `stride`-th window, summed by date (see `sum_losses_by_date`).
+
+    Windows without a measured value are left out.
+    """
+    numbers, losses = torch.arange(0, len(windows), stride, device=windows.device), []
+    for index in numbers.split(WINDOWS_AT_ONCE):
+        batch = windows.gather(index)
+        errors = [(Linear(model)(windows, batch) - batch.future).double().square() for model in models]
+        losses.append(torch.stack([each.nanmean((1, 2)) for each in errors]).cpu())
+    by_window = torch.cat(losses, dim=1).numpy()
+    is_measured = np.isfinite(by_window).all(0)
+    if not is_measured.any():
+        return np.empty((len(models), 0))
+    dates = data.panel.dates(windows.origins(numbers).cpu().numpy()).to_numpy()[is_measured]
+    return np.stack([sum_losses_by_date(each[is_measured], dates) for each in by_window])
+
+
+@dataclass(frozen=True)
+class FittedBaselines:
+    """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
+
+    Attributes:
+        linear: weights of the linear baseline.
+        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
+        seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
+            instead, so that MASE does not depend on the choice and stays comparable with published values.
+        ids: names of the series.
+        gram: sums over the training windows, for a warm start; None if read from a checkpoint.
+        choices: the settings of linear models that `choose_linear_model` returned, with and without covariates.
+        shrinkages: what the linear models of a warm start are combined with, with and without covariates.
+    """
+
+    linear: LinearWeights
+    naive_mae: Float[Tensor, "series n_targets"]
+    seasonal_naive_season: int
+    ids: Sequence[str]
+    gram: Gram | None = None
+    choices: dict[bool, Choice] = field(default_factory=dict)
+    shrinkages: dict[bool, NaiveShrinkage] = field(default_factory=dict)
+
+    @classmethod
+    def fit(cls, data: DataModule, *, thorough: bool = True) -> "FittedBaselines":
+        """Fit to the training rows of `data`.
+
+        Without covariates, the linear baseline is least squares. With covariates, its settings are chosen on later
+        windows, because there are too many weights for plain least squares. Unless `thorough`, fewer settings are
+        compared, on validation windows alone, and fewer windows are read, where all would take over some seconds.
+        """
+        train = data.windows["train"]
+        products = (
+            len(find_covariate_steps(train).step) ** 2 * data.n_targets * (data.seq_len + data.pred_len)
+        )
+        if thorough or products <= MAX_PRODUCTS:
+            gram = window_gram(train)
+            choices = {True: choose_linear_model(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
+        else:
+            gram = window_gram(train, SAMPLE_DIVISOR)
+            choices = {
+                True: choose_linear_model(
+                    [(gram, window_gram(data.windows["val"], SAMPLE_DIVISOR))], ridges=RIDGES[::2]
+                )
+            }
+        linear = fit_linear_baseline(gram, choices.get(True))
+        values = TargetValues(train.values, train.target_index, data.target_scaler)
+        naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
+        return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choices)
+
+    def refit(self, data: DataModule) -> "FittedBaselines":
+        """The same baselines, with the linear one fitted again to the training windows of `data`."""
+        gram = window_gram(data.windows["train"])
+        return replace(self, linear=fit_linear_baseline(gram, self.choices.get(True)))
+
+    def fit_linear(
+        self, data: DataModule, chosen_on: DataModule, *, covariates: bool = True
+    ) -> LinearWeights:
+        """Fit the linear model of a warm start to the training windows of `data`, and shrink it to a naive forecast.
+
+        The settings and the shrinkage are chosen once, for the first model and for a refit.
+
+        Args:
+            data: the model is fitted on its training windows.
+            chosen_on: the data that the baselines are fitted to; the settings are chosen on its windows.
+            covariates: whether covariates may be read.
+        """
+        assert self.gram is not None, "baselines of a checkpoint fit no linear model"
+        reads = covariates and bool(self.gram.steps.roles)
+        if reads not in self.choices:
+            self.choices[reads] = choose_linear_model(
+                fit_and_test_grams(chosen_on, self.gram), covariates=reads
+            )
+        if reads not in self.shrinkages:
+            own = fit_choice(self.gram, self.choices[reads])
+            self.shrinkages[reads] = choose_naive_shrinkage(chosen_on, own)
+        gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
+        return self.shrinkages[reads].apply(fit_choice(gram, self.choices[reads]))
+
+    def describe_choices(self) -> dict[str, dict[str, Any]]:
+        """The settings of the linear models that were chosen, in values that JSON can hold.
+
+        See `Choice` and `NaiveShrinkage`. The baseline `linear` is not shrunk.
+        """
+        names = {True: "with_covariates", False: "without_covariates"}
+        described = {}
+        for reads, choice in self.choices.items():
+            about = {
+                "ridge": choice.ridge,
+                "regressions": choice.n_lookbacks,
+                "covariates": list(choice.roles),
+            }
+            if shrinkage := self.shrinkages.get(reads):
+                about["shrinkage"] = asdict(shrinkage)
+            described[names[reads]] = about
+        return described
+
+    def baselines(self) -> dict[str, Baseline]:
+        """The baselines by name, in the order of `BASELINES`."""
+        made = Naive(), SeasonalNaive(self.seasonal_naive_season), Linear(self.linear)
+        by_name = {baseline.name: baseline for baseline in made}
+        return {name: by_name[name] for name in BASELINES}
+
+    def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
+        """`naive_mae` of the series with these ids; NaN for a series without training rows."""
+        place = pd.Index(self.ids).get_indexer(ids)
+        found = self.naive_mae[place].clone()
+        found[torch.from_numpy(place < 0)] = torch.nan
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """The content of a checkpoint. The ids of the series are in the state of the data module."""
+        covariates = self.linear.tensors()
+        past_weight = covariates.pop("past_weight")
+        return {
+            "linear": past_weight,
+            "covariates": covariates,
+            "naive_mae": self.naive_mae,
+            "season": self.seasonal_naive_season,
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
+        """The baselines of a checkpoint."""
+        linear = LinearWeights.from_tensors({"past_weight": state["linear"], **state.get("covariates", {})})
+        return cls(linear, state["naive_mae"], state["season"], ids)
+
+
+def fit_linear_baseline(gram: Gram, choice: Choice | None) -> LinearWeights:
+    """Fit the linear baseline: with the chosen settings where covariates are read, otherwise least squares."""
+    return fit_least_squares(gram, RIDGE) if choice is None else fit_choice(gram, choice)
+
+
+def choose_season(data: DataModule) -> int:
+    """Choose the one of `data.candidate_seasons` with the lowest MSE of the seasonal naive on validation windows.
+
+    Of equally good seasons it is the first. Many windows are thinned, see `thin_validation`.
+    """
+    first, *others = data.candidate_seasons
+    if not others:
+        return first
+    windows = data.windows["val"]
+    chosen = torch.arange(0, len(windows), thin_validation(data, max(data.candidate_seasons)))
+    errors = dict.fromkeys(data.candidate_seasons, 0.0)
+    for index in chosen.split(WINDOWS_AT_ONCE):
+        batch = windows.gather(index.to(windows.device))
+        for season in errors:
+            forecast = SeasonalNaive(season)(windows, batch)
+            errors[season] += (forecast - batch.future).double().square().nansum().item()
+    return min(errors, key=errors.__getitem__)
+
+
+def describe_season(data: DataModule, chosen: int) -> str:
+    """Describe the season of the data, and the season of the seasonal naive if it was selected among several."""
+    if len(data.candidate_seasons) == 1:
+        return f"{data.season} rows"
+    others = " and ".join(f"{season}" for season in data.candidate_seasons)
+    return f"{data.season} rows; seasonal naive: {chosen} rows, selected from {others} on validation windows"

@@ -1,11 +1,11 @@
-"""Forecast errors of windows, and the scores computed from their sums.
+"""Forecast errors of windows, the scores computed from their sums, and the denominator of MASE.
 
 Scaled errors (`mse`, `mae`, `crps`), which papers report, are means over all true values. Those of a target with a
 transform are errors of x on the scale that x has without it. The other scores are in original units. They are
 computed separately for each series and variable and then averaged, so that variables of large numbers do not dominate.
 Missing true values (NaN), and series without true values, do not count.
 
-    crps      continuous ranked probability score, see `quantiles.crps`; NaN without quantiles
+    crps      continuous ranked probability score, see `intervals.crps`; NaN without quantiles
     rmse_raw  root of the mean squared error           mae_raw  mean absolute error
     smape     mean of 200·|ŷ − y| / (|ŷ| + |y|), 0 where both are 0
     wape      Σ|ŷ − y| / Σ|y|                           mase     mae_raw / seasonal-naive MAE of the training rows
@@ -14,15 +14,22 @@ Averages of ratios (`wape`, `mase`) leave out variables whose denominator is zer
 Values closer to zero than float32 can resolve after scaling (`ZERO`) count as zero.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from forecast.data.row_ranges import RowRanges, ranges, series_slices
+from forecast.data.rows import Rows
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.forecaster_names import SCALED_SCORES
+from forecast.evaluation.scores import SCALED_SCORES
+from forecast.models.layers import sum_over_processes
+
+AnySums = TypeVar("AnySums", bound="RunningSums")
 
 SCORES = (*SCALED_SCORES, "rmse_raw", "mae_raw", "smape", "wape", "mase")
 
@@ -31,6 +38,28 @@ ZERO = 1e-4, 1e-6
 
 RATIO_SCORES = ("wape", "mase")
 """Scores that are not defined where their denominator is zero."""
+
+ROWS_AT_ONCE = 1 << 15
+"""Number of rows of a long series that are read at once."""
+
+
+class RunningSums:
+    """Tensors by name, to which each process adds its batches."""
+
+    def __init__(self, **zeros: Tensor) -> None:
+        self.sums = zeros
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.sums.values())).device
+
+    def to(self: AnySums, device: torch.device | str) -> AnySums:
+        self.sums = {name: sums.to(device) for name, sums in self.sums.items()}
+        return self
+
+    def totals(self) -> dict[str, Tensor]:
+        """The sums over all processes, on the CPU. Every process must call this."""
+        return {name: sum_over_processes(sums).cpu() for name, sums in self.sums.items()}
 
 
 class CellErrors(NamedTuple):
@@ -58,7 +87,7 @@ N_SUMS = len(CellErrors._fields)
 
 @dataclass(frozen=True)
 class Errors:
-    """Sums of errors over all windows of a split, and the scores computed from them; see `error_sums.ErrorSums`."""
+    """Sums of errors over all windows of a split, and the scores computed from them; see `ErrorSums`."""
 
     step_sums: Float64[Tensor, "sums pred_len n_targets"]
     series_sums: Float64[Tensor, "sums series n_targets"]
@@ -169,3 +198,142 @@ def window_errors(
     missing = target.isnan().cpu()
     of_windows = [torch.where(missing, 0.0, each.cpu()).flatten(1).double().mean(1) for each in errors]
     return torch.stack(of_windows, dim=1)
+
+
+class ErrorSums(RunningSums):
+    """Running sums of errors in float64; `compute()` adds them up over the processes of a run.
+
+    Args:
+        pred_len: number of forecast steps.
+        scaler: of the targets.
+        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
+    """
+
+    def __init__(
+        self,
+        pred_len: int,
+        scaler: Scaler,
+        naive_mae: Float[Tensor, "series n_targets"],
+    ) -> None:
+        self.scaler, self.naive_mae, shape = scaler, naive_mae.double().cpu(), naive_mae.shape
+        by_step = torch.zeros(N_SUMS, pred_len, shape[1], dtype=torch.float64)
+        by_series = torch.zeros(N_SUMS, *shape, dtype=torch.float64)
+        super().__init__(
+            by_step=by_step,  # the errors of `cell_errors`, summed over windows and series
+            by_series=by_series,  # the same errors, summed over windows and steps
+            step_counts=torch.zeros_like(by_step[0]),  # numbers of true values that the sums are over
+            series_counts=torch.zeros_like(by_series[0]),
+            n_windows=torch.zeros((), dtype=torch.float64),
+        )
+
+    def update(
+        self,
+        prediction: Float[Tensor, "batch pred_len n_targets"],
+        target: Float[Tensor, "batch pred_len n_targets"],
+        series: Int64[Tensor, " batch"],
+        crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
+    ) -> None:
+        """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i.
+
+        `crps` is the CRPS of each forecast; None: there are no quantiles.
+        """
+        prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
+        crps = None if crps is None else crps.to(self.device)
+        self.scaler, sums = self.scaler.to(self.device), self.sums
+        measured = ~target.isnan()
+        found = torch.stack(cell_errors(prediction, target, self.scaler, series, crps))
+        found = torch.where(measured, found, 0.0)
+        sums["by_step"] += found.sum(1)
+        sums["step_counts"] += measured.sum(0)
+        sums["by_series"].index_add_(1, series, found.sum(2))
+        sums["series_counts"].index_add_(0, series, measured.sum(1).double())
+        sums["n_windows"] += len(target)
+
+    def compute(self) -> Errors:
+        total = self.totals()
+        return Errors(
+            total["by_step"],
+            total["by_series"],
+            total["step_counts"],
+            total["series_counts"],
+            total["n_windows"],
+            self.naive_mae,
+        )
+
+
+@dataclass(frozen=True)
+class TargetValues:
+    """The targets of a panel, read in original units.
+
+    Attributes:
+        values: scaled columns of the panel.
+        columns: the targets among them.
+        scaler: of the targets.
+    """
+
+    values: Rows
+    columns: Sequence[int]
+    scaler: Scaler
+
+    def of_series(self, series: int, rows: slice) -> Float64[Tensor, "rows n_targets"]:
+        """The values of these rows, which are of one series."""
+        return self.scaler.inverse(self.values[rows][:, self.columns], series)
+
+    def of_rows(
+        self, series: Int64[np.ndarray, " rows"], rows: Int64[np.ndarray, " rows"]
+    ) -> Float64[Tensor, "rows n_targets"]:
+        """The values of these rows; row i is of series[i]."""
+        found = self.values[torch.from_numpy(rows).to(self.values.device)][:, None, self.columns]
+        return self.scaler.inverse(found, torch.from_numpy(series))[:, 0]
+
+
+def seasonal_naive_mae(
+    values: TargetValues, rows: RowRanges, season: int
+) -> Float64[Tensor, "series n_targets"]:
+    """Mean |y(t) − y(t − season)| over these rows of each series, in original units.
+
+    Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
+    pair gets NaN. Source: Hyndman and Koehler 2006.
+    """
+    lengths = rows.stop - rows.first
+    lag = np.where(lengths > season, season, 1)
+    later = RowRanges(rows.first + lag, rows.stop)  # the rows t
+    found = np.full((len(lengths), len(values.columns)), np.nan)
+    for some in series_slices(np.maximum(lengths, 1)):
+        series = np.flatnonzero(lengths[some] > lag[some]) + some.start
+        if len(series) == 1:
+            found[series] = _mean_change(values, int(series[0]), later, int(lag[series[0]]))
+        elif len(series):
+            found[series] = _mean_changes(values, series, later, lag[series])
+    return torch.from_numpy(found)
+
+
+def _mean_change(
+    values: TargetValues, series: int, later: RowRanges, lag: int
+) -> Float64[np.ndarray, " n_targets"]:
+    """Mean |y(t) − y(t − lag)| of one series, of which `ROWS_AT_ONCE` rows are in memory at once."""
+    total, count, last = 0.0, 0, int(later.stop[series])
+    for begin in range(int(later.first[series]), last, ROWS_AT_ONCE):
+        end = min(begin + ROWS_AT_ONCE, last)
+        now, before = (values.of_series(series, slice(begin - back, end - back)) for back in (0, lag))
+        change = (now - before).abs().cpu()
+        total, count = total + change.nansum(0), count + change.isfinite().sum(0)
+    return (total / count).numpy()  # type: ignore[union-attr]
+
+
+def _mean_changes(
+    values: TargetValues,
+    series: Int64[np.ndarray, " some"],
+    later: RowRanges,
+    lag: Int64[np.ndarray, " some"],
+) -> Float64[np.ndarray, "some n_targets"]:
+    """Mean |y(t) − y(t − lag)| of each of several series, whose rows are in memory together."""
+    first, last = later.first[series], later.stop[series]
+    pairs, rows = last - first, ranges(first, last)
+    own = np.repeat(series, pairs)
+    now, before = (values.of_rows(own, each) for each in (rows, rows - np.repeat(lag, pairs)))
+    change = (now - before).abs().cpu().numpy()
+    begins, there = pairs.cumsum() - pairs, np.isfinite(change)
+    count = np.add.reduceat(there, begins, dtype=np.int64)
+    total = np.add.reduceat(np.where(there, change, 0.0), begins)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

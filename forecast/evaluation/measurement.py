@@ -1,27 +1,84 @@
 """Measurement of a model and of the baselines a batch of windows at a time: the scores of a test, and calibrations."""
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
-from forecast.evaluation.baselines import Baseline
+from forecast.evaluation.baselines import Baseline, FittedBaselines
 from forecast.evaluation.conformal import Calibration, window_stride
-from forecast.evaluation.error_sums import ErrorSums
-from forecast.evaluation.errors import window_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
-from forecast.evaluation.interval_scorer import IntervalScorer
-from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
+from forecast.evaluation.errors import Errors, ErrorSums, window_errors
+from forecast.evaluation.intervals import (
+    IntervalScorer,
+    tabulate_coverage_by_step,
+    tabulate_coverage_by_variable,
+)
 from forecast.evaluation.levels import Level
-from forecast.evaluation.results import Results
-from forecast.models.norm import sum_over_processes
+from forecast.evaluation.scores import LABELS, MODEL, SCALED_SCORES
+from forecast.models.layers import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
 
 BATCH = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """Scores of the model and of the baselines on one split.
+
+    Attributes:
+        errors: errors of the model (first) and of each baseline, by name.
+        windows: scores of each window (n_windows, scores), in the order of `SCALED_SCORES`, of the model and of each
+            baseline, by name; sums of errors divided by the mean number of measured values of a window, see
+            `errors.window_errors`.
+        intervals: scores of the intervals by method, from `IntervalSums.compute`.
+        coverage_by_step: fraction of true values within an interval at each step, from
+            `intervals.tabulate_coverage_by_step`.
+        coverage_by_variable: the same for each variable.
+        coverage_by_window: the same for each window; NaN without true values.
+        baselines: the baselines that were measured.
+    """
+
+    errors: dict[str, Errors]
+    windows: dict[str, Tensor]
+    intervals: dict[str, dict[str, Any]]
+    coverage_by_step: dict[str, Float64[np.ndarray, " pred_len"]]
+    coverage_by_variable: dict[str, Float64[np.ndarray, " n_targets"]]
+    coverage_by_window: dict[str, Float64[np.ndarray, " n_windows"]]
+    baselines: dict[str, Baseline]
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Average scores of the model (first) and of each baseline, by name."""
+        return {name: errors.scores() for name, errors in self.errors.items()}
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest MSE."""
+        return min(LABELS, key=lambda name: self.scores[name]["mse"])
+
+    @property
+    def skill(self) -> float:
+        """1 − MSE / MSE of the best baseline; NaN if the best baseline makes no error."""
+        mse, best = self.scores[MODEL]["mse"], self.scores[self.best_baseline]["mse"]
+        return 1 - mse / best if best > 0 else math.nan
+
+    def content(self) -> dict[str, Any]:
+        """The results in the layout of metrics.json."""
+        return {
+            "test": self.scores[MODEL],
+            "baselines": {name: scores for name, scores in self.scores.items() if name != MODEL},
+            "skill": self.skill,
+            "intervals": self.intervals,
+            "best_baseline": self.best_baseline,
+        }
 
 
 class SplitScorer:

@@ -1,5 +1,6 @@
 """Backtests: forecasts from many past origins, each with a model and data known at its date."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,32 +11,69 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
+from forecast.data.panel_labels import name_longest, name_some
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.scaling.scales import Scales
-from forecast.evaluation.adaptive import adaptive_quantiles
-from forecast.evaluation.backtest import Backtest, Origins, PerOrigin
+from forecast.evaluation.backtest import Backtest, Origins, PerOrigin, adaptive_quantiles
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.interval_scorer import make_interval_sums
+from forecast.evaluation.intervals import make_interval_sums, map_quantiles
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, list_untrained
-from forecast.evaluation.quantiles import map_quantiles
-from forecast.inference.backtest_origins import choose_backtest_origins
+from forecast.evaluation.scores import MODEL
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.intervals import calibration_for
 from forecast.inference.model import BATCH_SIZE, TrainedModel
 from forecast.inference.options import interval_methods
-from forecast.inference.trained_rows import count_seen, note_on_origins
-from forecast.models.quantile_head import take_median
+from forecast.inference.origins import count_seen, note_on_origins
+from forecast.models.residual import take_median
+from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
 from forecast.training.shrinkage import describe_untrained
 
 Output = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), or along one more axis trained
 quantiles."""
+
+
+def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | None) -> Origins:
+    """Choose the origins of a backtest.
+
+    A series with too few rows before or after its first origin is left out, with a warning.
+
+    Args:
+        data: the data to forecast.
+        steps: number of last rows of each series that are forecast; None: its test rows.
+        stride: rows between two origins of a series; None: pred_len.
+
+    Raises:
+        ConfigError: `steps` is longer than the data, or shorter than a forecast.
+        DataError: every series is too short.
+    """
+    panel = data.panel
+    if steps is not None and steps > panel.lengths.max():
+        longest = name_longest(panel, data.title)
+        raise ConfigError(f"steps={steps:,}: {longest} has {panel.lengths.max():,} rows: give fewer steps")
+    first, stop = data.rows["test"] if steps is None else (panel.ends - steps, panel.ends)
+    if (rows := (stop - first).max()) < data.pred_len:
+        raise ConfigError(f"steps={rows} is shorter than pred_len={data.pred_len}: give more steps")
+    is_long_enough = (first - panel.starts >= data.seq_len) & (stop - first >= data.pred_len)
+    if not is_long_enough.any():
+        raise DataError(
+            f"{data.name}: there are {(first - panel.starts).max():,} rows before the first origin, and the model "
+            f"reads seq_len={data.seq_len}: give fewer steps"
+        )
+    if not is_long_enough.all():
+        warnings.warn(
+            f"{data.name}: {int((~is_long_enough).sum()):,} of {len(panel):,} series left out: fewer than "
+            f"seq_len={data.seq_len} rows before their first origin, or fewer than pred_len={data.pred_len} after it: "
+            f"{name_some(panel, ~is_long_enough)}",
+            stacklevel=2,
+        )
+    stop = np.where(is_long_enough, stop - data.pred_len + 1, first)
+    return Origins.between(panel, first, stop, stride or data.pred_len)
 
 
 class Trained(NamedTuple):

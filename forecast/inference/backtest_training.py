@@ -16,10 +16,9 @@ from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import DataModule
 from forecast.evaluation.backtest import Backtest, Origins
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.inference.backtest import Trained, forecast_origins, new_backtest
-from forecast.inference.backtest_origins import choose_backtest_origins
+from forecast.inference.backtest import Trained, choose_backtest_origins, forecast_origins, new_backtest
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.options import NEVER, SCRATCH, list_policies
 from forecast.system.errors import ConfigError, DataError

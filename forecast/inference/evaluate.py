@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels
-from forecast.evaluation.measurement import SplitScorer, ValidationErrors
-from forecast.evaluation.results import Results
+from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors
 from forecast.inference.model import TrainedModel
 from forecast.models import ForecastModel
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.residual import arrange_quantiles
 from forecast.system.checks import check_choice
 from forecast.system.errors import CheckpointError
 from forecast.system.progress import track

@@ -1,18 +1,27 @@
-"""Forecasts with bounds, as a table, as plots and in words. Imports no torch."""
+"""Forecasts with bounds, as a table, as plots and in words, with the test of their forecaster. Imports no torch."""
 
+import math
 import warnings
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.panel_labels import describe_size, label_rows, name_some
-from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level
-from forecast.evaluation.rounding import round_to_unit
-from forecast.inference.forecaster_facts import ForecasterFacts, note_on_dates
+from forecast.data.utc_offset import UtcOffset
+from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, Level
+from forecast.evaluation.scores import (
+    LABELS,
+    MODEL,
+    SAME_ERROR,
+    ReportedScores,
+    describe_change,
+    round_to_unit,
+)
 from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import shorten
@@ -21,6 +30,57 @@ Values = Float64[np.ndarray, "series horizon n_targets"]
 
 RECENT_ROWS = 48
 """Rows before a forecast that are shown beside it, and whose spread tells how many of its digits mean something."""
+
+Extremes = Float64[np.ndarray, "series columns"]
+
+FAR = {"standard": (-10.0, 10.0), "robust": (-10.0, 10.0), "minmax": (-1.0, 2.0), "none": (-np.inf, np.inf)}
+"""Scaled values by `data.scaler` beyond which an input is far outside the training rows.
+
+They are their mean ± 10 standard deviations, their median ± 10 interquartile ranges, and their minimum and maximum
+by the distance between these. An hourly load stays within 5 standard deviations, spikes of prices reach 10 and more.
+"""
+SERIES_AT_ONCE = 512
+"""Number of series whose inputs are examined at once."""
+
+MUCH_NEARER = 0.02
+"""Difference in coverage from which other intervals are recommended."""
+
+
+@dataclass(frozen=True)
+class ForecasterFacts:
+    """Facts on a model or baseline that describe its forecasts, in values that JSON can hold.
+
+    Attributes:
+        name: `model`, or the name of the baseline.
+        label: the name in words.
+        is_recursive: whether the steps beyond pred_len are forecast from forecasts.
+        is_refitted: whether it was fitted again after the test.
+        pred_len: steps that are forecast at once.
+        description: lines for the terminal on what forecasts.
+        domain: transforms and bounds of the targets in words; empty if there are none.
+        has_transforms: whether a target is transformed.
+        trained_until: last date of the training rows.
+        test: scores of the test; None without a test.
+    """
+
+    name: str
+    label: str
+    is_recursive: bool
+    is_refitted: bool
+    pred_len: int
+    description: list[str]
+    domain: str
+    has_transforms: bool
+    trained_until: str
+    test: ReportedScores | None
+
+
+def note_on_dates(trained_until: str, dates: pd.DatetimeIndex, utc_offset: UtcOffset) -> str:
+    """Return a caution if any of these dates of the grid was trained on, else an empty string."""
+    if not (dates <= pd.Timestamp(trained_until)).any():
+        return ""
+    shown = utc_offset.describe(trained_until, with_offset=False)
+    return f"dates to {shown} were trained on: their errors say little about the errors of new dates"
 
 
 def count_history(read: int, horizon: int) -> int:
@@ -250,3 +310,117 @@ def describe_truth(forecast: Forecast) -> list[str]:
             if np.isfinite(a)
         ),
     ]
+
+
+def describe_test(forecast: Forecast) -> list[str]:
+    """Describe the test scores of the forecaster in lines; no lines without a test."""
+    test, name = forecast.forecaster.test, forecast.forecaster.name
+    if test is None:
+        return []
+    if name != MODEL:
+        unknown = ["the coverage of its intervals was not measured"] if forecast.low else []
+        return [f"test       {line}" for line in (compare_forecasters(test, name, MODEL), *unknown)]
+    best = test.best_baseline
+    lines = [compare_forecasters(test, MODEL, best)]
+    if test.mse[best] < test.mse[MODEL] and not has_same_mse(test, best, MODEL):
+        lines = [f"{compare_forecasters(test, best, MODEL)}: baseline={best} forecasts with it"]
+    if forecast.dates.shape[1] <= forecast.forecaster.pred_len:
+        lines += describe_coverage(test, forecast.method, list(forecast.low))
+        lines += recommend_conformal(test, forecast.method, list(forecast.low))
+    return [f"test       {line}" for line in lines]
+
+
+def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
+    """Compare the MSE of two forecasters."""
+    one, two = ({MODEL: "the model", **LABELS}[each] for each in (name, other))
+    mse, other_mse = test.mse[name], test.mse[other]
+    if other_mse == 0:
+        return f"{two} had no error"
+    if has_same_mse(test, name, other):
+        return f"{one} and {two} had the same MSE"
+    return f"{one} had {describe_change(mse / other_mse - 1)} than {two}"
+
+
+def has_same_mse(test: ReportedScores, name: str, other: str) -> bool:
+    """Whether two MSEs, of which the second is not 0, are equal up to `SAME_ERROR`."""
+    return abs(test.mse[name] / test.mse[other] - 1) < SAME_ERROR
+
+
+def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
+    """Recommend conformal intervals where they covered shares much nearer to every level than those of `method`."""
+    ours, theirs = (test.coverage.get(name, {}) for name in (method, CONFORMAL))
+    measured = [f"{level:g}" for level in levels if f"{level:g}" in ours and f"{level:g}" in theirs]
+    nearer = [
+        abs(ours[level] - float(level) / 100) - abs(theirs[level] - float(level) / 100) for level in measured
+    ]
+    if not nearer or not min(nearer) > MUCH_NEARER:
+        return []
+    covered = " and ".join(f"{theirs[level]:.1%}" for level in measured)
+    return [f"conformal intervals covered {covered}: intervals=conformal forecasts with them"]
+
+
+def describe_coverage(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
+    """The coverage of each level, and why one misses its level, where the test measured intervals of this method."""
+    measured = test.coverage.get(method, {})
+    lines = [
+        f"the {level:g}% interval covered {measured[f'{level:g}']:.1%} of the values"
+        for level in levels
+        if math.isfinite(measured.get(f"{level:g}", math.nan))
+    ]
+    return lines + ([test.misses[method]] if lines and method in test.misses else [])
+
+
+def find_extremes(
+    values: Float[np.ndarray, "rows columns"], first: Int64[np.ndarray, " series"], length: int
+) -> tuple[Extremes, Extremes]:
+    """The lowest and the highest value of each window of rows; NaN where all are missing."""
+    lowest, highest = [np.empty((0, values.shape[1]))], [np.empty((0, values.shape[1]))]
+    for begin in range(0, len(first), SERIES_AT_ONCE):
+        windows = np.asarray(
+            values[first[begin : begin + SERIES_AT_ONCE, None] + np.arange(length)], np.float64
+        )
+        lowest.append(np.fmin.reduce(windows, axis=1))
+        highest.append(np.fmax.reduce(windows, axis=1))
+    return np.concatenate(lowest), np.concatenate(highest)
+
+
+def warn_of_far_values(
+    columns: Sequence[str],
+    read: Container[str],
+    extremes: tuple[Extremes, Extremes],
+    limits: tuple[Extremes, Extremes],
+) -> None:
+    """Warn of the columns with a value beyond `limits`, see `FAR`, among those that are read."""
+    (lowest, highest), (low, high) = extremes, limits
+    is_far, found = (lowest < low) | (highest > high), []
+    for i, name in enumerate(columns):
+        if name in read and (series := np.flatnonzero(is_far[:, i])).size:
+            first = series[0]
+            value = highest[first, i] if highest[first, i] > high[first, i] else lowest[first, i]
+            expected = f"expected {low[first, i]:.4g} to {high[first, i]:.4g}"
+            found.append(f"{name} is {value:.6g}{count_series(len(series), len(lowest))}, {expected}")
+    if found:
+        warnings.warn(
+            f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}",
+            stacklevel=3,
+        )
+
+
+def warn_of_constant_values(
+    columns: Sequence[str], read: Container[str], extremes: tuple[Extremes, Extremes], seq_len: int
+) -> None:
+    """Warn of the columns that have one value in all the rows of a window, among those that are read."""
+    lowest, highest = extremes
+    found = []
+    for i, name in enumerate(columns):
+        if name in read and (series := np.flatnonzero(lowest[:, i] == highest[:, i])).size and seq_len > 1:
+            found.append(f"{name} is {lowest[series[0], i]:.6g}{count_series(len(series), len(lowest))}")
+    if found:
+        warnings.warn(
+            f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3
+        )
+
+
+def count_series(some: int, of: int) -> str:
+    """The number of series that a warning is about, in words; empty for a table of one series."""
+    return f" in {some:,} of {of:,} series" if of > 1 else ""

@@ -1,20 +1,26 @@
-"""Choice of the method of prediction intervals, and of the calibration of conformal ones."""
+"""Choice of the method of prediction intervals, and the calibration of conformal and adaptive ones."""
 
 import warnings
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
-from forecast.data import DataModule
+from forecast.data import DataModule, Panel, Windows
 from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.evaluation.conformal import Calibration, calibrate
-from forecast.evaluation.forecaster_names import MODEL
+from forecast.data.scaling.scaler import Scaler
+from forecast.evaluation.backtest import adapt
+from forecast.evaluation.conformal import Calibration, calibrate, scale_ratio
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, Level, list_untrained
-from forecast.inference.forecasters import PointForecaster
+from forecast.evaluation.scores import MODEL
+from forecast.inference.forecasters import PointForecaster, round_up_horizon
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.options import AUTO, check_method
-from forecast.inference.recursive import round_up_horizon
+from forecast.inference.origins import SeriesOrigins, scale_excerpt, take_excerpt, windows_from
 from forecast.system.errors import ConfigError, DataError, ForecastError
 from forecast.system.progress import track
 
@@ -23,6 +29,17 @@ MAX_RECURSIVE_ORIGINS = 512
 
 MIN_HORIZONS = 10
 """Intervals beyond pred_len from fewer horizons of validation rows give a warning."""
+
+REPLAYED_ROWS = 1_024
+"""Number of rows before the origin from which past forecasts are recomputed."""
+
+MAX_REPLAYED = 1 << 15
+"""Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""
+
+MIN_REPLAYED = 32
+
+AT_ONCE = 256
+"""Number of windows, and of series, that are worked on at once."""
 
 
 def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
@@ -119,3 +136,72 @@ def calibrate_recursive(
         errors.append((batch.future - point)[:, :horizon])
     horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
     return Calibration.fit(torch.cat(errors), levels, horizons=horizons)
+
+
+def adapted_offsets(
+    forecaster: PointForecaster,
+    panel: Panel,
+    origins: SeriesOrigins,
+    calibration: Calibration,
+    horizon: int,
+) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
+    """Offsets of each series at its origin, and the number of repeated forecasts.
+
+    Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
+    origin: with many series from fewer rows, the latest ones or every n-th. If the model was refitted on all rows, the
+    tested one repeats them.
+
+    Args:
+        calibration: of the steps of the horizon, on the scale of the forecaster's model.
+    """
+    repeated = forecaster.tested()
+    tested = repeated.model
+    count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
+    stride, n_steps = REPLAYED_ROWS // count, round_up_horizon(horizon, tested.pred_len)
+    history = repeated.history + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
+    excerpt, rows = take_excerpt(tested, panel, origins, history=history, n_steps=n_steps)
+    scaled = scale_excerpt(tested, excerpt, rows)
+    trained = int(excerpt.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
+    first = np.maximum(excerpt.starts + tested.seq_len, excerpt.starts + trained - excerpt.grid_starts)
+    counts = ((rows - first) // stride).clip(0, count)
+    replayed = [
+        range(row - stride * n, row, stride) for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
+    ]
+    errors = torch.full((len(excerpt), count, horizon, len(tested.target_index)), torch.nan)
+    if sum(counts):
+        windows = windows_from(tested, scaled, replayed, n_steps)
+        scaler = scaled.scales.scaler.select_columns(tested.target_index)
+        found = errors_before(repeated, windows, scaler, end=torch.from_numpy(rows), horizon=horizon)
+        for series, own in enumerate(found.split(counts.tolist())):
+            errors[series, count - len(own) :] = own
+    errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
+    offsets = torch.cat([last_offsets(calibration, some, stride) for some in errors.split(AT_ONCE)])
+    return offsets, int(sum(counts))
+
+
+@torch.inference_mode()
+def errors_before(
+    forecaster: PointForecaster,
+    windows: Windows,
+    scaler: Scaler,
+    *,
+    end: Int64[Tensor, " series"],
+    horizon: int,
+) -> Float[Tensor, "windows {horizon} n_targets"]:
+    """Scaled errors, truth − forecast, of all windows; NaN from row `end[s]` of series s on."""
+    errors = []
+    for index in track(torch.arange(len(windows)).split(AT_ONCE), "Adapting"):
+        batch = windows.gather_past(index)
+        point = forecaster.points(windows, batch, scaler)[:, :horizon]
+        rows = windows.origins(index)[:, None] + torch.arange(horizon)
+        limit = end[batch.series][:, None]
+        truth = windows.targets(rows.minimum(limit - 1))
+        errors.append(torch.where((rows < limit)[..., None], truth - point, torch.nan))
+    return torch.cat(errors)
+
+
+def last_offsets(
+    calibration: Calibration, errors: Float[Tensor, "series origins steps n_targets"], stride: int
+) -> Float[Tensor, "series quantiles steps n_targets"]:
+    """The offsets at the origin after all errors."""
+    return deque(adapt(calibration, errors, stride), maxlen=1).pop()

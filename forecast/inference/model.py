@@ -15,15 +15,13 @@ from forecast.checkpoints.find import find_checkpoint, find_trained
 from forecast.checkpoints.settings import check_settings
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaling.scaler import Scaler
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import trained_quantiles
-from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.data_config import known_columns
-from forecast.inference.model_data import Columns, ModelData
+from forecast.evaluation.scores import MODEL, ReportedScores
+from forecast.inference.model_data import Columns, ModelData, known_columns
 from forecast.models import ForecastModel
-from forecast.models.quantile_head import arrange_quantiles, take_median
+from forecast.models.residual import arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, DataError
 from forecast.training.create_model import create_model, fits, model_class
 

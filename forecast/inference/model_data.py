@@ -1,25 +1,207 @@
-"""The settings of a trained model, and the data that it reads, without its weights. Imports no torch."""
+"""The settings of a trained model, and the data that it reads, without its weights. Imports no torch.
 
-from collections.abc import Iterable, Mapping
+Future covariates after the end of a store, from a file of their own.
+
+The values of a store stay on disk, so rows cannot be appended to them. The file is a panel of its own, from which the
+copy of the rows that a forecast needs takes them.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
+import numpy as np
+from hydra.utils import get_method, instantiate
+from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.archive import read_plain
 from forecast.checkpoints.contents import check_parts, data_state
 from forecast.checkpoints.find import find_checkpoint, find_trained
-from forecast.checkpoints.settings import check_settings
+from forecast.checkpoints.settings import check_settings, replace_download_address
 from forecast.data import DataModule, Panel
+from forecast.data.calendars import choose_days
 from forecast.data.categories import Categories, columns_of_indicators, encode_categories, indicator_names
+from forecast.data.files.align import align
+from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.date_columns import date_name
+from forecast.data.files.grid import Spacing
+from forecast.data.files.read import read_file
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.series_ids import list_id_columns
+from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID
+from forecast.data.row_ranges import ranges
+from forecast.data.sources import STORE, option_names, settings_of_file
 from forecast.data.time_features import parse_frequency, season_length
 from forecast.data.utc_offset import utc_offset_of
-from forecast.inference.data_config import allow_absent, choose_data_config, keep_as_trained, known_columns
-from forecast.system.errors import CheckpointError, ForecastError
+from forecast.system.errors import CheckpointError, ConfigError, DataError, ForecastError
+from forecast.system.keys import AS_TRAINED, DATA_KEYS
+from forecast.system.location import locate
+
+ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_file)
+"""Settings that do not apply to another file than that of training."""
+
+FRAME = "DataFrame"
+"""Name of the data of a DataFrame, which have no file."""
 
 Columns = frozenset[str]
+
+
+def choose_data_config(
+    checkpoint: Path,
+    saved: dict[str, Any],
+    feature_columns: Sequence[str],
+    given: Mapping[str, Any],
+    state: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Choose the settings of the data module for a trained model.
+
+    Args:
+        checkpoint: the checkpoint file, for messages.
+        saved: the data settings of the training run.
+        feature_columns: the columns that the model reads.
+        given: settings that replace those of training, except null ones. If `path` is another file than in training,
+            all its rows are the split `test` unless `split` is given too.
+        state: the state of the data module of the training run.
+
+    Raises:
+        CheckpointError: no data are given for a model of a DataFrame.
+        ConfigError: settings that do not apply to the training data.
+    """
+    if isinstance(given, DictConfig):
+        given = OmegaConf.to_container(given)  # type: ignore[assignment]
+    chosen = {key: value for key, value in given.items() if value is not None}
+    if "_target_" in chosen:
+        return _other_set_config(saved, chosen)
+    if "url" in saved:
+        saved = replace_download_address(saved, chosen.get("root"))
+    if "path" in chosen:
+        chosen = _with_full_path(chosen)
+        if is_same_file(chosen["path"], _with_full_path(saved)["path"] if saved.get("path") else None):
+            chosen = _without(chosen, ("path",))
+        else:
+            saved = settings_for_other_file(saved, chosen["path"], feature_columns, name_keys(saved, state))
+    else:
+        _check_training_data(checkpoint, saved, chosen)
+    return {**saved, **chosen}
+
+
+def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series.
+
+    Args:
+        saved: the data settings of the training run.
+        state: the state of its data module.
+    """
+    names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
+    if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
+        names["id_column"] = saved["id_column"]
+    if "stamp" not in state:  # of an earlier version
+        return {**names, "stamp": saved.get("stamp") or "start"}
+    return {**names, "stamp": "end" if state["stamp"] else "start"}
+
+
+def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    """The settings of another data set of conf/data, `chosen`, with those that belong to the model."""
+    own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
+    kept = {key: saved[key] for key in AS_TRAINED}
+    return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
+
+
+def _with_full_path(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The settings with `root` joined to the path of a local file."""
+    root, path = chosen.get("root", ""), chosen["path"]
+    path = str(Path(root) / path) if isinstance(locate(path), Path) else path
+    return {**_without(chosen, ("root",)), "path": path}
+
+
+def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Raise an error if the training data cannot be read again with these settings."""
+    if saved["name"] == FRAME:
+        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
+    if "root" in chosen and "root" not in saved:
+        raise ConfigError(
+            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
+        )
+
+
+def settings_for_other_file(
+    saved: dict[str, Any], path: str, feature_columns: Sequence[str], keys: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Change the settings of training to those of another file, all of whose rows are the split `test`."""
+    past = saved.get("past_covariates") or ()
+    file = {
+        **settings_of_file(path, saved["_target_"], keys),
+        "name": locate(path).name,
+        "split": "test",
+        "columns": [
+            name for name in feature_columns if name not in past
+        ],  # the file may have others, or lack others
+    }
+    options = option_names(get_method(file["_target_"]))
+    kept = {key: value for key, value in saved.items() if key in options or key.startswith("_")}
+    return {**_without(kept, ONE_FILE), **file}
+
+
+def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in keys}
+
+
+def keep_as_trained(chosen: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the settings the order of day and month and the calendar of the training data with this state."""
+    return keep_calendar(keep_date_order(chosen, state.get("day_first")), state.get("calendar"))
+
+
+def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Give the settings the calendar of training, which newer data may be too few to show; None: it had none."""
+    if trained is None or chosen.get("steps") != "rows":
+        return chosen
+    return {**chosen, "calendar": choose_days(trained, chosen.get("calendar"))}
+
+
+def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str, Any]:
+    """Read dates such as 01/02/2024 as those of training (`UtcOffset.day_first`), unless `data.day_first` says how."""
+    if "day_first" not in chosen or chosen["day_first"] is not None:
+        return chosen
+    return {**chosen, "day_first": day_first}
+
+
+def allow_absent(data: DataModule, columns: frozenset[str]) -> DataModule:
+    """The data module, in whose data these columns may be absent, see `Source.with_optional`."""
+    data.source = data.source.with_optional(columns)
+    return data
+
+
+@contextmanager
+def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
+    """Read data for a trained model, whose columns are known.
+
+    There is no warning that a column looks like dates where training read the dates from a column of that name. A
+    DataError advises columns that the model was trained on, and no settings that choose other columns.
+    """
+    with warnings.catch_warnings():
+        if name := state.get("date_column"):
+            warnings.filterwarnings("ignore", f".*: {re.escape(quote(name))} looks like dates and is used")
+        try:
+            yield
+        except DataError as error:
+            if error.problem == str(error):
+                raise
+            raise DataError(f"{error.problem}; give the columns that {checkpoint} was trained on") from None
+
+
+def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+    """Whether two paths name the same file."""
+    if other is None:
+        return False
+    one, two = locate(path), locate(other)
+    if isinstance(one, Path) and isinstance(two, Path):
+        return one.resolve() == two.resolve()
+    return one == two
 
 
 class ModelData:
@@ -145,3 +327,57 @@ def read_model_data(path: str | Path, *, tested: bool = False) -> ModelData:
     if tested:
         found.refuse_refitted()
     return found
+
+
+def add_future(model: ModelData, path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Panel | None]:
+    """The settings of the data with a file of future covariates; of a store, the panel of that file instead."""
+    if model.data_config(given)["_target_"] == STORE:
+        return dict(given), read_future(model, path, given)
+    return {**given, "future_path": path}, None
+
+
+def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
+    """Read the future covariates of a model from a file, as they are known in advance, at the UTC offset of training.
+
+    Args:
+        model: the trained model.
+        path: the file.
+        given: the settings of the data, of which those of `ReadOptions` and `date_column` apply.
+
+    Returns:
+        A panel without targets, with categories as indicators.
+    """
+    state: Mapping[str, Any] = model.data_state
+    columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)
+    options = {"stamp": keys["stamp"], "freq": model.freq, "day_first": state.get("day_first")}
+    options |= {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
+    id_column = given.get("id_column") or keys["id_column"]
+    date_column = given.get("date_column") or keys["date_column"] or "date"
+    as_of = state.get("as_of", {})
+    names = dict.fromkeys(str(columns.get(name, name)) for name in state["future_covariates"])
+    roles = ColumnRoles(
+        list_id_columns(id_column), date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of
+    ).of_future_rows()
+    with known_columns(model.path, state):
+        rows = read_file(locate(path), roles, date_column, ReadOptions(**options))
+        spacing = Spacing(options["freq"])
+        panel = align(rows, spacing, sort=id_column is not None, is_part=True).at_utc_offset(
+            utc_offset_of(state)
+        )
+    return encode_categories(path, panel, model.categories)
+
+
+def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:
+    """The panel in memory, with the future covariates after the ends of its series from a panel `ahead`."""
+    rows = ranges(excerpt.ends, excerpt.stops)
+    series = ahead.ids.get_indexer(excerpt.ids)[excerpt.series_of(rows)]
+    on_grid = ahead.grid.get_indexer(excerpt.dates(rows))
+    places = on_grid - ahead.grid_starts[series] + ahead.starts[series]
+    is_there = (
+        (series >= 0) & (on_grid >= 0) & (places >= ahead.starts[series]) & (places < ahead.stops[series])
+    )
+    future, cells = np.array(excerpt.future), np.ix_(rows[is_there], np.array(excerpt.ahead_index))
+    columns = [ahead.future_columns.index(excerpt.future_columns[column]) for column in excerpt.ahead_index]
+    given, known = np.asarray(ahead.future)[places[is_there]][:, columns], future[cells]
+    future[cells] = np.where(np.isnan(known), given, known)
+    return replace(excerpt, future=future)

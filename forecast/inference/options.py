@@ -5,8 +5,8 @@ import warnings
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.evaluation.forecaster_names import LABELS
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, INTERVAL_METHODS, QUANTILE, parse_levels
+from forecast.evaluation.scores import LABELS
 from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
 

@@ -1,13 +1,22 @@
-"""The Informer's input embedding: values, positions and time features (Zhou et al. 2021, appendix B)."""
+"""Embeddings of steps and patches."""
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.attention.dropout import Dropout
+from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
+
+HARMONICS = 4
+HIDDEN = 64
+JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
+"""Standard deviation of the random shift, in training, of time features that identify single days."""
+STD_FLOOR = 0.1
+"""Added in quadrature to the standard deviation of a covariate over a window, in scaled values."""
 
 
 class CircularConv(nn.Module):
@@ -74,3 +83,168 @@ class Embedding(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.values(values) + self.time(time_features) + self.positions[: values.shape[1]]
         return self.dropout(x)
+
+
+class TimeEmbedding(nn.Module):
+    """Embed time features f in [−½, ½]: f, sin(πkf), cos(πkf) for k ≤ 4, then a hidden layer and a linear one.
+
+    The sines and cosines let a shallow network learn the profile of an hour or a weekday; the hidden layer combines
+    hour, weekday and holiday. Covariates follow the calendar features and may have any size; they get no sines and
+    cosines.
+
+    In training, the features in `JITTER` are shifted by normal noise, equally in a window's past and horizon: with a
+    few years of data they identify each day, and the network would memorise that day's errors.
+    """
+
+    is_calendar: Tensor
+
+    def __init__(self, n_time_features: int, d_time: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(n_time_features * (1 + 2 * HARMONICS), HIDDEN)
+        self.out = nn.Linear(HIDDEN, d_time)
+        self.dropout = Dropout(dropout)
+        self.jitter: dict[int, float] = {}
+        self.register_buffer("is_calendar", torch.ones(n_time_features))
+
+    def set_calendar_features(self, names: Sequence[str]) -> None:
+        """Set the names of the calendar features, which come first; all later features are covariates."""
+        self.is_calendar[len(names) :] = 0
+        self.jitter = {names.index(name): width for name, width in JITTER.items() if name in names}
+
+    def forward(
+        self, time_features: Float[Tensor, "batch length n_time_features"]
+    ) -> Float[Tensor, "batch length d_time"]:
+        f = time_features
+        if self.training and self.jitter:
+            shift = torch.zeros(f.shape[0], 1, f.shape[2], device=f.device, dtype=f.dtype)
+            for feature, width in self.jitter.items():
+                shift[..., feature].normal_(std=width)
+            f = f + shift
+        return apply_after_dropped_gelu(self.out, self._embed_waves(f), self.dropout)
+
+    def pool(
+        self, time_features: Float[Tensor, "batch length n_time_features"], stride: int
+    ) -> Float[Tensor, "batch groups n_time_features"]:
+        """Pool groups of `stride` steps.
+
+        A calendar feature is that of step `stride // 2` of the group, counted from 0. A covariate is the mean over the
+        group.
+        """
+        groups = time_features.unflatten(1, (-1, stride))
+        return torch.where(self.is_calendar > 0, groups[:, :, stride // 2], groups.mean(2))
+
+    def _embed_waves(
+        self, f: Float[Tensor, "batch length n_time_features"]
+    ) -> Float[Tensor, "batch length hidden"]:
+        """Compute hidden([f, sin(πkf), cos(πkf)]) for k ≤ 4, where covariates have no sines and cosines.
+
+        Instead of the sines and cosines of covariates, their weights are set to zero, and the bias is the weight of a
+        constant feature: no separate pass over (batch, length) is needed.
+        """
+        multiples = math.pi * torch.arange(1, HARMONICS + 1, device=f.device, dtype=f.dtype)
+        angles = (f[..., None] * multiples).flatten(-2)
+        inputs = torch.cat([f, angles.sin(), angles.cos(), f.new_ones(*f.shape[:-1], 1)], dim=-1)
+        has_waves = self.is_calendar.repeat_interleave(HARMONICS)
+        used = torch.cat([torch.ones_like(self.is_calendar), has_waves, has_waves])
+        weight = torch.cat([self.hidden.weight * used, self.hidden.bias[:, None]], dim=1)
+        return F.linear(inputs, weight)
+
+    def relative_covariates(
+        self,
+        past_time: Float[Tensor, "batch seq_len n_time_features"],
+        future_time: Float[Tensor, "batch pred_len n_time_features"],
+    ) -> Float[Tensor, "batch steps n_time_features"]:
+        """Covariates relative to their mean and standard deviation over the past; 0 for calendar features."""
+        mean = past_time.mean(1, keepdim=True)
+        std = (past_time.var(1, keepdim=True, unbiased=False) + STD_FLOOR**2).sqrt()
+        relative = (torch.cat([past_time, future_time], dim=1) - mean) / std
+        return relative * (1 - self.is_calendar)
+
+
+def pad_to_patches(
+    steps: Float[Tensor, "batch channels length width"], patch_len: int
+) -> Float[Tensor, "batch channels padded width"]:
+    """Pad steps with zeros at the end to whole patches; return `steps` itself if nothing is missing."""
+    missing = -steps.shape[2] % patch_len
+    return F.pad(steps, (0, 0, 0, missing)) if missing else steps
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """Return the largest divisor of a number that is at most `limit`."""
+    return max(divisor for divisor in range(1, min(number, limit) + 1) if number % divisor == 0)
+
+
+def patch_centres(
+    seq_len: int, pred_len: int, patch_len: int
+) -> tuple[Int[np.ndarray, " past_tokens"], Int[np.ndarray, " future_tokens"]]:
+    """Compute the steps that the tokens of the past and of the horizon stand for.
+
+    A token's step is the middle of its patch, or the last step of the horizon. The patches of the past end at its last
+    step, those of the horizon begin at its first.
+    """
+    half = patch_len // 2
+    past = seq_len - patch_len * np.arange(seq_len // patch_len, 0, -1) + half
+    future = seq_len + np.arange(0, pred_len, patch_len) + half
+    return past, np.minimum(future, seq_len + pred_len - 1)
+
+
+class PatchEmbedding(nn.Module):
+    """Embed every `patch_len` steps, values and time embeddings, as one token.
+
+    token = A [values of the patch] + b + C [time embeddings of the patch]; cost length · d_model for each variable.
+    Steps that share a time embedding are embedded as if each of them had it.
+    """
+
+    def __init__(self, n_features: int, d_time: int, d_model: int, *, patch_len: int) -> None:
+        super().__init__()
+        self.patch_len = patch_len
+        self.values = nn.Linear(patch_len * n_features, d_model)
+        self.time = nn.Linear(patch_len * d_time, d_model, bias=False)
+
+    def forward(
+        self,
+        values: Float[Tensor, "batch channels length n_features"],
+        time: Float[Tensor, "batch 1 groups d_time"],
+    ) -> Float[Tensor, "batch channels tokens d_model"]:
+        """Embed a `length` that is a multiple of `patch_len`. The groups of steps of a token have equal lengths."""
+        tokens = values.shape[2] // self.patch_len
+        by_step = self.time.weight.unflatten(1, (self.patch_len, -1))
+        # (d_model, groups of a token, d_time)
+        weight = by_step.unflatten(1, (time.shape[2] // tokens, -1)).sum(2)
+        return self.values(_join(values, tokens)) + F.linear(_join(time, tokens), weight.flatten(1))
+
+
+def _join(
+    steps: Float[Tensor, "batch channels length width"], tokens: int
+) -> Float[Tensor, "batch channels tokens joined"]:
+    """Concatenate the values of the steps of each token."""
+    return steps.unflatten(2, (tokens, -1)).flatten(3)
+
+
+class StepHead(nn.Module):
+    """Turn a patch's token and the time embedding of each of its steps into the values of the steps.
+
+    y(step) = W gelu(A(step's place in the patch) token + B time(step)) + c
+
+    A patch may begin at any hour; the effect of an hour, a weekday or a holiday is shared by all places in a patch. W
+    and c are zero at the start, so that an untrained head adds nothing.
+    """
+
+    def __init__(
+        self, d_model: int, d_time: int, n_outputs: int, *, patch_len: int, hidden: int = 32
+    ) -> None:
+        super().__init__()
+        self.patch_len = patch_len
+        self.token = nn.Linear(d_model, patch_len * hidden)
+        self.time = nn.Linear(d_time, hidden, bias=False)
+        self.out = nn.Linear(hidden, n_outputs)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "batch channels tokens d_model"],
+        time: Float[Tensor, "batch 1 length d_time"],
+    ) -> Float[Tensor, "batch channels length n_outputs"]:
+        steps = self.token(tokens).unflatten(3, (self.patch_len, -1)).flatten(2, 3)
+        return self.out(F.gelu(steps + self.time(time)))

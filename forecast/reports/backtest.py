@@ -11,10 +11,8 @@ from rich.table import Table
 
 from forecast.data.panel_labels import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, name_tested
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
-from forecast.evaluation.reported_scores import explain_misses
-from forecast.evaluation.rounding import round_to_unit
+from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, explain_misses, name_tested, round_to_unit
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline

@@ -11,8 +11,8 @@ from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 
 from forecast.evaluation.backtest import Backtest, Origins, name_bounds
-from forecast.evaluation.forecaster_names import MODEL, labels
 from forecast.evaluation.levels import QUANTILE, Level
+from forecast.evaluation.scores import MODEL, labels
 from forecast.reports.colours import attention_colour
 from forecast.reports.figures import (
     TRUTH_COLOUR,

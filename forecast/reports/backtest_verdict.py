@@ -7,9 +7,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR, describe_change
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, describe_change
+from forecast.evaluation.significance import (
+    SIGNIFICANCE_LEVEL,
+    LossDifference,
+    diebold_mariano,
+    sum_losses_by_date,
+)
 
 
 @dataclass(frozen=True)

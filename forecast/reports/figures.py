@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.scores import BASELINES
 from forecast.reports.colours import attention_colour
 from forecast.reports.line_labels import label_ends
 from forecast.reports.plotted_forecast import Band, PlottedForecast

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.evaluation.backtest import Backtest
-from forecast.evaluation.forecaster_names import MODEL, SAME_ERROR, describe_change
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.scores import MODEL, SAME_ERROR, describe_change
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano
 from forecast.reports import figures
 from forecast.reports.backtest import HEADINGS, count_origins, describe_intervals, tabulate_scores
 from forecast.reports.backtest_verdict import sum_errors

@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data import DataModule
-from forecast.evaluation.forecaster_names import LABELS, MODEL, SAME_ERROR
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
-from forecast.evaluation.reported_scores import explain_misses
-from forecast.evaluation.results import Results
-from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.evaluation.measurement import Results
+from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, explain_misses
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses_by_date
 from forecast.reports.compare.number_format import format_interval
 from forecast.reports.series import tabulate_windows
 from forecast.system.formatting import format_column

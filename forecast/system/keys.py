@@ -2,7 +2,7 @@
 
 Every list of keys in the package is derived from this table: the checks of the command line (`forecast.cli.limits`,
 `forecast.cli.overrides`), the comparison of runs (`forecast.system.identity`), and the settings with which a trained
-model reads other data (`forecast.inference.data_config`). The table imports nothing of the package, because runs,
+model reads other data (`forecast.inference.model_data`). The table imports nothing of the package, because runs,
 checkpoints, training and reports use it as well as the command line.
 """
 

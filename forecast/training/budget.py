@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs
 from forecast.data import DataModule
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system import signals
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import format_duration

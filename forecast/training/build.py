@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.data import DataModule
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.training.checkpointing import CheckpointFiles

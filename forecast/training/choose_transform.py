@@ -9,10 +9,8 @@ from omegaconf import DictConfig
 
 from forecast.data import DataModule
 from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
-from forecast.evaluation.baselines import Linear
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines, Linear, thin_validation
 from forecast.evaluation.measurement import score_windows
-from forecast.evaluation.naive_shrinkage import thin_validation
 from forecast.system.formatting import shorten
 
 MARGIN = 0.03

@@ -3,7 +3,7 @@
 from forecast.data import DataModule
 from forecast.data.known_steps import describe_known
 from forecast.data.missing import describe_missing
-from forecast.linear.window_choice import count_fitted_windows
+from forecast.linear.covariate_steps import count_fitted_windows
 
 
 def describe_inputs(data: DataModule) -> list[str]:

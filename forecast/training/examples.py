@@ -10,9 +10,9 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import id_columns
-from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, bounds
-from forecast.evaluation.results import Results
+from forecast.evaluation.measurement import Results
+from forecast.evaluation.scores import MODEL
 from forecast.reports.plotted_forecast import Band
 from forecast.training.module import Forecaster
 from forecast.training.point_forecast import compute_output

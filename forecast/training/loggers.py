@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from omegaconf import DictConfig
 
-from forecast.evaluation.results import Results
+from forecast.evaluation.measurement import Results
 from forecast.system.errors import NotInstalled
 from forecast.system.identity import flatten
 from forecast.training.service_logger import FinalResults, ServiceLogger

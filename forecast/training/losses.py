@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from forecast.data import Batch
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.errors import window_errors
-from forecast.evaluation.quantiles import pinball
-from forecast.models.quantile_head import take_median
+from forecast.evaluation.intervals import pinball
+from forecast.models.residual import take_median
 from forecast.training.trainer_checks import LOSSES, check_loss
 
 

@@ -13,16 +13,15 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.data import Batch, DataModule
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
-from forecast.evaluation.measurement import SplitScorer, ValidationErrors, new_sums
-from forecast.evaluation.results import Results
+from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors, new_sums
+from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel
-from forecast.models.norm import sum_over_processes
-from forecast.models.quantile_head import arrange_quantiles, take_median
+from forecast.models.layers import sum_over_processes
+from forecast.models.residual import arrange_quantiles, take_median
 from forecast.training.fsdp import shard
 from forecast.training.lightning_data import data_of
 from forecast.training.losses import keep_measured, make_loss, window_losses
@@ -35,7 +34,7 @@ class Forecaster(L.LightningModule):
 
     Args:
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
-            (batch, pred_len, n_targets · quantiles) that `models.quantile_head.arrange_quantiles` puts in order.
+            (batch, pred_len, n_targets · quantiles) that `models.residual.arrange_quantiles` puts in order.
         loss: see `training.losses`; the point forecast is then the median.
         levels: levels of the intervals that a test scores, in percent.
         fitted: the baselines that a test measures beside the model, and the denominators of MASE.

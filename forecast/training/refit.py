@@ -10,8 +10,8 @@ from omegaconf import DictConfig
 from forecast.checkpoints.contents import completed_epochs, is_finished
 from forecast.checkpoints.file import load_newest
 from forecast.data import DataModule
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.system import signals
 from forecast.system.formatting import plural
 from forecast.training.build import count_epochs, make_forecaster, make_trainer

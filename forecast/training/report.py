@@ -14,10 +14,17 @@ from rich.console import Console
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel_labels import ID_COLUMN, describe_panel
-from forecast.evaluation.forecaster_names import BASELINES, LABELS, MODEL, SCALED_SCORES, labels, name_tested
-from forecast.evaluation.naive_shrinkage import NaiveShrinkage
-from forecast.evaluation.reported_scores import FEW_HORIZONS
-from forecast.evaluation.results import Results
+from forecast.evaluation.baselines import NaiveShrinkage
+from forecast.evaluation.measurement import Results
+from forecast.evaluation.scores import (
+    BASELINES,
+    FEW_HORIZONS,
+    LABELS,
+    MODEL,
+    SCALED_SCORES,
+    labels,
+    name_tested,
+)
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs

@@ -10,7 +10,7 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.time_features import time_feature_names
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.base import LinearForecast, WarmStart
 from forecast.models.linear_model import LinearWeights
 

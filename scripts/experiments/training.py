@@ -12,7 +12,7 @@ from experiments.cells import Cell
 from experiments.run import CHANGED, CellFailed, Context, describe_commit
 from experiments.store import Row
 from forecast.cli.quoting import quote_value
-from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.scores import BASELINES
 
 FACTS = (
     "validation_mse", "seconds", "peak_memory_mb", "ms_per_window", "n_parameters", "epochs", "best_epoch",

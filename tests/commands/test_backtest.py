@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from forecast import load
-from forecast.evaluation.adaptive import adapt
+from forecast.evaluation.backtest import adapt
 from forecast.evaluation.significance import diebold_mariano
 from tests.support.commands import PLAIN, SMALL, TINY, answer, finish, only, start, train_here, workplace
 from tests.support.csv_files import write_csv

@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from forecast import load
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ConfigError
 from forecast.training import budget, trainer_checks
 from forecast.training.checkpointing import Checkpointing

@@ -18,7 +18,7 @@ from forecast.cli.main import main_with_run_folder, main_without_run_folder
 from forecast.commands.check import check
 from forecast.commands.convert import convert
 from forecast.commands.train import train
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import new_sums
 from tests.support.commands import ROOT
 from tests.support.csv_files import write_csv

@@ -31,9 +31,9 @@ from forecast.data.scaling import panel_scaler
 from forecast.data.scaling.fit_scaler import fit_scaler
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.window_starts import find_window_starts
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.models.channels import TOKENS
+from forecast.models.layers import TOKENS
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.point_forecast import predict
 from tests.support.commands import TINY, only, train, train_here, workplace

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from forecast.cli.compose import compose_config
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
-from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.training.build import make_data, make_forecaster
 from forecast.training.point_forecast import predict
 from tests.support.commands import TINY

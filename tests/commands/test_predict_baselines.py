@@ -10,8 +10,8 @@ import torch
 
 from forecast import Model, load
 from forecast.data import Batch, Windows
-from forecast.evaluation import forecaster_names
-from forecast.evaluation.adaptive import adapt
+from forecast.evaluation import scores
+from forecast.evaluation.backtest import adapt
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.conformal import Calibration
 from forecast.inference.forecasters import choose_forecaster
@@ -122,7 +122,7 @@ def test_a_new_baseline_is_a_class_and_a_row(model: Model, frame: pd.DataFrame, 
     assert model.baselines is not None
     made = {**model.baselines.baselines(), EarlierMean.name: EarlierMean()}
     monkeypatch.setattr(type(model.baselines), "baselines", lambda fitted: made)
-    monkeypatch.setitem(forecaster_names.LABELS, EarlierMean.name, "earlier mean")
+    monkeypatch.setitem(scores.LABELS, EarlierMean.name, "earlier mean")
     horizon = 2 * PRED + 1
     found = model.predict(frame, horizon=horizon, levels=[80], baseline=EarlierMean.name)
     mean = frame.to_numpy()[-2 * SEQ : -SEQ].mean(0)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from forecast import Model, load
+from forecast.api import panel_of_frame
 from forecast.evaluation.conformal import Calibration
 from forecast.inference.forecasters import choose_forecaster
-from forecast.inference.frames import panel_of_frame
 from forecast.inference.predict import predict
 from forecast.system.errors import DataError
 from tests.support.commands import TINY, answer, only, train, trained_on_series

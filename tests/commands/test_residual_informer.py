@@ -14,8 +14,8 @@ from forecast import load
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.errors import window_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested

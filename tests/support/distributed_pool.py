@@ -20,8 +20,8 @@ from torch.distributed.tensor import DTensor
 from forecast.cli.compose import compose_config
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.sets.generated import GeneratedSource
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel
 from forecast.training import lightning_warnings
 from forecast.training.build import make_forecaster

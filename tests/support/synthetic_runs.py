@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.evaluation.errors import SCORES
-from forecast.evaluation.forecaster_names import MODEL
+from forecast.evaluation.scores import MODEL
 
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
 

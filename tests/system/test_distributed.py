@@ -13,8 +13,8 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.forecaster_names import MODEL, SCALED_SCORES
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.scores import MODEL, SCALED_SCORES
 from forecast.training.callbacks import RandomState
 from forecast.training.create_model import create_model
 from forecast.training.lightning_data import LightningData

@@ -12,12 +12,10 @@ CLASSES = re.compile(
 )
 
 REASONS = {
-    "api.py": "a frame of another library than pandas has the dates of a table in a column",
-    "inference/frames.py": "a frame of pandas has the dates of a table in its index, whatever its name",
-    "inference/model_data.py": "states whether the series of the training data have ids",
-    "inference/store_future.py": "rows cannot be appended to a store",
-    "inference/trained_rows.py": "the splits of several series may lie on different dates",
-    "linear/window_choice.py": "the gaps of rows on disk are not searched",
+    "api.py": "the dates of a table are in the index of a frame of pandas, and in a column of other frames",
+    "inference/model_data.py": "whether the series of training have ids; rows cannot be appended to a store",
+    "inference/origins.py": "the splits of several series may lie on different dates",
+    "linear/covariate_steps.py": "the gaps of rows on disk are not searched",
     "reports/series.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
     "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",

@@ -8,16 +8,21 @@ from statistics import fmean
 
 import numpy as np
 
-from forecast.evaluation.loss_difference import LossDifference, average_differences
-from forecast.evaluation.ranks import bootstrap_skill, critical_difference, rank_errors
-from forecast.evaluation.shared_dates import DatedLosses, average_by_date, share_period
 from forecast.evaluation.significance import (
     ROUND_OFF,
+    DatedLosses,
+    LossDifference,
     SeedVariance,
     add_seed_variance,
+    average_by_date,
+    average_differences,
+    bootstrap_skill,
     count_pairs,
+    critical_difference,
     diebold_mariano,
     is_deterministic,
+    rank_errors,
+    share_period,
 )
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.grouping import group_by

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from forecast.evaluation.forecaster_names import BASELINES, LINEAR_ALONE, name_tested
+from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, name_tested
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import shorten_list
 from forecast.reports.compare.run_folders import FinishedRun

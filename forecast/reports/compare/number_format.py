@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from forecast.evaluation.loss_difference import LossDifference
+from forecast.evaluation.significance import LossDifference
 from forecast.system.formatting import decimals
 
 MISSING = "–"

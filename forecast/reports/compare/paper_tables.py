@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table

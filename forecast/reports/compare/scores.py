@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.reported_scores import explain_misses
+from forecast.evaluation.scores import explain_misses
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.task import Task

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forecast.evaluation.forecaster_names import SAME_ERROR
-from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.significance import SeedVariance, compare_to_reference, count_pairs
+from forecast.evaluation.scores import SAME_ERROR
+from forecast.evaluation.significance import LossDifference, SeedVariance, compare_to_reference, count_pairs
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.summary import describe_linear_only

@@ -4,8 +4,8 @@ import numpy as np
 
 from forecast.data.missing import FILLS
 from forecast.data.panel_labels import describe_size
-from forecast.evaluation.forecaster_names import LABELS
 from forecast.evaluation.levels import windows_needed
+from forecast.evaluation.scores import LABELS
 from forecast.system.arguments import write_setting
 from forecast.system.formatting import plural, shorten
 from forecast.tools.check.columns import Column, format_date

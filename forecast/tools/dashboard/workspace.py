@@ -10,8 +10,8 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from forecast.evaluation.forecaster_names import BASELINES
 from forecast.evaluation.levels import CONFORMAL, QUANTILE
+from forecast.evaluation.scores import BASELINES
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.runs.folder import read_config
 from forecast.system.keys import TABLE

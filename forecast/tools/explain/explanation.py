@@ -18,7 +18,7 @@ from torch import Tensor
 
 from forecast.data import DataModule
 from forecast.inference.model import TrainedModel
-from forecast.inference.trained_rows import note_on_test
+from forecast.inference.origins import note_on_test
 from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder

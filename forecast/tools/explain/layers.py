@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from forecast.attention import Attention
 from forecast.models import ForecastModel
-from forecast.models.attention_layers import AttentionLayer
+from forecast.models.base import AttentionLayer
 
 MAX_HEADS = 8
 """Largest number of heads of a picture."""

@@ -13,7 +13,7 @@ from forecast.data import Batch, DataModule, Panel, Windows
 from forecast.data.panel_labels import of_series
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.residual import arrange_quantiles
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, style_axis, subplots
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.figures import FIRST, Picture

@@ -19,7 +19,7 @@ from forecast.data import Batch, DataModule
 from forecast.data.panel_labels import series_entry
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
-from forecast.evaluation.quantiles import map_quantiles
+from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError
 from forecast.tools.export.example import write_example

@@ -17,9 +17,9 @@ from torch.export import Dim, ExportedProgram
 from forecast.data.scaling.domain import Domain
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.quantiles import map_quantiles
+from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import ConfigError
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later

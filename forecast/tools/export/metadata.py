@@ -14,8 +14,7 @@ from forecast.data.holidays import NAMES as HOLIDAYS
 from forecast.data.holidays import split_code
 from forecast.data.static_features import MISSING
 from forecast.data.time_features import time_feature_names
-from forecast.inference.data_config import name_keys
-from forecast.inference.model_data import ModelData
+from forecast.inference.model_data import ModelData, name_keys
 from forecast.system.errors import ConfigError, DataError, NotInstalled
 
 if TYPE_CHECKING:

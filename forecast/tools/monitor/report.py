@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
-from forecast.evaluation.forecaster_names import LABELS, MODEL
-from forecast.evaluation.loss_difference import LossDifference
+from forecast.evaluation.scores import LABELS, MODEL
+from forecast.evaluation.significance import LossDifference
 from forecast.inference.model import TrainedModel
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
 from forecast.tools.monitor.drift import Drift

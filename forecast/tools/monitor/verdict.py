@@ -28,9 +28,8 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Float64
 
-from forecast.evaluation.forecaster_names import BASELINES, MODEL
-from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.scores import BASELINES, MODEL
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano
 from forecast.tools.monitor.drift import Drift
 from forecast.tools.monitor.windows import Period
 

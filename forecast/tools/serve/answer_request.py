@@ -2,8 +2,7 @@
 
 import warnings
 
-from forecast.inference.describe_test import describe_test
-from forecast.inference.forecast import describe_forecast
+from forecast.inference.forecast import describe_forecast, describe_test
 from forecast.system.errors import DataError
 from forecast.tools.serve.graph_inputs import NeedsTorch
 from forecast.tools.serve.records import write_answer

@@ -8,9 +8,9 @@ from forecast.data.categories import columns_of_indicators
 from forecast.data.files.series_ids import list_id_columns, name_ids
 from forecast.data.files.table_source import TableSource
 from forecast.data.utc_offset import utc_offset_of
-from forecast.inference.data_config import FRAME, name_keys
 from forecast.inference.forecasters import PointForecaster, find_unread_columns
 from forecast.inference.model import TrainedModel
+from forecast.inference.model_data import FRAME, name_keys
 
 DATA_STATE = ("utc_offset", "timezone", "day_first", "stamp", "categories")
 """Entries of the state of the data module that reading needs."""

@@ -10,9 +10,9 @@ import torch
 
 from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
+from forecast.inference.forecast import FAR
 from forecast.inference.forecasters import ModelForecaster
 from forecast.inference.model import TrainedModel, load
-from forecast.inference.unusual_inputs import FAR
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_model as describe_export

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from forecast.evaluation.levels import Level, bounds, parse_levels
-from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.forecast import Forecast, dates_from
-from forecast.inference.forecaster_facts import ForecasterFacts
+from forecast.evaluation.scores import ReportedScores
+from forecast.inference.forecast import Forecast, ForecasterFacts, dates_from
 from forecast.tools.serve.export_files import graph_file
 from forecast.tools.serve.graph_inputs import GraphInputs, NeedsTorch
 from forecast.tools.serve.reader import RequestReader

@@ -13,8 +13,7 @@ from forecast.data.scaling.domain import Domain, check_values
 from forecast.data.static_features import encode_static
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
-from forecast.inference.forecast import count_history
-from forecast.inference.unusual_inputs import warn_of_constant_values, warn_of_far_values
+from forecast.inference.forecast import count_history, warn_of_constant_values, warn_of_far_values
 
 Inputs = dict[str, np.ndarray]
 
@@ -39,7 +38,7 @@ class GraphInputs:
         ids: the series that have a scale.
         scales: parameters of the scale by name, one row for each of `ids`.
         limits: lowest and highest usual value of `columns` and `future`, one row for each of `ids`; see
-            `forecast.inference.unusual_inputs`.
+            `forecast.inference.forecast`.
         targets: the columns that are forecast.
     """
 

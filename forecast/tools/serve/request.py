@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.scores import BASELINES
 from forecast.system.errors import DataError
 
 MAX_COLUMNS = 10_000

@@ -152,8 +152,8 @@ class TestContract:
 
     def test_gradients_are_those_of_the_function(self, attention_type, role, options, monkeypatch):
         monkeypatch.setattr("forecast.attention.prefix_sums.CHUNK", 3)
-        monkeypatch.setattr("forecast.attention.depthwise_convolution.CHUNK", 3)
-        monkeypatch.setattr("forecast.attention.delta_rule.CHUNK_LIMITS", (4, 4))
+        monkeypatch.setattr("forecast.attention.nystrom.CHUNK", 3)
+        monkeypatch.setattr("forecast.attention.gated_delta.CHUNK_LIMITS", (4, 4))
         if "num_landmarks" in options:
             options = options | {"num_landmarks": 3}
         layer = build(attention_type, role, options).double().eval()

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import forecast.attention.delta_rule as module
+import forecast.attention.gated_delta as module
 from forecast.attention import GatedDeltaAttention
-from forecast.attention.delta_rule import chunk_size, delta_rule, unit_lower_inverse
+from forecast.attention.gated_delta import chunk_size, delta_rule, unit_lower_inverse
 from tests.support.attention_types import BATCH, HEADS, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 

@@ -5,9 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from forecast.attention import LinearAttention
-from forecast.attention.feature_maps import orthogonal_directions
 from forecast.attention.full import full_attention
-from forecast.attention.linear import linear_attention
+from forecast.attention.linear import linear_attention, orthogonal_directions
 from tests.support.attention_types import HEAD_DIM, MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 

@@ -4,9 +4,8 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from forecast.attention import NystromAttention
-from forecast.attention.depthwise_convolution import depthwise_convolution
 from forecast.attention.full import full_attention
-from forecast.attention.nystrom import iterative_pinv, nystrom_attention, segment_means
+from forecast.attention.nystrom import depthwise_convolution, iterative_pinv, nystrom_attention, segment_means
 from tests.support.attention_types import HEADS, MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 

@@ -14,9 +14,9 @@ from forecast.attention import (
     ProbSparseAttention,
     UniformAttention,
 )
-from forecast.attention.delta_rule import delta_rule
 from forecast.attention.fastformer import additive_attention
 from forecast.attention.full import full_attention
+from forecast.attention.gated_delta import delta_rule
 from forecast.attention.linear import linear_attention
 from tests.support.attention_types import HEAD_DIM, HEADS, build, heads, inputs
 from tests.support.refusals import Refusal

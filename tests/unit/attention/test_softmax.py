@@ -4,8 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention.full import full_attention
-from forecast.attention.softmax import short_softmax_attention
+from forecast.attention.full import full_attention, short_softmax_attention
 
 
 @pytest.mark.parametrize("masked", [False, True])

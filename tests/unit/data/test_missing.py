@@ -13,17 +13,14 @@ from forecast.data import DataModule, frame_data
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.conformal_offsets import pooled_offsets, step_offsets
-from forecast.evaluation.error_sums import ErrorSums
-from forecast.evaluation.errors import window_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
+from forecast.evaluation.errors import ErrorSums, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import DECILES
-from forecast.linear.covariate_steps import find_covariate_steps
+from forecast.linear.covariate_steps import WindowChoice, find_covariate_steps
 from forecast.linear.fit import fit_lookbacks
 from forecast.linear.gram import Gram, sampled_gram
-from forecast.linear.window_choice import WindowChoice
 
 SEASON = 4
 

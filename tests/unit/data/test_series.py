@@ -16,12 +16,9 @@ from forecast.data.rows import TensorRows
 from forecast.data.scaling.scaler import Scaler
 from forecast.data.sources import store_data
 from forecast.data.time_features import time_features
-from forecast.evaluation.baselines import SeasonalNaive
-from forecast.evaluation.error_sums import ErrorSums
-from forecast.evaluation.errors import SCORES, window_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
+from forecast.evaluation.errors import SCORES, ErrorSums, TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums
-from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
 from forecast.system.errors import DataError
 from forecast.training.describe_inputs import describe_inputs

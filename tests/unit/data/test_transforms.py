@@ -14,10 +14,9 @@ from forecast.data.scaling import transforms
 from forecast.data.scaling.domain import Domain, choose_domain
 from forecast.data.scaling.fit_scaler import fit_scaler
 from forecast.data.scaling.scaler import Scaler
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.error_sums import ErrorSums
-from forecast.evaluation.errors import window_errors
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.errors import ErrorSums, window_errors
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import probabilities
 from tests.support.long_files import long_frame, long_frame_data

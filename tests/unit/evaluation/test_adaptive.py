@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation.adaptive import MAX_RATE, RATE, adapt, adaptive_quantiles
-from forecast.evaluation.backtest import Origins
+from forecast.evaluation.backtest import MAX_RATE, RATE, Origins, adapt, adaptive_quantiles
 from forecast.evaluation.conformal import Calibration
 
 STEPS, TARGETS = 5, 2

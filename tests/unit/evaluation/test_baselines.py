@@ -7,12 +7,10 @@ from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
 from forecast.data.rows import TensorRows
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
-from forecast.evaluation.errors import window_errors
-from forecast.evaluation.fitted_baselines import RIDGE, FittedBaselines, choose_season
-from forecast.evaluation.forecaster_names import BASELINES
+from forecast.evaluation.baselines import RIDGE, FittedBaselines, Linear, Naive, SeasonalNaive, choose_season
+from forecast.evaluation.errors import TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums
-from forecast.evaluation.naive_mae import TargetValues, seasonal_naive_mae
+from forecast.evaluation.scores import BASELINES
 from forecast.linear.fit import fit_least_squares
 from forecast.linear.gram import window_gram
 from forecast.models.linear_model import without_covariates

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation import conformal, conformal_offsets
+from forecast.evaluation import conformal
 from forecast.evaluation.baselines import Naive
 from forecast.evaluation.conformal import (
     PROBABILITIES,
     Calibration,
     calibrate,
     calibrated_levels,
+    pooled_offsets,
+    step_offsets,
 )
-from forecast.evaluation.conformal_offsets import pooled_offsets, step_offsets
 from forecast.evaluation.levels import DECILES, bounds
 
 
@@ -72,7 +73,7 @@ def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> No
 def test_of_many_windows_some_are_drawn_for_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = draw_errors(400, 24, 2)
     exact = pooled_offsets(errors, DECILES, horizons=17)
-    monkeypatch.setattr(conformal_offsets, "MAX_POOLED", 5000)
+    monkeypatch.setattr(conformal, "MAX_POOLED", 5000)
     drawn = pooled_offsets(errors, DECILES, horizons=17)
     torch.testing.assert_close(drawn, exact, rtol=0.1, atol=0.05)
     assert not torch.equal(drawn, exact)

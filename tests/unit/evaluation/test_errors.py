@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.error_sums import ErrorSums
-from forecast.evaluation.errors import SCORES, Errors, window_errors
-from forecast.evaluation.forecaster_names import SCALED_SCORES
+from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
+from forecast.evaluation.intervals import crps, pinball
 from forecast.evaluation.levels import DECILES
-from forecast.evaluation.quantiles import crps, pinball
+from forecast.evaluation.scores import SCALED_SCORES
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)

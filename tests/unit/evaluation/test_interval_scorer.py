@@ -9,8 +9,8 @@ from hydra.utils import instantiate
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.forecaster_names import MODEL
-from forecast.evaluation.interval_scorer import IntervalScorer
+from forecast.evaluation.intervals import IntervalScorer
+from forecast.evaluation.scores import MODEL
 from tests.support.csv_files import write_csv
 
 

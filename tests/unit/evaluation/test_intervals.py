@@ -9,7 +9,7 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES, Calibration
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import DECILES, probabilities
-from forecast.evaluation.reported_scores import explain_misses
+from forecast.evaluation.scores import explain_misses
 
 
 def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:

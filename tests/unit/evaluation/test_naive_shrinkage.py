@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from forecast.data import DataModule, frame_data
-from forecast.evaluation.baselines import Linear, Naive, SeasonalNaive
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.evaluation.naive_shrinkage import (
+from forecast.evaluation.baselines import (
+    FittedBaselines,
+    Linear,
+    Naive,
     NaiveShrinkage,
+    SeasonalNaive,
     choose_naive_shrinkage,
     compute_losses,
     naive_weights,
@@ -119,7 +121,7 @@ def test_without_a_measured_validation_value_the_linear_model_is_used_alone() ->
 
 
 def test_thinned_windows_of_many_series_overlap_as_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "forecast.evaluation.naive_shrinkage"
+    module = "forecast.evaluation.baselines"
     frame = pd.concat(
         [
             pd.DataFrame(
@@ -184,7 +186,7 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
     fitted = FittedBaselines.fit(data)
     first = fitted.fit_linear(data, data).past_weight
     assert fitted.shrinkages[False].weight < 1
-    monkeypatch.setattr("forecast.evaluation.fitted_baselines.choose_naive_shrinkage", None)
+    monkeypatch.setattr("forecast.evaluation.baselines.choose_naive_shrinkage", None)
     torch.testing.assert_close(fitted.fit_linear(data, data).past_weight, first)
     assert not torch.allclose(fitted.fit_linear(data.resplit("train"), data).past_weight, first)
 

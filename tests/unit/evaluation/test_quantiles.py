@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.metrics import mean_pinball_loss
 
+from forecast.evaluation.intervals import crps_weights, pinball
 from forecast.evaluation.levels import bounds, probabilities
-from forecast.evaluation.quantiles import crps_weights, pinball
-from forecast.models.quantile_head import arrange_quantiles
+from forecast.models.residual import arrange_quantiles
 
 
 def test_bounds_of_a_level_hold_it_in_the_middle() -> None:

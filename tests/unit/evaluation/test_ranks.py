@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import studentized_range
 
-from forecast.evaluation.ranks import bootstrap_skill, critical_difference, rank_errors
+from forecast.evaluation.significance import bootstrap_skill, critical_difference, rank_errors
 
 
 def test_equal_errors_share_the_mean_of_their_ranks() -> None:

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from forecast.evaluation.loss_difference import LossDifference, average_differences
-from forecast.evaluation.shared_dates import DatedLosses, average_by_date, share_period
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.significance import (
+    DatedLosses,
+    LossDifference,
+    average_by_date,
+    average_differences,
+    diebold_mariano,
+    share_period,
+)
 
 HALVES = [0.5, 0.5]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.describe_test import compare_forecasters, recommend_conformal
+from forecast.evaluation.scores import ReportedScores
+from forecast.inference.forecast import compare_forecasters, recommend_conformal
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.inference.data_config import known_columns
+from forecast.inference.model_data import known_columns
 from forecast.system.errors import DataError
 from tests.support.csv_files import write
 from tests.support.refusals import Refusal

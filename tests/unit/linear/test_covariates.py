@@ -11,11 +11,10 @@ import torch
 
 import forecast.linear.covariate_steps as covariate_steps
 from forecast.data import Batch, DataModule, frame_data, store_data
-from forecast.evaluation import fitted_baselines
-from forecast.evaluation.baselines import Linear
-from forecast.evaluation.fitted_baselines import RIDGE as PLAIN
-from forecast.evaluation.fitted_baselines import FittedBaselines
-from forecast.linear import fit, window_choice
+from forecast.evaluation import baselines
+from forecast.evaluation.baselines import RIDGE as PLAIN
+from forecast.evaluation.baselines import FittedBaselines, Linear
+from forecast.linear import fit
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     Choice,
@@ -24,10 +23,11 @@ from forecast.linear.fit import (
     fit_and_test_grams,
     fit_choice,
     fit_least_squares,
+    solve,
     solve_recent,
+    squared_error,
 )
 from forecast.linear.gram import window_gram
-from forecast.linear.least_squares import solve, squared_error
 from forecast.models.linear_model import LinearModel, LinearWeights
 from tests.support.stores import write_store
 
@@ -167,9 +167,9 @@ def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: s
     windows = ROUTES[route]().windows[split]
     grams = []
     for shortest in (0, 1 << 40):
-        monkeypatch.setattr(window_choice, "MIN_RUN", shortest)
-        dense = window_choice.make_dense(windows)
-        choices = window_choice.choose_windows(dense, find_covariate_steps(windows))
+        monkeypatch.setattr(covariate_steps, "MIN_RUN", shortest)
+        dense = covariate_steps.make_dense(windows)
+        choices = covariate_steps.choose_windows(dense, find_covariate_steps(windows))
         assert any(chosen.runs for chosen in choices) == (shortest == 0)
         grams.append(window_gram(windows))
     torch.testing.assert_close(grams[0].covariates, grams[1].covariates)
@@ -193,7 +193,7 @@ def test_a_fit_that_is_not_thorough_compares_fewer_settings(monkeypatch: pytest.
     data = ready(planted())
     all_of_them = count_solutions(monkeypatch, data, thorough=True)
     assert count_solutions(monkeypatch, data, thorough=False) == all_of_them  # which takes no time here
-    monkeypatch.setattr(fitted_baselines, "MAX_PRODUCTS", 0)
+    monkeypatch.setattr(baselines, "MAX_PRODUCTS", 0)
     few = count_solutions(monkeypatch, data, thorough=False)
     assert few < all_of_them / 6
 
@@ -201,7 +201,7 @@ def test_a_fit_that_is_not_thorough_compares_fewer_settings(monkeypatch: pytest.
 @pytest.mark.parametrize("thorough", [True, False])
 @pytest.mark.parametrize("case", CASES)
 def test_planted_covariates_are_read(case: str, thorough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted_baselines, "MAX_PRODUCTS", 0)
+    monkeypatch.setattr(baselines, "MAX_PRODUCTS", 0)
     data = CASES[case]()
     batch = every(data, "test")
 

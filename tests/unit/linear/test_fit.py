@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from forecast.data import DataModule, frame_data, sample_data
-from forecast.evaluation import fitted_baselines
-from forecast.evaluation.baselines import Linear
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation import baselines
+from forecast.evaluation.baselines import FittedBaselines, Linear
 from forecast.linear.fit import (
     Choice,
     average_lookbacks,
@@ -17,10 +16,9 @@ from forecast.linear.fit import (
     fit_choice,
     fit_lookbacks,
     solve_recent,
+    squared_error,
 )
-from forecast.linear.gram import Gram, window_gram
-from forecast.linear.least_squares import squared_error
-from forecast.linear.sliding_sums import sliding_gram
+from forecast.linear.gram import Gram, sliding_gram, window_gram
 
 SEQ_LEN, PRED_LEN = 12, 5
 
@@ -126,7 +124,7 @@ def test_a_refit_does_not_choose_again(monkeypatch) -> None:
     made = data()
     fitted = FittedBaselines.fit(made)
     first = fitted.fit_linear(made, made).past_weight
-    monkeypatch.setattr(fitted_baselines, "choose_linear_model", None)
+    monkeypatch.setattr(baselines, "choose_linear_model", None)
     assert torch.equal(fitted.fit_linear(made, made).past_weight, first)
 
 

@@ -6,10 +6,9 @@ import torch
 
 from forecast.models import ResidualInformer
 from forecast.models.base import WarmStart
+from forecast.models.embedding import HARMONICS
 from forecast.models.linear_model import LinearWeights, without_covariates
-from forecast.models.quantile_head import arrange_quantiles
-from forecast.models.residual import ResidualModel
-from forecast.models.time_embedding import HARMONICS
+from forecast.models.residual import ResidualModel, arrange_quantiles
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 

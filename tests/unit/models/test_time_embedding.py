@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from forecast.models.time_embedding import HARMONICS, TimeEmbedding
+from forecast.models.embedding import HARMONICS, TimeEmbedding
 
 
 def test_waves_are_sines_and_cosines_of_calendar_features_only() -> None:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from forecast.evaluation.reported_scores import ReportedScores
-from forecast.inference.describe_test import describe_coverage
+from forecast.evaluation.scores import ReportedScores
+from forecast.inference.forecast import describe_coverage
 from forecast.reports.terminal import (
     describe_interval,
     describe_least_covered,

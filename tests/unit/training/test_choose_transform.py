@@ -9,8 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from forecast.data import DataModule, csv_data
-from forecast.evaluation.baselines import Linear
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines, Linear
 from forecast.training.choose_transform import choose_transforms, linear_error, resolve_transform
 
 ROWS = 1500

@@ -11,7 +11,7 @@ import torch
 
 from forecast.data import DataModule, long_data, store_data
 from forecast.data.files.file_source import LongSource
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ForecastError
 from tests.support.long_files import long_frame
 from tests.support.stores import write_store

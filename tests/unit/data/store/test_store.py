@@ -17,7 +17,7 @@ from forecast.data.future_covariates import carry_into
 from forecast.data.store.format import PARTS, check_fits_memory, is_store, open_store
 from forecast.data.stored_values import StoredValues
 from forecast.data.window_starts import spread_stride
-from forecast.evaluation.fitted_baselines import FittedBaselines
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import DataError
 from tests.support.csv_files import numbers
 from tests.support.stores import write_store
@@ -180,7 +180,7 @@ def test_what_is_taken_from_the_training_rows_in_parts(
     file: Path, store: Path, monkeypatch: pytest.MonkeyPatch, stretch: int, season: int
 ):
     monkeypatch.setattr("forecast.data.stored_values.BYTES_AT_ONCE", stretch)
-    monkeypatch.setattr("forecast.evaluation.naive_mae.ROWS_AT_ONCE", 1 + stretch % 1000)
+    monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 1 + stretch % 1000)
     memory, disk = both(file, store, season=season)
     torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)

@@ -11,8 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from forecast.evaluation.ranks import bootstrap_skill
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.significance import bootstrap_skill, diebold_mariano
 from forecast.reports.compare.csv_table import format_factor_csv
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor, find_factor

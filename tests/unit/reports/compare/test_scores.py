@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forecast.evaluation.forecaster_names import SAME_ERROR
-from forecast.evaluation.loss_difference import LossDifference
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.scores import SAME_ERROR
+from forecast.evaluation.significance import LossDifference, diebold_mariano
 from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows
 from forecast.reports.compare.findings import describe_results

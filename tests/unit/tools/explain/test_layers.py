@@ -9,7 +9,7 @@ import torch
 
 from forecast.attention import FullAttention
 from forecast.models import Informer, InformerStack, ResidualInformer
-from forecast.models.attention_layers import AttentionLayer
+from forecast.models.base import AttentionLayer
 from forecast.models.layers import Distil
 from forecast.tools.explain.layers import Call, Layer, Timeline, record_calls, timelines
 from tests.support.models import slots

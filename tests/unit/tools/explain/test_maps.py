@@ -18,8 +18,8 @@ from forecast.attention import (
     ProbSparseAttention,
     UniformAttention,
 )
-from forecast.attention.depthwise_convolution import depthwise_convolution
-from forecast.models.attention_layers import AttentionLayer
+from forecast.attention.nystrom import depthwise_convolution
+from forecast.models.base import AttentionLayer
 from forecast.tools.explain.layers import Call, Layer, Timeline
 from forecast.tools.explain.maps import Number, explain_layer, measure_influence, measure_weights
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads

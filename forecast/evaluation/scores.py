@@ -1,12 +1,16 @@
-"""The scores of a test that are printed with a forecast. Imports no torch."""
+"""Names of forecasters and scores, and the scores of a test that are printed with a forecast. Imports no torch."""
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from forecast.evaluation.forecaster_names import MODEL
+import numpy as np
+from jaxtyping import Float64
+
 from forecast.evaluation.levels import QUANTILE
+
+MODEL = "model"
 
 MAX_MISS = 0.1
 """A coverage that differs from its level by more is explained."""
@@ -19,6 +23,66 @@ ONE_SIDED = 3
 
 FEW_HORIZONS = 5
 """Conformal intervals from fewer horizons of validation rows are called rough."""
+
+
+class BaselineFacts(NamedTuple):
+    """Facts about a baseline for tables and figures.
+
+    Attributes:
+        label: its name in tables and figures.
+        colour: of its lines, a grey: colours are those of attention types.
+        dashes: of its lines, as Matplotlib names them.
+        depends_on: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
+        has_parameters: whether it has weights, which later rows can make out of date.
+    """
+
+    label: str
+    colour: str
+    dashes: str
+    depends_on: str | None = None
+    has_parameters: bool = False
+
+
+BASELINES = {
+    "naive": BaselineFacts("naive", "#8a96a3", ":"),
+    "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", depends_on="season"),
+    "linear": BaselineFacts("linear baseline", "#3d4854", "--", depends_on="seq_len", has_parameters=True),
+}
+"""The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
+
+LABELS = {name: facts.label for name, facts in BASELINES.items()}
+"""Labels of the baselines in tables and figures."""
+
+SAME_ERROR = 5e-4
+"""Two forecasters of an origin, a series or a run are equal if their errors differ by less: by 0.0% when printed.
+
+If only the linear model was kept, it can be the linear baseline up to round-off.
+"""
+
+LINEAR_ALONE = " (linear model alone)"
+"""Follows the name of a model of which only the linear model was kept, so that attention has no part in its scores."""
+
+
+def name_tested(attention: str, *, untrained: bool) -> str:
+    """Name the model in a row of scores: by its attention type, and whether only its linear model was kept."""
+    return attention + LINEAR_ALONE * untrained
+
+
+def describe_change(change: float) -> str:
+    """Describe a difference of two MSEs, relative to the second one: `3.1% less MSE`."""
+    return f"{abs(change):.1%} {'less' if change < 0 else 'more'} MSE"
+
+
+def labels(attention: str) -> dict[str, str]:
+    """Labels of the model of this attention type (or `mlp`) and of the baselines, in figures.
+
+    With attention=linear it is "model (linear)": a "linear model" is what the linear baseline fits.
+    """
+    return {MODEL: f"model ({attention})", **LABELS}
+
+
+SCALED_SCORES = ("mse", "mae", "crps")
+"""Scores of scaled values, which are means over all true values and are also saved for each window."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,3 +170,12 @@ def describe_sides(above: float, below: float, miss: float) -> str:
 def describe_horizons(horizons: float) -> str:
     """The number of horizons of validation rows, if they are few."""
     return f"the validation rows hold only {horizons:.1f} horizons" if horizons < FEW_HORIZONS else ""
+
+
+def round_to_unit(
+    values: Float64[np.ndarray, "*shape"], unit: Float64[np.ndarray, "*#shape"], digits: int
+) -> Float64[np.ndarray, "*shape"]:
+    """Round values to this many decimal digits below a unit; values without a positive unit stay as they are."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        factor = 10.0 ** (digits - np.floor(np.log10(unit)))
+        return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
