@@ -33,6 +33,7 @@ from tests.support.covariate_file import COVARIATES, table
 from tests.support.long_files import long_frame
 
 MAX_ROWS = 10_000
+SMALL = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
 LONG = (
     "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
     "data.static_covariates=[region,size]", "data.future_covariates=[price]",
@@ -65,21 +66,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     long_frame(future=10).to_csv(folder / "long.csv", index=False)
     found = {}
-    small = (
-        *TINY,
-        "attention=full",
-        "model.encoder_layers=1",
-        "logger=[]",
-        "pictures=false",
-        "trainer.max_epochs=1",
-        "callbacks.progress.refresh_rate=0",
-        "levels=[80]",
-        "data.split=[0.5,0.3,0.2]",
-    )
+    options_of_all = (
+        *SMALL, "attention=full", "model.encoder_layers=1", "levels=[80]", "data.split=[0.5,0.3,0.2]",
+    )  # fmt: skip
     for name, options in RUNS.items():
         place = folder / "runs" / name
         with pytest.MonkeyPatch.context() as patch:
-            assert answer(patch, "train", folder, *small, *options, f"hydra.run.dir={place}") == 0
+            assert answer(patch, "train", folder, *options_of_all, *options, f"hydra.run.dir={place}") == 0
         export_model(name, find_trained(place))
         found[name] = place
     return found
@@ -251,6 +244,18 @@ def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> 
             ask(runs["zone"], request, use_graph=use_graph)
 
 
+def test_pytorch_resolves_the_settings_of_the_data_once(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, body = (
+        ServedModel("m", runs["zone"], use_graph=False),
+        json.dumps(example_of(runs["zone"])).encode(),
+    )
+    first = served.forecast(body, MAX_ROWS)
+    monkeypatch.setattr("forecast.tools.serve.trained.reading_settings", None)
+    assert served.forecast(body, MAX_ROWS) == first
+
+
 def test_the_end_of_training_is_in_the_zone_of_the_data(runs: dict[str, Path]) -> None:
     answer = ask(runs["zone"], example_of(runs["zone"]), use_graph=True)
     about = json.loads(ServedModel("m", runs["zone"], use_graph=True).describe())
@@ -324,14 +329,7 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
         "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
         "data.future_covariates=[temperature]",
     )  # fmt: skip
-    small = (
-        *TINY,
-        "logger=[]",
-        "pictures=false",
-        "trainer.max_epochs=1",
-        "callbacks.progress.refresh_rate=0",
-    )
-    assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
+    assert answer(monkeypatch, "train", tmp_path, *SMALL, *options) == 0
     run = only(tmp_path, "runs/*")
     export_model("m", find_trained(run))
     facts = read_facts(find_trained(run))
