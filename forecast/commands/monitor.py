@@ -64,15 +64,15 @@ def examine(model: "TrainedModel", data: DataModule | None) -> "Findings":
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.reports.inputs import tabulate_inputs
     from forecast.reports.series import tabulate_windows
-    from forecast.tools.monitor.drift import measure_drift
     from forecast.tools.monitor.report import Findings
-    from forecast.tools.monitor.verdict import judge
-    from forecast.tools.monitor.windows import (
+    from forecast.tools.monitor.verdict import (
         Period,
         find_end,
         find_rows_after,
         has_newer_window,
+        judge,
         keep_windows_after,
+        measure_drift,
         read_test,
     )
 

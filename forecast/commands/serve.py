@@ -15,11 +15,12 @@ from omegaconf import DictConfig
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.paths import install_command
 from forecast.system.progress import status
-from forecast.tools.export.metadata import ONNX_RUNTIME, list_missing_packages
-from forecast.tools.serve.exporter import Exporter, check_packages
-from forecast.tools.serve.model_files import find_models
+from forecast.tools.export.metadata import ONNX_PACKAGES, ONNX_RUNTIME, TORCH, list_missing_packages
+from forecast.tools.serve.models import find_models
+from forecast.tools.serve.processes import Exporter, WorkerPool
 
-AUTO, TORCH = RUNTIMES = ("auto", "torch")
+AUTO = "auto"
+RUNTIMES = (AUTO, TORCH)
 
 
 def serve(config: DictConfig) -> None:
@@ -30,7 +31,6 @@ def serve(config: DictConfig) -> None:
         from forecast.tools.serve.app import Limits, create_app
     except ModuleNotFoundError as error:
         raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
-    from forecast.tools.serve.pool import WorkerPool
 
     if config.runtime not in RUNTIMES:
         raise ConfigError(f"runtime={config.runtime} must be one of {', '.join(RUNTIMES)}")
@@ -73,8 +73,9 @@ def serve(config: DictConfig) -> None:
 
 def start_exporter(models: Mapping[str, Path]) -> Exporter | None:
     """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None without the packages for it."""
-    if reason := check_packages():
-        print(f"export     no model is exported for ONNX Runtime: {reason}: {install_command('serve')}")
+    if missing := list_missing_packages([TORCH, *ONNX_PACKAGES]):
+        reason = f"not installed: {', '.join(missing)}: {install_command('serve')}"
+        print(f"export     no model is exported for ONNX Runtime: {reason}")
         return None
     exporter = Exporter(models)
     exporter.export_all()

@@ -11,10 +11,9 @@ from forecast.data import csv_data, read_frame
 from forecast.data.files.file_source import read_table
 from forecast.data.store.format import open_store
 from forecast.inference.forecasters import choose_forecaster
-from forecast.tools.serve.describe_model import reading_settings
-from forecast.tools.serve.example import make_example
-from forecast.tools.serve.reader import RequestReader
 from forecast.tools.serve.request import ForecastRequest
+from forecast.tools.serve.source import RequestReader
+from forecast.tools.serve.trained import make_example, reading_settings
 from tests.support.commands import TINY, answer, only
 
 ZONE, PRED = "America/New_York", 5

@@ -21,23 +21,19 @@ from hypothesis import strategies as st
 from forecast.checkpoints.find import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError, ForecastError
-from forecast.tools.serve import worker as worker_tasks
-from forecast.tools.serve import worker_process
-from forecast.tools.serve.answer_request import answer_request
-from forecast.tools.serve.example import make_example
-from forecast.tools.serve.export_files import facts_file, graph_file, read_facts
-from forecast.tools.serve.export_model import export_model
-from forecast.tools.serve.exported_model import ExportedModel
-from forecast.tools.serve.graph_inputs import NeedsTorch
-from forecast.tools.serve.pool import WorkerPool
+from forecast.tools.serve import processes
+from forecast.tools.serve.graph import GraphEngine, NeedsTorch
+from forecast.tools.serve.models import facts_file, graph_file, read_facts
+from forecast.tools.serve.processes import WorkerPool, WorkerProcess, WorkersLost
 from forecast.tools.serve.request import ForecastRequest, read_request
-from forecast.tools.serve.served_model import ServedModel
-from forecast.tools.serve.worker_process import WorkersLost
+from forecast.tools.serve.trained import export_model, make_example
+from forecast.tools.serve.worker import ServedModel, Worker
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, table
 from tests.support.long_files import long_frame
 
 MAX_ROWS = 10_000
+SMALL = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
 LONG = (
     "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
     "data.static_covariates=[region,size]", "data.future_covariates=[price]",
@@ -70,21 +66,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     long_frame(future=10).to_csv(folder / "long.csv", index=False)
     found = {}
-    small = (
-        *TINY,
-        "attention=full",
-        "model.encoder_layers=1",
-        "logger=[]",
-        "pictures=false",
-        "trainer.max_epochs=1",
-        "callbacks.progress.refresh_rate=0",
-        "levels=[80]",
-        "data.split=[0.5,0.3,0.2]",
-    )
+    options_of_all = (
+        *SMALL, "attention=full", "model.encoder_layers=1", "levels=[80]", "data.split=[0.5,0.3,0.2]",
+    )  # fmt: skip
     for name, options in RUNS.items():
         place = folder / "runs" / name
         with pytest.MonkeyPatch.context() as patch:
-            assert answer(patch, "train", folder, *small, *options, f"hydra.run.dir={place}") == 0
+            assert answer(patch, "train", folder, *options_of_all, *options, f"hydra.run.dir={place}") == 0
         export_model(name, find_trained(place))
         found[name] = place
     return found
@@ -92,15 +80,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def ask(run: Path, request: dict[str, Any], *, use_graph: bool) -> dict[str, Any]:
     served = ServedModel("m", run, use_graph=use_graph)
-    return json.loads(answer_request(served, json.dumps(request).encode(), MAX_ROWS))
+    return json.loads(served.forecast(json.dumps(request).encode(), MAX_ROWS))
 
 
 def example_of(run: Path) -> dict[str, Any]:
     return json.loads(ServedModel("m", run, use_graph=True).example())
 
 
-def load_graph(run: Path) -> ExportedModel:
-    graph = ServedModel("m", run, use_graph=True).exported()
+def load_graph(run: Path) -> GraphEngine:
+    graph = ServedModel("m", run, use_graph=True).graph_engine()
     assert graph is not None
     return graph
 
@@ -176,7 +164,7 @@ def test_pytorch_answers_what_the_graph_does_not(
     found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
     assert found == expected
     assert found["forecast"]
-    monkeypatch.setattr("forecast.tools.serve.answer_request.has_torch", lambda: False)
+    monkeypatch.setattr("forecast.tools.serve.worker.list_missing_packages", list)
     with pytest.raises(DataError, match="this server runs without it"):
         ask(run, request, use_graph=True)
 
@@ -186,18 +174,13 @@ def test_a_model_whose_package_is_missing_is_left_out(
     runs: dict[str, Path], use_graphs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model reads the dates of public holidays, which the package `holidays` knows."""
-    monkeypatch.setattr(worker_tasks, "_models", {})
-    monkeypatch.setattr(worker_tasks, "_unavailable", {})
     monkeypatch.setitem(sys.modules, "holidays", None)
-    served = {name: runs[name] for name in ("zone", "long")}
-    worker_tasks.load_models(served, use_graphs)
-    assert list(worker_tasks.list_unavailable()) == ["zone"]
-    assert worker_tasks.list_unavailable()["zone"].startswith(
-        "data.holidays=DE: holidays is not installed: pip install"
-    )
+    worker = Worker({name: runs[name] for name in ("zone", "long")}, use_graphs)
+    assert list(worker.unavailable) == ["zone"]
+    assert worker.unavailable["zone"].startswith("data.holidays=DE: holidays is not installed: pip install")
     monkeypatch.delitem(sys.modules, "holidays")
-    assert worker_tasks.answer_description("zone")[0] == 200
-    assert worker_tasks.list_unavailable() == {}
+    assert worker.answer("zone", "describe")[0] == 200
+    assert worker.unavailable == {}
 
 
 def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
@@ -261,6 +244,18 @@ def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> 
             ask(runs["zone"], request, use_graph=use_graph)
 
 
+def test_pytorch_resolves_the_settings_of_the_data_once(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, body = (
+        ServedModel("m", runs["zone"], use_graph=False),
+        json.dumps(example_of(runs["zone"])).encode(),
+    )
+    first = served.forecast(body, MAX_ROWS)
+    monkeypatch.setattr("forecast.tools.serve.trained.reading_settings", None)
+    assert served.forecast(body, MAX_ROWS) == first
+
+
 def test_the_end_of_training_is_in_the_zone_of_the_data(runs: dict[str, Path]) -> None:
     answer = ask(runs["zone"], example_of(runs["zone"]), use_graph=True)
     about = json.loads(ServedModel("m", runs["zone"], use_graph=True).describe())
@@ -305,7 +300,7 @@ def test_damaged_facts_are_those_of_no_checkpoint(runs: dict[str, Path]) -> None
         for damaged in (content[:100], b"", b"[]", b'{"checkpoint": null}'):
             file.write_bytes(damaged)
             assert read_facts(checkpoint) is None
-            assert ServedModel("m", runs["zone"], use_graph=True).exported() is None
+            assert ServedModel("m", runs["zone"], use_graph=True).graph_engine() is None
     finally:
         file.write_bytes(content)
 
@@ -314,16 +309,16 @@ def test_the_graph_before_answers_only_while_a_changed_checkpoint_is_exported(
     runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, checkpoint = ServedModel("m", runs["long"], use_graph=True), find_trained(runs["long"])
-    graph, times = served.exported(), checkpoint.stat()
+    graph, times = served.graph_engine(), checkpoint.stat()
     assert graph is not None
     os.utime(checkpoint)
     try:
-        assert served.exported() is graph
-        monkeypatch.setattr("forecast.tools.serve.served_model.EXPORT_SECONDS", -1)
-        assert served.exported() is None
+        assert served.graph_engine() is graph
+        monkeypatch.setattr("forecast.tools.serve.worker.EXPORT_SECONDS", -1)
+        assert served.graph_engine() is None
     finally:
         os.utime(checkpoint, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert served.exported() is not None
+    assert served.graph_engine() is not None
 
 
 def test_a_model_that_cannot_be_exported_has_a_reason(
@@ -334,14 +329,7 @@ def test_a_model_that_cannot_be_exported_has_a_reason(
         "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
         "data.future_covariates=[temperature]",
     )  # fmt: skip
-    small = (
-        *TINY,
-        "logger=[]",
-        "pictures=false",
-        "trainer.max_epochs=1",
-        "callbacks.progress.refresh_rate=0",
-    )
-    assert answer(monkeypatch, "train", tmp_path, *small, *options) == 0
+    assert answer(monkeypatch, "train", tmp_path, *SMALL, *options) == 0
     run = only(tmp_path, "runs/*")
     export_model("m", find_trained(run))
     facts = read_facts(find_trained(run))
@@ -408,7 +396,7 @@ def test_a_damaged_request_is_answered_or_refused_in_words(
         outcomes = []
         for each in served:
             try:
-                outcomes.append(json.loads(answer_request(each, json.dumps(request).encode(), MAX_ROWS)))
+                outcomes.append(json.loads(each.forecast(json.dumps(request).encode(), MAX_ROWS)))
             except ForecastError as error:
                 outcomes.append(str(error))
         found, expected = outcomes
@@ -443,7 +431,7 @@ def test_a_lost_worker_is_replaced_and_the_other_one_stays(pool: WorkerPool, run
 
     async def ask_after_a_loss() -> list[Any]:
         os.kill(lost, signal.SIGSTOP)
-        calls = [asyncio.create_task(pool.call("answer_forecast", "m", body, MAX_ROWS)) for _ in range(9)]
+        calls = [asyncio.create_task(pool.call("m", "forecast", body, MAX_ROWS)) for _ in range(9)]
         await asyncio.sleep(0)
         while pool.unanswered > 1:  # the stopped worker has one of the calls
             await asyncio.sleep(0.01)
@@ -468,7 +456,7 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
         os.kill(worker, signal.SIGSTOP)  # it is busy for ever, and ends only by SIGKILL
 
     async def ask() -> list[Any]:
-        calls = [asyncio.create_task(pool.call("answer_forecast", "m", body, MAX_ROWS)) for _ in range(5)]
+        calls = [asyncio.create_task(pool.call("m", "forecast", body, MAX_ROWS)) for _ in range(5)]
         await asyncio.sleep(0.5)  # both workers have begun a call
         calls[0].cancel()  # its client has gone: the worker is replaced all the same
         return await asyncio.gather(*calls, return_exceptions=True)
@@ -487,22 +475,21 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     body, failures = json.dumps(example_of(runs["zone"])).encode(), [OSError("no memory")]
-    start = worker_process.WorkerProcess
 
-    def start_once_in_vain(*given: Any) -> worker_process.WorkerProcess:
+    def start_once_in_vain(*given: Any) -> WorkerProcess:
         if failures:
             raise failures.pop()
-        return start(*given)
+        return WorkerProcess(*given)
 
-    monkeypatch.setattr(worker_process, "WorkerProcess", start_once_in_vain)
+    monkeypatch.setattr(processes, "WorkerProcess", start_once_in_vain)
     lost = workers_of(pool)
     for worker in lost:
         os.kill(worker, signal.SIGKILL)
     for thread in pool.workers:
-        thread.process.join(10.0)
+        thread.process.process.join(10.0)
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(pool.call("answer_forecast", "m", body, MAX_ROWS) for _ in range(4)))
+        return await asyncio.gather(*(pool.call("m", "forecast", body, MAX_ROWS) for _ in range(4)))
 
     assert [status for status, *_ in asyncio.run(ask())] == [200] * 4
     wait_until_replaced(lost, pool)
@@ -517,7 +504,7 @@ def test_a_large_request_to_a_stuck_worker_ends_in_time(pool: WorkerPool) -> Non
         os.kill(worker, signal.SIGSTOP)
 
     async def ask() -> list[Any]:
-        calls = [pool.call("answer_forecast", "m", b" " * 2_000_000, MAX_ROWS) for _ in range(2)]
+        calls = [pool.call("m", "forecast", b" " * 2_000_000, MAX_ROWS) for _ in range(2)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     assert [type(answer) for answer in asyncio.run(ask())] == [TimeoutError] * 2
@@ -533,4 +520,4 @@ def wait_until_replaced(workers: list[int], pool: WorkerPool) -> None:
 
 def workers_of(pool: WorkerPool) -> list[int]:
     """The processes of a pool."""
-    return [worker.process.id or 0 for worker in pool.workers]
+    return [worker.process.process.pid or 0 for worker in pool.workers]

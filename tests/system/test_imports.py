@@ -91,9 +91,13 @@ def test_a_trained_model(run_of_default_model: Path, tmp_path: Path) -> None:
     run(tmp_path, HEAVY, *((command, *given, *output) for command, output in outputs.items()))
 
 
-def test_the_workers_of_the_server_import_no_torch_before_a_request_needs_it() -> None:
-    code = f"import sys, forecast.tools.serve.worker; assert not {LIBRARIES - {'scipy'}!r} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
+def test_the_server_and_its_workers_import_no_torch_before_a_request_needs_it() -> None:
+    for module, libraries in {
+        "app": LIBRARIES | TABLES - {"jinja2"},
+        "worker": LIBRARIES - {"scipy"},
+    }.items():
+        code = f"import sys, forecast.tools.serve.{module}; assert not {libraries!r} & set(sys.modules)"
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
 
 
 def test_check(tmp_path: Path) -> None:

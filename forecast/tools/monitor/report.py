@@ -13,9 +13,7 @@ from forecast.evaluation.scores import LABELS, MODEL
 from forecast.evaluation.significance import LossDifference
 from forecast.inference.model import TrainedModel
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
-from forecast.tools.monitor.drift import Drift
-from forecast.tools.monitor.verdict import Advice, Verdict
-from forecast.tools.monitor.windows import Period
+from forecast.tools.monitor.verdict import Advice, Drift, Period, Verdict
 
 MAX_COLUMNS = 5
 """Number of columns whose drift the terminal shows."""
@@ -43,6 +41,11 @@ class Findings:
     drift: dict[str, Drift]
 
     @property
+    def periods(self) -> dict[str, Period]:
+        """Both periods by name."""
+        return {"test": self.test, "newer": self.newer}
+
+    @property
     def utc_offset(self) -> UtcOffset:
         """That of the dates of both periods, which are shown in the zone of the training data."""
         return utc_offset_of(self.model.data_state)
@@ -63,7 +66,7 @@ class Findings:
                     "origins": len(period.dates),
                     "mse": {each: float(losses.mean()) for each, losses in period.mse.items() if len(losses)},
                 }
-                for name, period in (("test", self.test), ("newer", self.newer))
+                for name, period in self.periods.items()
             },
             "relative_error": describe_change(verdict.changes["errors"], np.expm1),
             "mean_coverage": describe_change(verdict.changes["coverage"])
@@ -85,10 +88,7 @@ def describe_change(change: LossDifference, scale: Callable[[float], float] = fl
 def describe(findings: Findings) -> list[str]:
     """Lines for the terminal."""
     test, newer, verdict = findings.test, findings.newer, findings.verdict
-    lines = [
-        f"test       {span(test, findings.utc_offset)}",
-        f"newer      {span(newer, findings.utc_offset)}",
-    ]
+    lines = [f"{name:<10} {span(period, findings.utc_offset)}" for name, period in findings.periods.items()]
     if len(newer.dates):
         names = {MODEL: "MSE", verdict.baseline: f"MSE of the {LABELS[verdict.baseline]} forecast"}
         means = [
@@ -179,7 +179,7 @@ def draw(findings: Findings) -> Figure:
     """Draw the squared errors of the model and the baseline over the test and the newer rows, as running means."""
     figure, axis = subplots(figsize=(9, 3.6))
     names = {MODEL: "model", findings.verdict.baseline: LABELS[findings.verdict.baseline]}
-    for period in (findings.test, findings.newer):
+    for period in findings.periods.values():
         if not len(period.dates):
             continue
         dates = findings.utc_offset.shown(period.dates)
@@ -191,12 +191,9 @@ def draw(findings: Findings) -> Figure:
             style = {"linewidth": 1.2, "zorder": 3} if name == MODEL else {"linewidth": 0.8, "alpha": 0.6}
             axis.plot(
                 middle, running, color=colour, label=label if period is findings.test else None, **style
-            )  # fmt: skip
+            )
             mean = float(period.mse[name].mean())
-            axis.hlines(
-                mean, dates[0], dates[-1], color=colour,
-                linewidth=0.8, linestyle=":",
-            )  # fmt: skip
+            axis.hlines(mean, dates[0], dates[-1], color=colour, linewidth=0.8, linestyle=":")
     if len(findings.newer.dates):
         axis.axvline(findings.utc_offset.shown(findings.newer.dates)[0], color="#999999", linewidth=0.8)
     axis.set_ylim(bottom=0)

@@ -7,7 +7,7 @@ errors     The mean of log(MSE of the model / MSE of the baseline) has grown sin
            weeks from dominating the mean.
 coverage   The mean share of the true values within the intervals has fallen since the test.
 inputs     The mean or the standard deviation of a column differs from those in blocks of the run that are as long as
-           the newer rows (`forecast.tools.monitor.drift`), with a Bonferroni correction over the columns.
+           the newer rows (`compare_with_blocks`), with a Bonferroni correction over the columns.
 
 The first two are one-sided t tests. The variance of the difference of two means over n newer and m tested dates is
 V (1/n + 1/m). The long-run variance V is estimated on the test (`forecast.evaluation.significance.diebold_mariano`),
@@ -24,17 +24,226 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
+from forecast.data import DataModule, Panel
+from forecast.data.row_ranges import RowRanges
+from forecast.data.time_features import future_dates
+from forecast.evaluation.levels import CONFORMAL, QUANTILE
 from forecast.evaluation.scores import BASELINES, MODEL
-from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano
-from forecast.tools.monitor.drift import Drift
-from forecast.tools.monitor.windows import Period
+from forecast.evaluation.significance import (
+    SIGNIFICANCE_LEVEL,
+    LossDifference,
+    diebold_mariano,
+    sum_losses_by_date,
+)
+from forecast.inference.model import TrainedModel
+from forecast.reports import inputs
+from forecast.reports.compare.run_folders import ExcludedRun, read_parquet, read_run_folder
+from forecast.system.errors import CheckpointError
 
 SMALLEST = 1e-3
 """Smaller errors, relative to the mean of the forecaster in the test, count as this one: an error may be 0."""
+
+MIN_BLOCKS = 4
+"""Number of blocks of a run from which newer rows are tested against them."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """Errors and coverage of the forecasts of a period, by the date of their first step.
+
+    Attributes:
+        dates: first steps, in order (n,).
+        mse: errors of the model and of each baseline by name, each (n,).
+        overlap: number of consecutive dates whose forecasts share a step.
+        coverage: share of the true values within the intervals that `predict` gives, averaged over the levels (n,); NaN
+            without true values. None without intervals, or if the run did not save the coverage of windows.
+    """
+
+    dates: pd.DatetimeIndex
+    mse: dict[str, np.ndarray]
+    overlap: int
+    coverage: np.ndarray | None = None
+
+    @classmethod
+    def empty(cls, like: "Period") -> "Period":
+        """A period without forecasts, of the forecasters of another one."""
+        return cls(like.dates[:0], {name: losses[:0] for name, losses in like.mse.items()}, like.overlap)
+
+    @property
+    def dates_of_a_week(self) -> int:
+        """Number of dates of a week, on average over the period; 1 for fewer than two dates."""
+        if len(self.dates) < 2:
+            return 1
+        step = (self.dates[-1] - self.dates[0]) / (len(self.dates) - 1)
+        return max(1, round(pd.Timedelta(days=7) / step))
+
+    @classmethod
+    def of_windows(cls, table: pd.DataFrame, overlap: int) -> "Period":
+        """Sum up a table of `tabulate_windows` by date; series that start on the same date share its shocks."""
+        starts = table["forecast_start"].to_numpy()
+        names = [column.removesuffix("_mse") for column in table if str(column).endswith("_mse")]
+        return cls(
+            pd.DatetimeIndex(np.unique(starts)),
+            {name: sum_losses_by_date(table[f"{name}_mse"].to_numpy(), starts) for name in names},
+            overlap,
+            average_coverage(table),
+        )
+
+
+def average_coverage(table: pd.DataFrame) -> np.ndarray | None:
+    """`Period.coverage` of a table of `tabulate_windows`: of trained quantiles if there are any, else conformal."""
+    for method in (QUANTILE, CONFORMAL):
+        covered = table.filter(regex=f"^{method}_coverage_")
+        if len(covered.columns):
+            return covered.mean(axis=1).groupby(table["forecast_start"]).mean().to_numpy()
+    return None
+
+
+def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame | None]:
+    """The test of a model's run, and the table of the run's inputs; None if the run did not save it.
+
+    Raises CheckpointError if the folder of the model does not hold a finished run.
+    """
+    run = read_run_folder(model.path.parent.parent)
+    if isinstance(run, ExcludedRun):
+        raise CheckpointError(
+            f"{run.folder}: {run.reason}; give the folder of a finished run, which holds the errors of its test"
+        )
+    table = run.folder / inputs.FILE
+    return Period.of_windows(run.windows, run.overlap), read_parquet(table) if table.exists() else None
+
+
+def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
+    """The last date that the model was tested on, or trained on by a refit on all rows.
+
+    `panel` holds the newer data, see `find_last_step`.
+    """
+    end = find_last_step(test.dates[-1:], model.pred_len, panel)
+    if model.refitted is None:
+        return end
+    (last,) = pd.DatetimeIndex([model.refitted["last_date"]])
+    return max(end, panel.utc_offset.read(last).to_datetime64())
+
+
+def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.datetime64:
+    """The date of the last step of a forecast, `pred_len` − 1 rows after the date of its first step.
+
+    These are rows of `panel`, which may have gaps such as weekends and nights. If the first step is not one of its
+    dates, they are even steps.
+    """
+    steps = pred_len - 1
+    grid = panel.with_dates_after_ends(steps).grid
+    place = int(grid.get_indexer(start)[0])
+    if place < 0:
+        grid, place = start.append(future_dates(start, panel.freq, steps)), 0
+    return grid.to_numpy()[place + steps]
+
+
+def find_rows_after(panel: Panel, end: np.datetime64) -> RowRanges:
+    """The rows of each series after a date."""
+    first = panel.starts + np.clip(
+        np.searchsorted(panel.grid.to_numpy(), end, side="right") - panel.grid_starts, 0, panel.lengths
+    )
+    return RowRanges(first, panel.ends)
+
+
+def has_newer_window(model: TrainedModel, panel: Panel, end: np.datetime64) -> bool:
+    """Whether some series has the rows of a window whose forecast begins after a date."""
+    first, stop = find_rows_after(panel, end)
+    is_long = panel.lengths >= model.seq_len + model.pred_len
+    return bool((is_long & (stop - first >= model.pred_len)).any())
+
+
+def keep_windows_after(data: DataModule, end: np.datetime64) -> None:
+    """Keep the test windows whose forecast begins after a date; there may be none."""
+    windows, kept = data.windows["test"], []
+    for starts in windows.starts:
+        origins = data.panel.dates(np.asarray(starts) + data.seq_len).to_numpy()
+        kept.append(starts[int(np.searchsorted(origins, end, side="right")) :])
+    data.windows["test"] = windows.with_starts(kept)
+    data.n_windows["test"] = len(data.windows["test"])
+
+
+class Drift(NamedTuple):
+    """Mean and standard deviation of a scaled column; with data.scaler=standard, 0 and 1 in the training rows.
+
+    p: that of `compare_with_blocks`; NaN where the run has too few blocks of this length.
+    """
+
+    mean: float
+    standard_deviation: float
+    p: float = math.nan
+
+
+def measure_drift(newer: pd.DataFrame, run: pd.DataFrame | None) -> dict[str, Drift]:
+    """The drift of each column and future covariate of newer rows, the largest |mean| + |standard deviation − 1| first.
+
+    With data.scaler=standard, this sum is 0 for a column of numbers that has not changed since training. The other
+    scalers do not scale to mean 0 and standard deviation 1, and categories are not scaled: the order says less.
+
+    Args:
+        newer, run: tables of `forecast.reports.inputs.tabulate_inputs`, of the newer rows (one block) and of all rows
+            of the run. None: the run has no such table, so there are no tests.
+    """
+    blocks = {} if run is None else {str(name): table for name, table in run.groupby("variable", sort=False)}
+    found = {}
+    for row in newer.itertuples():
+        of_newer, p = summarize(np.array([[row.mean, row.mean_square]]))[0], math.nan
+        if row.variable in blocks:
+            p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))
+        found[str(row.variable)] = Drift(*of_newer.tolist(), p)
+    return dict(
+        sorted(found.items(), key=lambda item: -abs(item[1].mean) - abs(item[1].standard_deviation - 1))
+    )
+
+
+def summarize(moments: Float64[np.ndarray, "blocks 2"]) -> Float64[np.ndarray, "blocks 2"]:
+    """Mean and standard deviation, from mean and mean square."""
+    mean, square = moments.T
+    return np.stack([mean, np.sqrt(np.maximum(square - mean**2, 0))], axis=1)
+
+
+def merge_blocks(table: pd.DataFrame, dates: int) -> Float64[np.ndarray, "blocks 2"]:
+    """Mean and standard deviation of a variable in consecutive blocks of at least `dates` dates, the last ones first.
+
+    None are returned if the blocks of `table` are longer: means over more dates vary less.
+    """
+    length = table["dates"].max()
+    if length > dates:
+        return np.empty((0, 2))
+    merged = math.ceil(dates / table["dates"].min())
+    blocks = len(table) // merged
+    counts = table["count"].to_numpy(dtype=float)
+    sums = np.nan_to_num(table[["mean", "mean_square"]].to_numpy()) * counts[:, None]
+    kept = slice(len(table) - blocks * merged, None)
+    counts = counts[kept].reshape(blocks, merged).sum(1)
+    known = counts > 0
+    return summarize(sums[kept].reshape(blocks, merged, 2).sum(1)[known] / counts[known, None])
+
+
+def compare_with_blocks(newer: Float64[np.ndarray, " 2"], blocks: Float64[np.ndarray, "blocks 2"]) -> float:
+    """p-value of the test that the mean and the standard deviation of newer rows are those of one more block.
+
+    With the mean m and the standard deviation s of a statistic over k blocks of the same length, (newer − m) / (s √(1 +
+    1/k)) has Student's t distribution with k − 1 degrees of freedom: the test of a prediction interval. The blocks hold
+    the seasons and slow changes of the run, so a cold month is no drift if the run had cold months. The p-value is the
+    smaller one of the two statistics, times 2 (Bonferroni); NaN with fewer than `MIN_BLOCKS` blocks.
+    """
+    from scipy.special import stdtr
+
+    k = len(blocks)
+    if k < MIN_BLOCKS:
+        return math.nan
+    change, spread = newer - blocks.mean(0), blocks.std(0, ddof=1) * math.sqrt(1 + 1 / k)
+    changed = np.abs(change) > 1e-6  # a constant column has no spread
+    statistic = np.where(changed, change / np.where(spread > 0, spread, 1e-12), 0.0)
+    return min(1.0, 2 * float((2 * stdtr(k - 1, -np.abs(statistic))).min()))
 
 
 class Advice(StrEnum):

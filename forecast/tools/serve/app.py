@@ -1,4 +1,4 @@
-"""The web application: routes, limits and metrics. Imports no torch: forecasts are made in worker processes."""
+"""The web application: routes, limits and metrics. Imports no torch and no pandas: worker processes forecast."""
 
 import asyncio
 import time
@@ -14,9 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from forecast import __version__
-from forecast.tools.serve.pool import Overloaded, WorkerPool
+from forecast.tools.serve.processes import Overloaded, WorkerPool, WorkersLost
 from forecast.tools.serve.request import ForecastRequest
-from forecast.tools.serve.worker_process import WorkersLost
 
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 """Upper bounds of the histogram of latencies."""
@@ -78,7 +77,7 @@ def create_app(pool: WorkerPool, limits: Limits) -> FastAPI:
         try:
             check_name(pool, name)
             body = await read_body(request, limits)
-            answer = await call(pool, limits, "answer_forecast", name, body, limits.max_rows)
+            answer = await call(pool, limits, name, "forecast", body, limits.max_rows)
             status = answer.status_code
             return answer
         except HTTPException as error:
@@ -117,12 +116,12 @@ def add_information_routes(app: FastAPI, pool: WorkerPool, metrics: Metrics, lim
     @app.get("/v1/models/{name}", summary="What a model reads and forecasts")
     async def describe_model(name: str) -> Response:
         check_name(pool, name)
-        return await call(pool, limits, "answer_description", name)
+        return await call(pool, limits, name, "describe")
 
     @app.get("/v1/models/{name}/example", summary="A request that the model can answer, with made-up rows")
     async def show_example(name: str) -> Response:
         check_name(pool, name)
-        return await call(pool, limits, "answer_example", name)
+        return await call(pool, limits, name, "example")
 
 
 def list_names(pool: WorkerPool) -> dict[str, Any]:
@@ -154,14 +153,14 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     return b"".join(parts)
 
 
-async def call(pool: WorkerPool, limits: Limits, function: str, name: str, *arguments: Any) -> Response:
-    """Answer with a function of a worker on a model. Raises status 503 or 504 if none answers.
+async def call(pool: WorkerPool, limits: Limits, name: str, *task: Any) -> Response:
+    """Answer with a task of a model in a worker: a method of `ServedModel`, and its arguments.
 
-    The limit includes the wait.
+    Raises status 503 or 504 if none answers. The limit includes the wait.
     """
     try:
         async with asyncio.timeout(limits.timeout):
-            status, body, unavailable = await pool.call(function, name, *arguments)
+            status, body, unavailable = await pool.call(name, *task)
     except Overloaded:
         raise HTTPException(
             503, f"{pool.max_waiting} requests are unanswered: try again later", {"Retry-After": "1"}

@@ -1,4 +1,4 @@
-"""The rows of a request as a source of a panel."""
+"""The rows of a request as a source of a panel, and their reading for one model. Imports no torch."""
 
 import copy
 import re
@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from jaxtyping import Float64
 
+from forecast.data.categories import encode_categories
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts, warn_of_booleans
@@ -20,8 +21,10 @@ from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import place_in_time, without_zone, zone_name
-from forecast.data.utc_offset import MIDNIGHT, OFFSET, YEARS
+from forecast.data.panel import Panel
+from forecast.data.utc_offset import MIDNIGHT, OFFSET, YEARS, UtcOffset, utc_offset_of
 from forecast.system.errors import ConfigError, DataError
+from forecast.tools.serve.request import ForecastRequest, to_columns
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
@@ -209,3 +212,46 @@ def at_common_offset(dates: pd.DatetimeIndex, texts: list[Any]) -> pd.DatetimeIn
     if all(re.search(MIDNIGHT, text) for text in local):
         return pd.DatetimeIndex(pd.to_datetime(local, format="ISO8601"))
     return dates
+
+
+@dataclass(frozen=True)
+class RequestReader:
+    """Reads the rows of requests as `forecast predict` reads a file.
+
+    Attributes:
+        source: the columns that are read, with the options of the training data.
+        state: the UTC offset of training (see `utc_offset_of`) and the `categories`.
+    """
+
+    source: RequestSource
+    state: Mapping[str, Any]
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "RequestReader":
+        """The reader of `forecast.tools.serve.trained.reading_settings`, in values that JSON can hold."""
+        source = RequestSource(**settings["options"]).with_optional(frozenset(settings["unread"]))
+        return cls(source, settings["data_state"])
+
+    @property
+    def utc_offset(self) -> UtcOffset:
+        """That of the training data."""
+        return utc_offset_of(self.state)
+
+    def read(self, request: ForecastRequest, max_rows: int) -> Panel:
+        """The rows of a request as a panel. Raises DataError, with the name of the field, if they cannot be read."""
+        roles = self.source.roles
+        # several id columns may be given joined
+        read = roles.all if roles.id is None else (*roles.all, roles.id)
+        rows, future = to_columns("rows", request.rows, read, max_rows), None
+        if request.future is not None:
+            future = to_columns("future", request.future, read, max_rows)
+        for name, columns in {"rows": rows, "future": future or rows}.items():
+            if roles.date not in columns:
+                raise DataError(
+                    f"{name}: no {roles.date!r}, which holds the dates; there are {list(columns)[:20]}"
+                )
+        try:
+            panel = self.source.of(rows, future).read().at_utc_offset(self.utc_offset)
+            return encode_categories(str(FRAME), panel, self.state["categories"])
+        except DataError as error:
+            raise DataError(str(error).replace(str(FRAME), "rows")) from None

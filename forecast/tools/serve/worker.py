@@ -1,4 +1,7 @@
-"""The tasks of a worker process of the server: load models, describe them, and answer requests."""
+"""A worker process of the server: it loads models, describes them, and answers requests.
+
+It imports torch only for models and requests that need it.
+"""
 
 import contextlib
 import json
@@ -7,61 +10,52 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from forecast.system.errors import ForecastError, NotInstalled, printable
-from forecast.tools.serve.answer_request import answer_request
-from forecast.tools.serve.served_model import ServedModel, Unavailable
+import numpy as np
+import pandas as pd
+import pydantic_core
+
+from forecast.checkpoints.find import find_trained
+from forecast.inference.forecast import Forecast, describe_forecast, describe_test
+from forecast.system.errors import DataError, ForecastError, NotInstalled, printable
+from forecast.tools.export.metadata import TORCH, list_missing_packages
+from forecast.tools.serve.graph import GraphEngine, NeedsTorch
+from forecast.tools.serve.models import facts_file, file_state, graph_file, read_facts
+from forecast.tools.serve.request import ForecastRequest, read_request
+
+if TYPE_CHECKING:
+    from forecast.tools.serve.trained import TorchEngine
 
 log = logging.getLogger(__name__)
+
+EXPORT_SECONDS = 120
+"""Seconds for which the previous graph stays in use while a new checkpoint is exported."""
+
 Answer = tuple[int, bytes, str]
 """Status of HTTP, JSON, and why the model is unavailable; empty if it is not."""
 
-_models: dict[str, ServedModel] = {}
-_unavailable: dict[str, str] = {}
-
 
 def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
-    """Load the models. Then call the functions that arrive, and send their results, until None arrives.
+    """Load the models, and send why some of them are unavailable. Then answer the calls that arrive, until None does.
 
-    Signals to the whole group of processes are left to the parent, which waits for the answers of this process before
-    it sends None. This process ends with its parent.
+    A call has the arguments of `Worker.answer`. Signals to the whole group of processes are left to the parent, which
+    waits for the answers of this process before it sends None. This process ends with its parent.
     """
     for signal_ in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
-    load_models(models, use_graphs)
+    worker = Worker(models, use_graphs)
     with contextlib.suppress(EOFError, BrokenPipeError):
+        calls.send(worker.unavailable)
         while (call := calls.recv()) is not None:
-            function, arguments = call
-            calls.send(globals()[function](*arguments))
-
-
-def load_models(models: Mapping[str, Path], use_graphs: bool) -> None:
-    """Load the models, and check each of them."""
-    for name, path in models.items():
-        _models[name] = ServedModel(name, path, use_graph=use_graphs)
-        check_model(name)
-
-
-def check_model(name: str) -> str:
-    """Let a model answer its own example, which needs all that requests need; return why it cannot, or empty text."""
-    _unavailable.pop(name, None)
-    status, body, _ = answer_with(name, lambda served: answer_request(served, served.example(), sys.maxsize))
-    if status == 500:
-        _unavailable[name] = json.loads(body)["error"]
-    elif status == 422:
-        log.warning("%s does not answer its example: %s", name, json.loads(body)["error"])
-    return _unavailable.get(name, "")
-
-
-def list_unavailable() -> Mapping[str, str]:
-    """By name, why models cannot be used."""
-    return _unavailable
+            calls.send(worker.answer(*call))
 
 
 def end_with_parent() -> None:
@@ -71,43 +65,226 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def answer_forecast(name: str, body: bytes, max_rows: int) -> Answer:
-    """Forecast what a request asks for."""
-    return answer_with(name, lambda served: answer_request(served, body, max_rows))
+class Worker:
+    """The models of a process, each of which is checked once it is loaded.
 
+    Args:
+        models: folder or file of each model by name.
+        use_graphs: whether ONNX Runtime answers the requests that it can answer.
 
-def answer_description(name: str) -> Answer:
-    """Describe a model: what it reads and what it forecasts."""
-    return answer_with(name, ServedModel.describe)
-
-
-def answer_example(name: str) -> Answer:
-    """A request that the model can answer, with made-up rows."""
-    return answer_with(name, ServedModel.example)
-
-
-def answer_with(name: str, make: Callable[[ServedModel], bytes]) -> Answer:
-    """Answer with `make(model)`.
-
-    The status is 422 for a mistake in the request, 503 if the model cannot be loaded or needs a package that is not
-    installed, and 500 for any other error. An unavailable model is checked again: its checkpoint may be another one.
+    Attributes:
+        unavailable: by name, why models cannot be used.
     """
-    served = _models[name]
-    try:
-        if name in _unavailable and (reason := check_model(name)):
-            raise Unavailable(reason)
-        with warnings.catch_warnings(record=True):
-            return 200, make(served), ""
-    except (Unavailable, NotInstalled) as error:
-        reason = _unavailable[name] = printable(str(error))
-        return 503, error_body(f"{name} is unavailable: {reason}"), reason
-    except ForecastError as error:
-        return 422, error_body(served.hide_path(str(error))), ""
-    except Exception:
-        log.exception("a request to %s failed", name)
-        return 500, error_body("internal error; the log of the server has the traceback"), ""
+
+    def __init__(self, models: Mapping[str, Path], use_graphs: bool) -> None:
+        self.models = {name: ServedModel(name, path, use_graph=use_graphs) for name, path in models.items()}
+        self.unavailable: dict[str, str] = {}
+        for name in models:
+            self._check(name)
+
+    def _check(self, name: str) -> str:
+        """Let a model answer its own example, which needs all that requests need; return why it cannot, or ""."""
+        self.unavailable.pop(name, None)
+        status, body, _ = self.answer(name, "forecast_example")
+        if status == 500:
+            self.unavailable[name] = json.loads(body)["error"]
+        elif status == 422:
+            log.warning("%s does not answer its example: %s", name, json.loads(body)["error"])
+        return self.unavailable.get(name, "")
+
+    def answer(self, name: str, task: str, *arguments: Any) -> Answer:
+        """Answer with a method of the `ServedModel` of this name.
+
+        The status is 422 for a mistake in the request, 503 if the model cannot be loaded or needs a package that is not
+        installed, and 500 for any other error. An unavailable model is checked again: its checkpoint may have changed.
+        """
+        served = self.models[name]
+        try:
+            if name in self.unavailable and (reason := self._check(name)):
+                raise Unavailable(reason)
+            with warnings.catch_warnings(record=True):
+                return 200, getattr(served, task)(*arguments), ""
+        except (Unavailable, NotInstalled) as error:
+            reason = self.unavailable[name] = printable(str(error))
+            return 503, error_body(f"{name} is unavailable: {reason}"), reason
+        except ForecastError as error:
+            return 422, error_body(served.hide_path(str(error))), ""
+        except Exception:
+            log.exception("a request to %s failed", name)
+            return 500, error_body("internal error; the log of the server has the traceback"), ""
 
 
 def error_body(message: str) -> bytes:
     """The JSON of an error."""
     return json.dumps({"error": printable(message)}).encode()
+
+
+class Unavailable(Exception):
+    """A model cannot be loaded; the message is the reason, without the place of its files."""
+
+
+class Engine(Protocol):
+    """What forecasts for a model: `GraphEngine` by ONNX Runtime, or `TorchEngine` by PyTorch.
+
+    Attributes:
+        description: what the model reads and forecasts, as JSON values.
+        example: a request that the model can answer, with made-up rows, as JSON values.
+    """
+
+    description: dict[str, Any]
+    example: dict[str, Any]
+
+    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
+        """Forecast the series in the rows of a request.
+
+        Raises:
+            NeedsTorch: only PyTorch forecasts what the request asks for.
+            ForecastError: the request is wrong.
+        """
+        ...
+
+
+class ServedModel:
+    """A model that is loaded anew when its checkpoint changes, or when a refitted one appears beside it.
+
+    Args:
+        name: of the model.
+        path: its run folder or checkpoint file.
+        use_graph: whether ONNX Runtime answers the requests that it can answer.
+    """
+
+    def __init__(self, name: str, path: Path, *, use_graph: bool) -> None:
+        self.name, self.path, self.use_graph = name, path, use_graph
+        self._graph: GraphEngine | None = None
+        self._graph_state: Any = None
+        self._stale_since: float | None = None
+        self._torch: TorchEngine | None = None
+        self._torch_state: Any = None
+
+    def engine(self) -> Engine:
+        """The graph, or PyTorch if there is none. Raises Unavailable if the model cannot be read."""
+        return self.graph_engine() or self.torch_engine()
+
+    def graph_engine(self) -> GraphEngine | None:
+        """The graph; None if there is none. The one before it answers until a changed checkpoint has been exported.
+
+        Raises:
+            Unavailable: there is no checkpoint.
+        """
+        if not self.use_graph:
+            return None
+        with self._loading():
+            checkpoint = find_trained(self.path)
+        files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
+        state = tuple((file, modified(file)) for file in files)
+        if state != self._graph_state:
+            facts = read_facts(checkpoint)
+            if facts is not None:
+                self._graph, self._graph_state = self._load_graph(checkpoint, facts), state
+                self._stale_since = None
+                return self._graph
+            self._stale_since = self._stale_since or time.monotonic()
+            if time.monotonic() > self._stale_since + EXPORT_SECONDS:  # its export has failed
+                return None
+        return self._graph
+
+    def _load_graph(self, checkpoint: Path, facts: Mapping[str, Any]) -> GraphEngine | None:
+        if facts["obstacle"]:
+            return None
+        try:
+            return GraphEngine(checkpoint, facts)
+        except Exception as error:  # the file may be damaged in any way: PyTorch answers
+            log.error("%s: its graph cannot be loaded (%s): PyTorch answers", self.name, error)
+            return None
+
+    def torch_engine(self) -> "TorchEngine":
+        """The whole model. Raises Unavailable if it cannot be read."""
+        with self._loading():
+            checkpoint = find_trained(self.path)
+            state = checkpoint, file_state(checkpoint)
+            if self._torch is None or state != self._torch_state:
+                import torch
+
+                from forecast.inference.model import load
+                from forecast.tools.serve.trained import TorchEngine
+
+                torch.set_num_threads(1)
+                self._torch, self._torch_state = TorchEngine(self.name, load(checkpoint)), state
+            return self._torch
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        try:
+            yield
+        except (ForecastError, OSError, ImportError) as error:
+            raise Unavailable(self.hide_path(str(error))) from error
+
+    def hide_path(self, message: str) -> str:
+        """A message with the name of the model in place of the path of its files."""
+        return message.replace(str(self.path), self.name)
+
+    def describe(self) -> bytes:
+        """The JSON of what the model reads and forecasts."""
+        return json.dumps(self.engine().description).encode()
+
+    def example(self) -> bytes:
+        """The JSON of a request that the model can answer, with made-up rows."""
+        return json.dumps(self.engine().example).encode()
+
+    def forecast_example(self) -> bytes:
+        """Forecast the example."""
+        return self.forecast(self.example(), sys.maxsize)
+
+    def forecast(self, body: bytes, max_rows: int) -> bytes:
+        """Forecast what the JSON of a request asks for; see `write_answer`. Raises ForecastError if it is wrong."""
+        request, engine = read_request(body), self.engine()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                found = engine.forecast(request, max_rows)
+            except NeedsTorch as reason:
+                if list_missing_packages([TORCH]):
+                    raise DataError(
+                        f"{reason}; only PyTorch forecasts that, and this server runs without it"
+                    ) from None
+                engine = self.torch_engine()
+                caught.clear()
+                found = engine.forecast(request, max_rows)
+        given = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+        return write_answer(self.name, found, given)
+
+
+def modified(file: Path) -> int:
+    """Time of the last change of a file; 0 if there is none."""
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+def write_answer(name: str, forecast: Forecast, given: Sequence[str]) -> bytes:
+    """The JSON of a forecast of a model, which gave these warnings.
+
+    Returns:
+        The model, the notes, the warnings, and one object for each date (and series) with the forecast and the bounds
+        of each target.
+    """
+    notes = [*describe_forecast(forecast), *describe_test(forecast)]
+    index, columns = forecast.rounded().table()
+    table = {index.name or "series": index, **columns}
+    content = {
+        "model": name,
+        "trained_until": forecast.panel.utc_offset.describe(forecast.forecaster.trained_until),
+        "notes": [" ".join(line.split()) for line in notes],
+        "warnings": given,
+        "forecast": [
+            dict(zip(table, row, strict=True)) for row in zip(*map(list_cells, table.values()), strict=True)
+        ],
+    }
+    return pydantic_core.to_json(content, inf_nan_mode="null")
+
+
+def list_cells(cells: np.ndarray | pd.Index) -> list[Any]:
+    """The values of a column; dates in ISO 8601, with the UTC offset if they have a time zone."""
+    if not isinstance(cells, pd.DatetimeIndex):
+        return cells.tolist()
+    places, dates = pd.factorize(cells)
+    texts = [date.isoformat() for date in dates]
+    return [texts[place] for place in places]

@@ -1,7 +1,7 @@
 """The lines of `forecast.monitor` on the inputs."""
 
-from forecast.tools.monitor.drift import Drift
 from forecast.tools.monitor.report import MAX_COLUMNS, describe_drift
+from forecast.tools.monitor.verdict import Drift
 
 
 def test_training_values_are_stated_for_the_standard_scaler_only() -> None:

@@ -7,9 +7,8 @@ import pytest
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError
-from forecast.tools.serve.reader import RequestReader
 from forecast.tools.serve.request import ForecastRequest, read_request, to_columns
-from forecast.tools.serve.source import RequestSource, read_columns, read_dates
+from forecast.tools.serve.source import RequestReader, RequestSource, read_columns, read_dates
 
 
 def test_rows_as_objects_and_as_columns_are_the_same() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from forecast.system.errors import CheckpointError, DataError, NotInstalled
-from forecast.tools.serve import worker
-from forecast.tools.serve.served_model import ServedModel, Unavailable
+from forecast.tools.serve.worker import ServedModel, Unavailable, Worker
 
 
 @pytest.mark.parametrize(
@@ -44,13 +43,14 @@ def test_an_error_is_answered_by_its_kind(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail(served: object) -> bytes:
+    def fail(served: ServedModel) -> bytes:
         raise error
 
-    monkeypatch.setitem(worker._models, "m", ServedModel("m", Path("/secret/m"), use_graph=True))
-    monkeypatch.setattr(worker, "_unavailable", {})
+    worker = Worker({}, use_graphs=True)
+    worker.models["m"] = ServedModel("m", Path("/secret/m"), use_graph=True)
+    monkeypatch.setattr(ServedModel, "describe", fail)
     with caplog.at_level(logging.ERROR):
-        found, body, unavailable = worker.answer_with("m", fail)
+        found, body, unavailable = worker.answer("m", "describe")
     assert found == status
     assert json.loads(body)["error"].startswith(says)
     assert bool(unavailable) is (status == 503)

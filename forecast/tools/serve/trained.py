@@ -1,0 +1,314 @@
+"""A trained model in the server, by PyTorch: its forecasts, its description, an example, and its export as a graph."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.data.categories import columns_of_indicators
+from forecast.data.files.series_ids import list_id_columns, name_ids
+from forecast.data.files.table_source import TableSource
+from forecast.data.scaling.scaler import Scaler
+from forecast.data.time_features import date_range
+from forecast.data.utc_offset import utc_offset_of
+from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
+from forecast.inference.forecast import FAR, Forecast
+from forecast.inference.forecasters import (
+    ModelForecaster,
+    PointForecaster,
+    choose_forecaster,
+    find_unread_columns,
+)
+from forecast.inference.model import TrainedModel, load
+from forecast.inference.model_data import FRAME, name_keys
+from forecast.inference.predict import predict
+from forecast.system.files import atomic_file
+from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
+from forecast.tools.export.metadata import describe_model as describe_export
+from forecast.tools.serve.graph import GraphEngine
+from forecast.tools.serve.models import facts_file, file_state, graph_file
+from forecast.tools.serve.request import ForecastRequest, read_request
+from forecast.tools.serve.source import RequestReader
+
+DATA_STATE = ("utc_offset", "timezone", "day_first", "stamp", "categories")
+"""Entries of the state of the data module that reading needs."""
+
+TOLERANCE = 1e-3
+"""Largest accepted difference from PyTorch on the example, in scaled units."""
+
+
+class TorchEngine:
+    """Forecasts by PyTorch, for every request.
+
+    Args:
+        name: of the model.
+        model: the trained model.
+
+    Attributes:
+        description, example: JSON of the answers to other requests.
+    """
+
+    def __init__(self, name: str, model: TrainedModel) -> None:
+        self.model = model
+        self.description = describe_model(name, model)
+        self.example = make_example(model)
+        self._forecasters: dict[str | None, tuple[PointForecaster, RequestReader]] = {}
+
+    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
+        """Forecast the series in the rows of a request. Raises ForecastError if the request is wrong."""
+        forecaster, reader = self._choose(request.baseline)
+        return predict(
+            forecaster,
+            reader.read(request, max_rows),
+            horizon=request.horizon,
+            start=request.start,
+            levels=self.model.config["levels"] if request.levels is None else request.levels,
+            method=request.intervals,
+        )
+
+    def _choose(self, baseline: str | None) -> tuple[PointForecaster, RequestReader]:
+        """The model or a baseline, and what reads the rows for it; the settings of the data are resolved once."""
+        if baseline not in self._forecasters:
+            forecaster = choose_forecaster(self.model, baseline)
+            reader = RequestReader.of_settings(reading_settings(forecaster))
+            self._forecasters[baseline] = forecaster, reader
+        return self._forecasters[baseline]
+
+
+def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
+    """The inputs and outputs of a model, as JSON values."""
+    return {
+        "name": name,
+        "attention": model.config["model"]["attention"]["name"],
+        "targets": model.target_columns,
+        "columns": value_columns(model, model.feature_columns),
+        "future_covariates": value_columns(model, model.data_state["future_covariates"]),
+        "static_covariates": list(model.data_state["static"]),
+        "date_column": date_column(model),
+        "id_column": id_column(model),
+        "series": len(model.data_state["ids"]),
+        "freq": model.freq,
+        "seq_len": model.seq_len,
+        "pred_len": model.pred_len,
+        "levels": list(model.config["levels"]),
+        "trained_until": utc_offset_of(model.data_state).describe(model.trained_until),
+        "refitted": model.refitted is not None,
+        "test_mse": model.test.mse if model.test else None,
+    }
+
+
+def id_column(model: TrainedModel) -> str | None:
+    """The name of the column that holds the ids of the series; None: a single series without an id."""
+    return name_ids(list_id_columns(name_keys(model.config["data"], model.data_state)["id_column"]))
+
+
+def date_column(model: TrainedModel) -> str:
+    """The name of the column that holds the dates."""
+    return model.data_state.get("date_column") or "date"
+
+
+def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
+    """These columns of the model, with the column of each category instead of its indicators."""
+    column_of = columns_of_indicators(model.categories)
+    return list(dict.fromkeys(column_of.get(name, name) for name in names))
+
+
+def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
+    """The settings that read the rows of a request, as JSON values; see `RequestReader.of_settings`."""
+    model = forecaster.model
+    config = model.data_config({"path": FRAME})
+    options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}
+    keys = name_keys(model.config["data"], model.data_state)
+    return {
+        "options": {**options, **keys, "date_column": date_column(model)},
+        "unread": sorted(find_unread_columns([forecaster])),
+        "data_state": {"categories": {}}
+        | {key: model.data_state[key] for key in DATA_STATE if key in model.data_state},
+    }
+
+
+def example_series(model: TrainedModel) -> int:
+    """The number of the series of the example: the first one that has a scale."""
+    return int(np.argmax(model.data_state["has_scale"]))
+
+
+def make_example(model: TrainedModel) -> dict[str, Any]:
+    """The fields of a request of `seq_len` made-up rows of one series, up to the end of the training rows.
+
+    They have the scale of the training data and a daily or yearly season.
+    """
+    steps = model.seq_len + model.pred_len
+    dates = make_dates(model, steps)
+    keys: dict[str, list[Any]] = {date_column(model): [date.isoformat() for date in dates]}
+    if (ids := id_column(model)) is not None:
+        keys[ids] = [model.data_state["ids"][example_series(model)]] * steps
+    wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
+    targets = make_columns(model, model.scaler, model.feature_columns, wave)
+    state = model.data_state
+    future = make_columns(
+        model, Scaler.from_state_dict(state["future_scaler"]), state["future_covariates"], wave
+    )
+    static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
+    future |= {column: future[name] for name, column in state.get("as_of", {}).items()}
+    request: dict[str, Any] = {"rows": take({**keys, **targets, **future, **static}, 0, model.seq_len)}
+    if future:
+        request["future"] = take({**keys, **future}, model.seq_len, steps)
+    return {**request, "levels": [80] if model.calibration else []}
+
+
+def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
+    """Dates at the step of the training data, of which `pred_len` follow its end, as its file has them.
+
+    Those of days have no time zone.
+    """
+    last = pd.Timestamp(model.trained_until)
+    first = date_range(end=last, periods=model.seq_len, freq=model.freq)[0]
+    dates = date_range(first, periods=steps, freq=model.freq)
+    utc_offset = utc_offset_of(model.data_state)
+    return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
+
+
+def make_columns(
+    model: TrainedModel, scaler: Scaler, names: list[str], wave: torch.Tensor
+) -> dict[str, list[Any]]:
+    """Values of each column: the wave in its units, or the first of its categories."""
+    if not names:
+        return {}
+    waves = wave.double()[None, :, None].expand(1, -1, len(names))
+    values = scaler.inverse(waves, example_series(model))[0].numpy()
+    columns = {name: np.round(values[:, i], 4).tolist() for i, name in enumerate(names)}
+    for indicator, column in columns_of_indicators(model.categories).items():
+        if columns.pop(indicator, None):
+            columns[column] = [model.categories[column][0]] * len(wave)
+    return columns
+
+
+def take(columns: dict[str, list[Any]], first: int, last: int) -> dict[str, list[Any]]:
+    """The rows first … last − 1."""
+    return {name: values[first:last] for name, values in columns.items()}
+
+
+def export_model(name: str, checkpoint: Path) -> None:
+    """Write the graph and the facts of a model beside its checkpoint, or the reason why it has none.
+
+    Raises:
+        OSError: the files cannot be written.
+        CheckpointError: the checkpoint cannot be read.
+    """
+    state, model = file_state(checkpoint), load(checkpoint)
+    facts: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
+    if not facts["obstacle"]:
+        described = describe_export(model)
+        engine = TorchEngine(name, model)
+        facts |= collect_facts(engine, described)
+        facts["obstacle"] = write_graph(engine, checkpoint, facts, described)
+    if not facts["obstacle"]:
+        facts["graph"] = file_state(graph_file(checkpoint))
+    content = {key: facts[key] for key in ("checkpoint", "obstacle")} if facts["obstacle"] else facts
+    with atomic_file(facts_file(checkpoint)) as file:
+        file.write_text(json.dumps(content))  # with Infinity, which Python reads
+
+
+def find_obstacle(model: TrainedModel) -> str:
+    """Why a model cannot be answered by a graph; empty if it can."""
+    data = model.data_state
+    if data.get("as_of"):
+        return "it reads covariates as of an earlier date (data.as_of)"
+    if any(steps is not None for steps in data.get("known_steps", ())):
+        return "it reads covariates that are known for some steps only (data.known_steps)"
+    return ""
+
+
+def collect_facts(engine: TorchEngine, described: dict[str, Any]) -> dict[str, Any]:
+    """What `GraphEngine` needs beside the graph, as JSON values.
+
+    `columns` are those of `past`, `unread` the columns and future covariates that the model does not read, and `levels`
+    those of the intervals of the run, in percent; see `list_limits` and `list_quantiles`.
+    """
+    model = engine.model
+    forecaster, data, domain = ModelForecaster(model), model.data_state, model.scaler.domain
+    return {
+        "reading": reading_settings(forecaster),
+        "forecaster": asdict(forecaster.facts()),
+        "columns": model.feature_columns,
+        "targets": model.target_columns,
+        "future": data["future_covariates"],
+        "unread": [*described["unread_columns"], *described["unread_covariates"]],
+        "seq_len": model.seq_len,
+        "pred_len": model.pred_len,
+        "freq": model.freq,
+        "holidays": model.holidays,
+        "static": data["static"],
+        "domain": [domain.transforms, domain.lower, domain.upper],
+        "series": described["series"],
+        "limits": list_limits(model),
+        "levels": list(model.config["levels"]),
+        "quantiles": list_quantiles(model),
+        "method": QUANTILE if model.quantiles else CONFORMAL,
+        "description": engine.description,
+        "example": engine.example,
+    }
+
+
+def list_limits(model: TrainedModel) -> list[list[list[float]]]:
+    """The lowest and the highest usual value of each series with a scale, and of each column and future covariate."""
+    state, has_scale = model.data_state, model.data_state["has_scale"]
+    scalers = model.scaler, Scaler.from_state_dict(state["future_scaler"])
+    return [
+        np.concatenate([scaler.at(scaled)[has_scale] for scaler in scalers], axis=1).tolist()
+        for scaled in FAR[model.config["data"]["scaler"]]
+    ]
+
+
+def list_quantiles(model: TrainedModel) -> list[float | None]:
+    """Probabilities of the quantiles of the graph; None for those that too few validation windows calibrate."""
+    if model.quantiles is not None:
+        return list(model.quantiles)
+    if model.calibration is None:
+        return []
+    supports = model.calibration.supports
+    return [p if supports(100 - 200 * min(p, 1 - p)) else None for p in model.calibration.quantiles]
+
+
+def write_graph(
+    engine: TorchEngine, checkpoint: Path, facts: dict[str, Any], described: dict[str, Any]
+) -> str:
+    """Write the graph, and compare its forecast of the example with that of PyTorch.
+
+    Returns:
+        Why the graph cannot be used; empty if it can.
+    """
+    try:
+        program = trace_forecast(ForecastGraph.of_model(engine.model), described["inputs"])
+        with atomic_file(graph_file(checkpoint)) as file:
+            write_onnx(program, file, {"outputs": described["outputs"]})
+        difference = compare_on_example(engine, checkpoint, facts)
+    except OSError:
+        raise
+    except Exception as error:  # PyTorch and ONNX Runtime raise errors of many kinds
+        return f"it cannot be exported ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+    if not difference <= TOLERANCE:
+        return f"the graph differs from PyTorch by {difference:.2g} in scaled units"
+    return ""
+
+
+def compare_on_example(engine: TorchEngine, checkpoint: Path, facts: dict[str, Any]) -> float:
+    """The largest difference of the forecast and its bounds from PyTorch, in scaled units.
+
+    NaN if a value is not a number. Raises NeedsTorch if the graph does not forecast the example.
+    """
+    served = set(facts["quantiles"])
+    levels = [level for level in facts["levels"] if set(bounds(level)) <= served]
+    request = read_request(json.dumps(engine.example | {"levels": levels}).encode())
+    graph = GraphEngine(checkpoint, json.loads(json.dumps(facts)))
+    scaled = []
+    for found in (each.forecast(request, engine.model.seq_len) for each in (graph, engine)):
+        values = torch.from_numpy(np.concatenate([found.values, *found.low.values(), *found.high.values()]))
+        scaled.append(engine.model.target_scaler.transform(values, example_series(engine.model)))
+    return float((scaled[0] - scaled[1]).abs().max())
