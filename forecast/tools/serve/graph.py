@@ -46,7 +46,7 @@ class GraphEngine:
         ids: the series that have a scale.
         scales: parameters of the scale by name, one row for each of `ids`.
         limits: lowest and highest usual value of the columns and the future covariates, one row for each of `ids`; see
-            `forecast.inference.unusual_inputs`.
+            `forecast.inference.forecast`.
         domain: transforms and bounds of the columns.
     """
 
