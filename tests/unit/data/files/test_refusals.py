@@ -181,7 +181,7 @@ FILES = [
     bad("row numbers", lines("1,2,3", "2,2,3", "3,2,3"), "table.csv, line 2, column 'date': '1' is not a date that can be read: give the format of the dates (data.date_format)"),
     bad("mixed dates", changed(2, "01.03.2021 02:00,2,1"), "table.csv, line 4, column 'date': '01.03.2021 02:00' cannot be read as the dates above can: correct it"),
     bad("not the format", GOOD, "table.csv, line 2, column 'date': '2021-03-01 00:00' does not match data.date_format='%d/%m/%Y': set data.date_format=null", date_format="%d/%m/%Y"),
-    bad("day or month", DAYS, "table.csv, line 2, column 'date': '01/02/2021' may begin with the day or with the month: set data.day_first=true"),
+    bad("day or month", DAYS, "table.csv, line 2, column 'date': '01/02/2021' may begin with the day or with the month: set data.day_first=true or data.day_first=false"),
     bad("some offsets", changed(3, "2021-03-01 03:00Z,3,1"), "table.csv, line 5, column 'date': '2021-03-01 03:00Z' and the dates above: give all of them an offset from UTC, or none"),
     bad("twice", changed(3, f"{HOURS[2]},3,1"), "table.csv, line 5, column 'date': 2021-03-01 02:00:00 is in line 4 too: remove one, or set data.duplicates=first, last, mean or sum"),
     bad("twice, apart", changed(4, f"{HOURS[1]},3,1"), "table.csv, line 6, column 'date': 2021-03-01 01:00:00 is in line 3 too: remove one, or set data.duplicates=first, last, mean or sum"),
