@@ -9,9 +9,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from forecast.evaluation.forecaster_names import SCALED_SCORES
-from forecast.reports.compare.answer import is_baseline_better
 from forecast.reports.compare.csv_table import format_csv, format_factor_csv
 from forecast.reports.compare.factors import Factor, find_factor
+from forecast.reports.compare.findings import is_baseline_better
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN
 from forecast.reports.compare.paper_tables import format_tables
@@ -23,8 +23,7 @@ from forecast.reports.compare.run_folders import (
     list_places,
     read_runs,
 )
-from forecast.reports.compare.scores import BEST
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import BEST, Task
 from forecast.reports.compare.terminal_tables import print_tables
 from forecast.system.arguments import quote_for_shell, write_setting
 from forecast.system.errors import ConfigError

@@ -18,7 +18,7 @@ REASONS = {
     "inference/store_future.py": "rows cannot be appended to a store",
     "inference/trained_rows.py": "the splits of several series may lie on different dates",
     "linear/window_choice.py": "the gaps of rows on disk are not searched",
-    "reports/series.py": "a table has no scores by series beside its own",
+    "reports/scores.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
     "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",
 }

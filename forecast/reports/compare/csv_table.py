@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.scores import (
+from forecast.reports.compare.task import (
     COSTS,
     SCORE_COLUMNS,
+    Entry,
+    Task,
     collect_interval_scores,
     get_values,
     get_verdict,
     is_worse_than_baseline,
 )
-from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
 

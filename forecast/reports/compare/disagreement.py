@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.html_tables import Cell, HtmlTable
 from forecast.reports.compare.number_format import find_date_format, format_number
-from forecast.reports.compare.scores import Column
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Column, Entry, Task
 
 MAX_WINDOWS = 3
 

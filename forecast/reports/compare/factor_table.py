@@ -2,8 +2,8 @@
 
 import math
 
-from forecast.reports.compare.answer import EQUIVALENCE_MARGIN, describe_inconclusive, recommend_fastest
 from forecast.reports.compare.factors import Factor
+from forecast.reports.compare.findings import EQUIVALENCE_MARGIN, describe_inconclusive, recommend_fastest
 from forecast.reports.compare.html_tables import VERDICT_STYLES, Cell, HtmlTable
 from forecast.reports.compare.number_format import (
     MISSING,
@@ -12,7 +12,7 @@ from forecast.reports.compare.number_format import (
     format_p_value,
     format_percent,
 )
-from forecast.reports.compare.scores import EQUAL, NOT_SIGNIFICANT, Column
+from forecast.reports.compare.task import EQUAL, NOT_SIGNIFICANT, Column
 from forecast.system.formatting import plural
 
 COLUMNS = (

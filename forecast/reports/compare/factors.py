@@ -19,10 +19,8 @@ from forecast.evaluation.significance import (
     diebold_mariano,
     is_deterministic,
 )
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.grouping import group_by
-from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import BEST, EQUAL, ONE_SEED, Entry, Task, judge
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_number
-from forecast.reports.compare.scores import (
+from forecast.reports.compare.task import (
     COSTS,
     SCORE_COLUMNS,
     Column,
+    Entry,
+    Task,
     collect_interval_scores,
     explain_misses_of,
     find_best_mean,
@@ -22,7 +23,6 @@ from forecast.reports.compare.scores import (
     is_worse_than_baseline,
     name_reference,
 )
-from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 from forecast.system.formatting import format_tokens
 

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL
-from forecast.reports.compare.answer import answer
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
+from forecast.reports.compare.findings import answer
 from forecast.reports.compare.markup import Markup, Table
 from forecast.reports.compare.number_format import MISSING, format_number
-from forecast.reports.compare.scores import (
+from forecast.reports.compare.task import (
     COSTS,
     SCORE_COLUMNS,
     Column,
+    Entry,
+    Task,
     find_best_mean,
     format_test,
     get_values,
@@ -20,7 +21,6 @@ from forecast.reports.compare.scores import (
     is_not_significant,
     name_reference,
 )
-from forecast.reports.compare.task import Task
 from forecast.runs.summary import mean_and_std
 
 SHOWN_COSTS = COSTS[:3]

@@ -7,14 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forecast.reports.compare.answer import answer
 from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.findings import describe_times
+from forecast.reports.compare.findings import answer, describe_times
 from forecast.reports.compare.paper_tables import count_seeds, make_cells, make_headings
 from forecast.reports.compare.run_folders import ExcludedRun
-from forecast.reports.compare.scores import get_verdict, is_worse_than_baseline
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Task, get_verdict, is_worse_than_baseline
 from forecast.system.formatting import plural
 
 LEFT_ALIGNED = ("variant", "verdict")

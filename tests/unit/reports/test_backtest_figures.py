@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.evaluation.backtest import Origins
-from forecast.reports.backtest_figures import limit_errors, select_successive
+from forecast.reports.backtest import limit_errors, select_successive
 from forecast.reports.figures import subplots
 
 

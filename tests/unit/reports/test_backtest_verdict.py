@@ -5,7 +5,7 @@ import math
 import pytest
 
 from forecast.evaluation.loss_difference import LossDifference
-from forecast.reports.backtest_verdict import Verdict
+from forecast.reports.backtest import Verdict
 
 CLEAR, UNCLEAR = LossDifference(-1.0, 0.01, 20.0, 3), LossDifference(-1.0, 1.0, 20.0, 3)
 BEST = "linear baseline, the best baseline by scaled MSE"

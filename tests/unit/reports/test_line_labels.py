@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from forecast.reports.figures import subplots
-from forecast.reports.line_labels import label_ends, spread_out
+from forecast.reports.figures import label_ends, spread_out, subplots
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from forecast.reports.series import describe_series
+from forecast.reports.scores import describe_series
 
 
 def test_equal_errors_count_for_neither() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from forecast.evaluation.reported_scores import ReportedScores
 from forecast.inference.describe_test import describe_coverage
-from forecast.reports.terminal import (
+from forecast.reports.scores import (
     describe_interval,
     describe_least_covered,
     describe_skill,

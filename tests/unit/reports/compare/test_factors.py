@@ -20,7 +20,7 @@ from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
 from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, get_verdict
+from forecast.reports.compare.task import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, get_verdict
 from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run

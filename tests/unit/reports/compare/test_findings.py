@@ -6,9 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from forecast.reports.compare.answer import answer, is_baseline_better
 from forecast.reports.compare.csv_table import format_csv
-from forecast.reports.compare.findings import describe_results, describe_test
+from forecast.reports.compare.findings import answer, describe_results, describe_test, is_baseline_better
 from forecast.reports.compare.grouping import find_reference, group_into_tasks
 from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex
@@ -16,8 +15,7 @@ from forecast.reports.compare.number_format import join_names, shorten_list
 from forecast.reports.compare.page import make_section, render_page
 from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import get_verdict
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Task, get_verdict
 from forecast.reports.compare.terminal_tables import print_tables
 from tests.support.synthetic_runs import configuration, make_run
 

@@ -9,15 +9,13 @@ import pytest
 from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.loss_difference import LossDifference
 from forecast.evaluation.significance import diebold_mariano
-from forecast.reports.compare.answer import answer
 from forecast.reports.compare.csv_table import make_rows
-from forecast.reports.compare.findings import describe_results
+from forecast.reports.compare.findings import answer, describe_results
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.html_tables import make_test_cells
 from forecast.reports.compare.number_format import MISSING, format_interval, format_number, format_percent
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import collect_interval_scores, get_verdict
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Task, collect_interval_scores, get_verdict
 from tests.support.synthetic_runs import configuration, make_run
 
 
