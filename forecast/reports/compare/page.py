@@ -17,19 +17,19 @@ from plotly.offline import get_plotlyjs
 
 from forecast import __version__
 from forecast.reports.colours import DARK, LIGHT, colour_number
-from forecast.reports.compare.disagreement import make_disagreement_table
-from forecast.reports.compare.factor_table import describe_factor, make_factor_table
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.findings import describe_results, describe_test
-from forecast.reports.compare.html_tables import (
+from forecast.reports.compare.number_format import find_date_format
+from forecast.reports.compare.run_folders import ExcludedRun
+from forecast.reports.compare.tables import (
     make_cost_table,
+    make_disagreement_table,
+    make_factor_table,
     make_interval_table,
     make_overview_table,
     make_score_table,
     make_settings_table,
 )
-from forecast.reports.compare.number_format import find_date_format
-from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.task import COSTS, Entry, Task, is_comparable
 from forecast.system.formatting import plural
 
@@ -57,7 +57,6 @@ def render_page(
         tasks=[make_section(task) for task in tasks],
         factor=factor,
         factor_data=make_factor_data(factor),
-        factor_results=describe_factor(factor) if factor else [],
         factor_table=make_factor_table(factor) if factor else None,
         overview=make_overview_table(tasks),
         max_variables=MAX_VARIABLES,

@@ -10,7 +10,6 @@ import numpy as np
 
 from forecast.evaluation.forecaster_names import SAME_ERROR
 from forecast.evaluation.loss_difference import SIGNIFICANCE_LEVEL, LossDifference
-from forecast.evaluation.reported_scores import explain_misses
 from forecast.evaluation.significance import (
     ROUND_OFF,
     SeedVariance,
@@ -183,6 +182,11 @@ class Task:
         return self.best.runs[0]
 
     @property
+    def setting_names(self) -> list[str]:
+        """The settings in which the variants differ, by short name."""
+        return list(self.settings[self.unmerged_variants[0].name])
+
+    @property
     def pred_len(self) -> int:
         return int(self.first_run.metrics["pred_len"])
 
@@ -301,33 +305,29 @@ class Column:
 
     key: str
     heading: str
-    meaning: str
-    better: Literal["lower", "higher", "neither"] = "lower"
+    meaning: str = ""
+    better: Literal["lower", "higher", "neither"] = "neither"
 
 
 SCORE_COLUMNS = (
-    Column("mse", "MSE", "mean squared error of the scaled values"),
-    Column("mae", "MAE", "mean absolute error of the scaled values"),
+    Column("mse", "MSE", "mean squared error of the scaled values", "lower"),
+    Column("mae", "MAE", "mean absolute error of the scaled values", "lower"),
     Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
-    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles"),
-    Column("rmse_raw", "RMSE (units)", "root mean squared error in original units"),
-    Column("mae_raw", "MAE (units)", "mean absolute error in original units"),
-    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200"),
-    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values"),
-    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows"),
+    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles", "lower"),
+    Column("rmse_raw", "RMSE (units)", "root mean squared error in original units", "lower"),
+    Column("mae_raw", "MAE (units)", "mean absolute error in original units", "lower"),
+    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200", "lower"),
+    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values", "lower"),
+    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows", "lower"),
 )  # fmt: skip
 COSTS = (
-    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only"),
-    Column(
-        "peak_memory_mb",
-        "peak memory (MiB)",
-        "peak memory of the GPU in the run, training included",
-    ),
-    Column("n_parameters", "parameters", "number of trainable parameters"),
-    Column("seconds", "run time (s)", "time of the whole run in seconds"),
+    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
+    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
+    Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
+    Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),
     Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
-    Column("epochs", "epochs", "number of epochs trained", "neither"),
-)
+    Column("epochs", "epochs", "number of epochs trained"),
+)  # fmt: skip
 
 
 def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
@@ -349,11 +349,6 @@ def find_best_mean(task: Task, column: Column) -> float:
     if not known or column.better == "neither":
         return math.nan
     return min(known) if column.better == "lower" else max(known)
-
-
-def is_best_of_column(task: Task, entry: Entry, mean: float, best: float) -> bool:
-    """Return whether an entry is the best of several variants in a column."""
-    return not entry.is_baseline and mean == best and len(task.variants) > 1
 
 
 def get_verdict(task: Task, entry: Entry) -> str:
@@ -388,11 +383,6 @@ def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
     )
 
 
-def name_reference(task: Task) -> str:
-    """Return the heading of the differences from the reference, such as `vs best`."""
-    return f"vs {'best' if task.reference is task.best else task.reference.name}"
-
-
 def is_not_significant(task: Task, entry: Entry) -> bool:
     """Return whether the difference of an entry from the reference is not significant, or was not tested."""
     return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW, ONE_SEED, EQUAL)
@@ -404,30 +394,3 @@ def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
         return False
     difference = task.with_baseline_as_reference.differences[entry.name]
     return judge(replace(difference, comparisons=len(task.variants) * len(task.baselines))) == "worse"
-
-
-def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
-    """Return mean and standard deviation of the interval scores, by variant, method and score."""
-    found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
-    for entry in task.variants:
-        known = [run.metrics.get("intervals") or {} for run in entry.runs]
-        for method in dict.fromkeys(name for intervals in known for name in intervals):
-            flat = [flatten_levels(intervals[method]) for intervals in known if method in intervals]
-            found.setdefault(entry.name, {})[method] = {
-                name: mean_and_std([scores.get(name) for scores in flat]) for name in flat[0]
-            }
-    return found
-
-
-def explain_misses_of(entry: Entry, method: str) -> str:
-    """Return why intervals of a variant miss a level, of its first run that misses one; empty if none does."""
-    runs = (explain_misses(run.metrics.get("intervals") or {}).get(method, "") for run in entry.runs)
-    return next(filter(None, runs), "")
-
-
-def flatten_levels(scores: dict[str, Any]) -> dict[str, float | None]:
-    """Return `{"80": {"coverage": c}, "crps": s}` as `{"coverage_80": c, "crps": s}`."""
-    flat = {}
-    for name, value in scores.items():
-        flat |= {f"{k}_{name}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
-    return flat

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.reports.compare import html_tables, page
+from forecast.reports.compare import page, tables
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.html_tables import explain_interval_score
 from forecast.reports.compare.page import make_section
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.tables import explain_interval_score
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -122,9 +122,9 @@ def test_headings_of_interval_scores() -> None:
 def test_a_table_has_a_cell_for_every_column(pair: Path) -> None:
     task = compared(pair)
     for table in (
-        html_tables.make_score_table(task),
-        html_tables.make_cost_table(task),
-        html_tables.make_settings_table(task),
-        html_tables.make_overview_table([task]),
+        tables.make_score_table(task),
+        tables.make_cost_table(task),
+        tables.make_settings_table(task),
+        tables.make_overview_table([task]),
     ):
         assert {len(cells) for _, cells in table.rows} == {len(table.columns)}

@@ -8,7 +8,6 @@ import pytest
 
 from forecast.reports.compare.findings import answer, describe_times
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.html_tables import make_cost_table
 from forecast.reports.compare.page import make_chart_data
 from forecast.reports.compare.run_folders import (
     TIMES_OF_TRAINING,
@@ -16,6 +15,7 @@ from forecast.reports.compare.run_folders import (
     mark_overlapping_runs,
     read_runs,
 )
+from forecast.reports.compare.tables import make_cost_table
 from forecast.reports.compare.task import COSTS, Task, find_best_mean
 from tests.support.synthetic_runs import configuration, make_run
 
