@@ -1,6 +1,7 @@
 """The effect of one setting over tasks and other settings."""
 
 import shutil
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -256,14 +257,15 @@ def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
-    make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+@pytest.mark.parametrize("name", ["attention", "patch_len"])  # begins as the key of a column that is left out
+def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path, name: str) -> None:
+    make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,), seeds=2)
     factor, console = make_factor(tmp_path), Console(width=80)
     assert factor is not None
-    table = fit_terminal(make_factor_table(factor), console)
+    table = fit_terminal(make_factor_table(replace(factor, name=name)), console)
     assert console.measure(table, options=console.options.update_width(1000)).maximum <= 80
     headings = [column.header for column in table.columns]
-    assert headings[:4] == ["attention", "verdict", "vs best", "95 % interval"]
+    assert headings[:4] == [name, "verdict", "vs best", "95 % interval"]
     assert "average rank" not in headings
 
 
