@@ -39,8 +39,7 @@ def backtest(config: DictConfig) -> None:
     check_training(config, "checkpoint")
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
     from forecast.inference.backtest_training import backtest_with_training  # imports Lightning
-    from forecast.reports.backtest import print_backtest, save_backtest
-    from forecast.reports.retraining import print_policies, save_policies
+    from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
     from forecast.training.precision import resolve_auto
 
     lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported

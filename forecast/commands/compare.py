@@ -9,12 +9,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from forecast.evaluation.scores import SCALED_SCORES
-from forecast.reports.compare.answer import is_baseline_better
-from forecast.reports.compare.csv_table import format_csv, format_factor_csv
 from forecast.reports.compare.factors import Factor, find_factor
+from forecast.reports.compare.findings import is_baseline_better
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.markup import LATEX, MARKDOWN
-from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import (
     TIMES_FILE,
     ExcludedRun,
@@ -23,9 +20,16 @@ from forecast.reports.compare.run_folders import (
     list_places,
     read_runs,
 )
-from forecast.reports.compare.scores import BEST
-from forecast.reports.compare.task import Task
-from forecast.reports.compare.terminal_tables import print_tables
+from forecast.reports.compare.task import BEST, Task
+from forecast.reports.compare.writers import (
+    LATEX,
+    MARKDOWN,
+    format_csv,
+    format_tables,
+    make_factor_rows,
+    make_rows,
+    print_tables,
+)
 from forecast.system.arguments import quote_for_shell, write_setting
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
@@ -72,13 +76,13 @@ def compare(config: DictConfig) -> None:
 
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
-        format_csv(tasks),
+        format_csv(make_rows(tasks)),
         format_tables(MARKDOWN, tasks, factor),
         format_tables(LATEX, tasks, factor),
     ]
     if factor:
         paths.append(factor_path)
-        contents.append(format_factor_csv(factor))
+        contents.append(format_csv(make_factor_rows(factor)))
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")

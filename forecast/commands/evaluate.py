@@ -33,8 +33,7 @@ def evaluate(config: DictConfig) -> None:
     from forecast.inference.evaluate import evaluate as evaluate_model  # imports PyTorch
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
-    from forecast.reports.series import describe_series, tabulate_series
-    from forecast.reports.terminal import print_scores, which_windows
+    from forecast.reports.scores import describe_series, print_scores, tabulate_series, which_windows
 
     model = load_tested(config.checkpoint)
     model.data(data, find_unread_columns(list_forecasters(model)))

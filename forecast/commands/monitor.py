@@ -63,7 +63,7 @@ def examine(model: "TrainedModel", data: DataModule | None) -> "Findings":
     from forecast.inference.evaluate import evaluate
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.reports.inputs import tabulate_inputs
-    from forecast.reports.series import tabulate_windows
+    from forecast.reports.scores import tabulate_windows
     from forecast.tools.monitor.report import Findings
     from forecast.tools.monitor.verdict import (
         Period,

@@ -1,25 +1,104 @@
-"""Files and terminal output of a backtest: scores, errors by origin, step and variable, all forecasts, figures."""
+"""Files, figures and terminal output of a backtest, and of the policies of one that trains again."""
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
+from matplotlib.axes import Axes
+from matplotlib.dates import date2num
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 from forecast.data.panel_labels import id_columns, of_series, series_entry
-from forecast.evaluation.backtest import Backtest
+from forecast.evaluation.backtest import Backtest, Origins, name_bounds
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
-from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, explain_misses, name_tested, round_to_unit
+from forecast.evaluation.levels import QUANTILE, Level
+from forecast.evaluation.scores import (
+    LABELS,
+    MODEL,
+    SAME_ERROR,
+    describe_change,
+    explain_misses,
+    labels,
+    name_tested,
+    round_to_unit,
+)
+from forecast.evaluation.significance import (
+    SIGNIFICANCE_LEVEL,
+    LossDifference,
+    diebold_mariano,
+    sum_losses_by_date,
+)
 from forecast.reports import figures
-from forecast.reports.backtest_figures import draw_errors, draw_forecasts
-from forecast.reports.backtest_verdict import compare_with_baseline
-from forecast.reports.series import tabulate_variables
-from forecast.reports.terminal import describe_interval, describe_least_covered
+from forecast.reports.colours import LIGHT, attention_colour
+from forecast.reports.plotted_forecast import Plot, choose_plots, describe_plots
+from forecast.reports.scores import describe_interval, describe_least_covered, tabulate_variables
 from forecast.system.files import atomic_file, write_json
-from forecast.system.formatting import format_column, plural
+from forecast.system.formatting import format_column, format_duration, plural
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The comparison of the model with the best baseline.
+
+    Attributes:
+        best_baseline: the baseline with the lowest MSE.
+        change: MSE of the model relative to that of the best baseline, minus 1; NaN if the baseline has no error.
+        difference: the Diebold-Mariano test of the two, corrected for the choice among the baselines.
+    """
+
+    best_baseline: str
+    change: float
+    difference: LossDifference
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        baseline, p_value = LABELS[self.best_baseline], self.difference.adjusted_p_value
+        if math.isnan(self.change):
+            return f"{baseline} had no error"
+        if abs(self.change) < SAME_ERROR:
+            return f"the model and {baseline}, the best baseline, had the same MSE"
+        found = (
+            f"the model had {describe_change(self.change)} than {baseline}, the best baseline by scaled MSE"
+        )
+        if math.isnan(p_value):
+            return f"{found}; there are too few origins to test whether that is significant"
+        is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
+        test = (
+            f"Diebold-Mariano test, p = {p_value:.2g}, corrected for the choice among {len(LABELS)} baselines"
+        )
+        return f"{found}; the difference is{is_not} significant ({test})"
+
+
+def compare_with_baseline(backtest: Backtest) -> Verdict:
+    """Compare the model of a backtest with the baseline of the lowest MSE.
+
+    The loss of an origin is its sum of squared errors, divided by the mean number of true values of an origin, so that
+    the mean of the losses is the MSE. Origins of several series on the same date count as one observation.
+    """
+    mse = {name: errors.scores()["mse"] for name, errors in backtest.errors.items()}
+    best = min(LABELS, key=lambda name: mse[name])
+    change = mse[MODEL] / mse[best] - 1 if mse[best] > 0 else math.nan
+    overlap = backtest.origins.overlap(backtest.truth.shape[1])
+    model, baseline = sum_errors(backtest, MODEL), sum_errors(backtest, best)
+    return Verdict(best, change, diebold_mariano(model, baseline, overlap, comparisons=len(LABELS)))
+
+
+def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
+    """The losses of a forecaster in chronological order."""
+    counts = np.isfinite(backtest.truth).sum((1, 2))
+    squares = np.where(np.isfinite(backtest.truth), backtest.scaled_errors(name), 0.0) ** 2
+    has_truth = counts > 0
+    losses = (squares.sum((1, 2)) / counts[has_truth].mean())[has_truth]
+    return sum_losses_by_date(losses, backtest.origins.positions[has_truth])
+
 
 DIGITS = 6
 HEADINGS = {
@@ -184,3 +263,240 @@ def describe_intervals(backtest: Backtest) -> list[str]:
 def count_origins(backtest: Backtest) -> str:
     """The number of origins, and of series if they have ids, as text."""
     return f"{plural(len(backtest.origins), 'origin')}{of_series(backtest.panel, backtest.n_series)}"
+
+
+MAX_STEPS, MIN_ORIGINS = 400, 3
+"""Largest number of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
+HEADROOM = 2
+"""Axes of errors end at this multiple of the largest error of the model and the best baseline."""
+
+
+def draw_forecasts(backtest: Backtest) -> Figure:
+    """Draw forecasts of successive origins beside the truth, with one interval, in original units.
+
+    See `choose_plots` for the series and variables.
+    """
+    series = np.unique(backtest.origins.series)
+    plots, interval = choose_plots(backtest.panel, series, backtest.columns), select_interval(backtest)
+    size, is_shared = (9, 1.9 * len(plots) + 1.2), len({plot.series for plot in plots}) == 1
+    figure, axes = figures.subplots(len(plots), 1, figsize=size, sharex=is_shared, squeeze=False)
+    for axis, plot in zip(axes[:, 0], plots, strict=True):
+        draw_successive(axis, backtest, plot, interval)
+        figures.style_axis(axis)
+        figures.label_values(axis, plot.label)
+        figures.format_dates(axis, 3, 10)
+    of_method = "" if interval is None else f", {interval[0]} intervals"
+    left_out = describe_plots(backtest.panel, len(series), len(backtest.columns))
+    title = f"{backtest.title}: the last forecasts without overlap{of_method}; dotted: an origin"
+    figures.add_legend(figure, axes[0, 0], title + (f"; {left_out}" if left_out else ""))
+    return figure
+
+
+def draw_successive(axis: Axes, backtest: Backtest, plot: Plot, interval: tuple[str, Level] | None) -> None:
+    """Draw the forecasts of a variable of a series beside the truth."""
+    pred_len, v = backtest.truth.shape[1], plot.variable
+    chosen = select_successive(backtest.origins, plot.series, pred_len)
+    windows = backtest.origins.rows[chosen][:, None] + np.arange(pred_len)
+    rows = np.arange(windows[0, 0], windows[-1, -1] + 1)
+    dates, windows = backtest.panel.utc_offset.shown(backtest.panel.dates(rows)), windows - rows[0]
+    truth = np.full(len(rows), np.nan)
+    truth[windows] = backtest.truth[chosen, :, v]
+    axis.plot(dates, truth, color=figures.TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
+    colour = attention_colour(backtest.attention)
+    for origin, window in zip(chosen, windows, strict=True):
+        when, values = dates[window], backtest.forecasts[MODEL][origin, :, v]
+        axis.plot(when, values, color=colour, linewidth=1.6, label="forecast")
+        if interval is not None:
+            method, level = interval
+            low, high = (backtest.bounds[name][origin, :, v] for name in name_bounds(method, [level]))
+            figures.fill_band(axis, when, low, high, level, colour)
+        axis.axvline(float(date2num(when[0])), color="#999999", linewidth=0.6, linestyle=":")
+
+
+def select_successive(origins: Origins, series: int, pred_len: int) -> Int64[np.ndarray, " chosen"]:
+    """Return the last origins of a series whose horizons do not overlap, in the order of time."""
+    rows, of_series = origins.rows, np.flatnonzero(origins.series == series)
+    chosen = [of_series[-1]]
+    for origin in of_series[::-1]:
+        if len(chosen) >= MIN_ORIGINS and rows[chosen[0]] + pred_len - rows[origin] > MAX_STEPS:
+            break
+        if rows[origin] + pred_len <= rows[chosen[-1]]:
+            chosen.append(origin)
+    return np.array(chosen[::-1], dtype=np.int64)
+
+
+def select_interval(backtest: Backtest) -> tuple[str, Level] | None:
+    """Return the method of `predict` and its lowest level; None without intervals."""
+    methods = [method for method, sums in backtest.intervals.items() if sums.levels]
+    if not methods:
+        return None
+    method = QUANTILE if QUANTILE in methods else methods[0]
+    return method, min(backtest.intervals[method].levels)
+
+
+def draw_errors(
+    backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, best_baseline: str, title: str
+) -> Figure:
+    """Draw the scaled MSE by origin, in local time, in the upper axes, and by step of the horizon in the lower axes.
+
+    Args:
+        origins: one row for each origin, with `forecast_start` and a column `<name>_mse` for each forecaster. The
+            errors of a date are averaged over its series.
+        steps: one row for each `step`, with the same columns.
+        best_baseline: name of the baseline that sets the limits of the axes, with the model.
+        title: title of the figure.
+    """
+    names = labels(backtest.attention)
+    by_date = origins.pivot_table(
+        values=[f"{name}_mse" for name in names], index="forecast_start"
+    ).reset_index()
+    by_date["forecast_start"] = by_date["forecast_start"].dt.tz_localize(None)
+    figure, (above, below) = figures.subplots(2, 1, figsize=(9, 6.6))
+    for axis, table, x in ((above, by_date, "forecast_start"), (below, steps, "step")):
+        for name, label in names.items():
+            axis.plot(
+                table[x], table[f"{name}_mse"], **figures.style_line(label, backtest.attention), label=label,
+                linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
+            )  # fmt: skip
+        limit_errors(axis, table, [MODEL, best_baseline])
+        axis.set_ylabel("MSE (scaled)")
+        figures.style_axis(axis)
+    trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
+    for date in trainings:
+        above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
+    figures.format_dates(above, 3, 10)
+    marked = "; dotted: trained again" if len(trainings) else ""
+    above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
+    below.set_title("by step of the horizon, over all origins", fontsize=10)
+    below.set_xlabel("step of the horizon")
+    figures.add_legend(figure, above, title)
+    return figure
+
+
+def limit_errors(axis: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
+    """Begin the axis at 0, end it where the errors of these forecasters can be read, and name lines that leave it."""
+    largest = float(np.nanmax(table[[f"{name}_mse" for name in names]].to_numpy()))
+    top = min(axis.get_ylim()[1], HEADROOM * largest)
+    axis.set_ylim(bottom=0, top=top if top > 0 else None)
+    leaving = [
+        line for line in axis.get_lines() if np.nanmax(np.asarray(line.get_ydata())) > axis.get_ylim()[1]
+    ]
+    if leaving:
+        text = f"beyond the axis: {', '.join(str(line.get_label()) for line in leaving)}"
+        axis.text(
+            0.995, 0.97, text, ha="right", va="top", fontsize=8, transform=axis.transAxes, parse_math=False
+        )
+
+
+PolicyBacktests = Mapping[str, Backtest]
+"""The backtest of each policy of `retrain`."""
+
+
+def save_policies(folder: Path, policies: PolicyBacktests) -> None:
+    """Write retraining.png and retraining.csv, and retraining.json last."""
+    figures.save(draw_policies(policies), folder / "retraining.png")
+    content = {name: summarize_policy(policies, name) for name in policies}
+    table = pd.DataFrame.from_dict(content, orient="index").rename_axis("policy")
+    with atomic_file(folder / "retraining.csv") as temporary:
+        table.drop(columns="intervals").to_csv(temporary)
+    write_json(folder / "retraining.json", {"policies": content, "findings": describe_policies(policies)})
+
+
+def summarize_policy(policies: PolicyBacktests, name: str) -> dict[str, Any]:
+    """Scores, seconds and the difference from the first policy, in values that JSON can hold."""
+    each = policies[name]
+    content = {
+        **tabulate_scores(each)[MODEL],
+        "trainings": len(each.trainings),
+        "training_seconds": sum(each.training_seconds),
+        "intervals": {method: sums.compute() for method, sums in each.intervals.items()},
+    }
+    if name != next(iter(policies)):
+        content |= {
+            "change": change_of(policies, name),
+            "p_value": compare_to_first(policies, name).adjusted_p_value,
+        }
+    return content
+
+
+def compare_to_first(policies: PolicyBacktests, name: str) -> LossDifference:
+    """The Diebold-Mariano test of a policy against the first one, corrected for the number of policies."""
+    first = next(iter(policies.values()))
+    losses = sum_errors(policies[name], MODEL), sum_errors(first, MODEL)
+    overlap = first.origins.overlap(first.truth.shape[1])
+    return diebold_mariano(*losses, overlap, comparisons=len(policies) - 1)
+
+
+def change_of(policies: PolicyBacktests, name: str) -> float:
+    """The MSE of a policy relative to that of the first one, minus 1; NaN if that has no error."""
+    mse, first = (
+        tabulate_scores(each)[MODEL]["mse"] for each in (policies[name], next(iter(policies.values())))
+    )
+    return mse / first - 1 if first > 0 else math.nan
+
+
+def describe_policies(policies: PolicyBacktests) -> list[str]:
+    """Describe the difference of each policy from the first one, and what it costs, in sentences."""
+    first, *others = policies
+    return [describe_policy(policies, name, first) for name in others]
+
+
+def describe_policy(policies: PolicyBacktests, name: str, first: str) -> str:
+    change = change_of(policies, name)
+    more = sum(policies[name].training_seconds) - sum(policies[first].training_seconds)
+    cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
+    if math.isnan(change):
+        return f"{name}: {first} had no error; {cost}"
+    if abs(change) < SAME_ERROR:
+        return f"{name}: the same MSE as {first}; {cost}"
+    p_value = compare_to_first(policies, name).adjusted_p_value
+    test = f"p = {p_value:.2g}, {'' if p_value < SIGNIFICANCE_LEVEL else 'not '}significant"
+    if math.isnan(p_value):
+        test = "too few origins for a test"
+    return f"{name}: {describe_change(change)} than {first} ({test}); {cost}"
+
+
+def print_policies(folder: Path, policies: PolicyBacktests) -> None:
+    """Print a row for each policy, its intervals, and what training again brings."""
+    first = next(iter(policies.values()))
+    title = f"{first.title}, {count_origins(first)}, {first.zoned_dates.min()} to {first.zoned_dates.max()}"
+    table = Table(title=f"backtest: {title}")
+    table.add_column("retrain")
+    for heading in (*HEADINGS.values(), "trainings", "training\nseconds"):
+        table.add_column(heading, justify="right")
+    scores = [tabulate_scores(each)[MODEL] for each in policies.values()]
+    columns = [format_column(row[score] for row in scores) for score in HEADINGS]
+    for (name, each), *row in zip(policies.items(), *columns, strict=True):
+        table.add_row(name, *row, str(len(each.trainings)), f"{sum(each.training_seconds):.1f}")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    Console(markup=False).print(table)
+    for name, each in policies.items():
+        for line in describe_intervals(each):
+            console.print(f"interval   {name}: {line}")
+    for note in dict.fromkeys(note for each in policies.values() for note in each.notes):
+        console.print(f"note       {note}")
+    for sentence in describe_policies(policies):
+        console.print(f"verdict    {sentence}")
+    console.print(f"saved in {folder}")
+
+
+def draw_policies(policies: PolicyBacktests) -> figures.Figure:
+    """Draw the cumulative difference of the squared errors of each policy from the first one; below 0 is better."""
+    (first, reference), *others = policies.items()
+    figure, axis = figures.subplots(1, 1, figsize=(9, 3.8))
+    dates = reference.panel.utc_offset.shown(reference.panel.grid)
+    has_truth = np.isfinite(reference.truth).any((1, 2))
+    positions = np.unique(reference.origins.positions[has_truth])
+    for number, (name, each) in enumerate(others):
+        difference = sum_errors(each, MODEL) - sum_errors(reference, MODEL)
+        axis.plot(dates[positions], difference.cumsum(), color=LIGHT[number], label=f"{name} − {first}")
+    for cut in max((each.trainings for each in policies.values()), key=len)[1:]:
+        axis.axvline(dates[cut], color="#999999", linewidth=0.8, linestyle=":")
+    axis.axhline(0, color="#3d4854", linewidth=0.8)
+    axis.set_ylabel("cumulative difference of the MSE")
+    axis.set_title(f"{reference.title}: below 0: better than {first}; dotted: trained again", fontsize=10)
+    figures.style_axis(axis)
+    figures.format_dates(axis, 3, 10)
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure

@@ -29,8 +29,14 @@ from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
 from forecast.reports.plotted_forecast import Band
-from forecast.reports.series import describe_series, tabulate_variables, tabulate_windows
-from forecast.reports.terminal import describe_least_covered, print_scores, which_windows
+from forecast.reports.scores import (
+    describe_least_covered,
+    describe_series,
+    print_scores,
+    tabulate_variables,
+    tabulate_windows,
+    which_windows,
+)
 from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural, shorten

@@ -15,7 +15,7 @@ from forecast.data import DataModule
 from forecast.data.missing import missing_shares
 from forecast.data.panel_labels import series_entry
 from forecast.evaluation.baselines import FittedBaselines, describe_season
-from forecast.reports.series import tabulate_series
+from forecast.reports.scores import tabulate_series
 from forecast.system import signals
 from forecast.system.memory import PeakMemory
 from forecast.training import lightning_warnings, loggers, report

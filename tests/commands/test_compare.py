@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 
 from forecast.commands import compare as command
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
-from forecast.reports.compare.paper_tables import NOTE, format_tables, make_headings
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.tables import NOTE, make_short_table
+from forecast.reports.compare.writers import LATEX, MARKDOWN, escape_latex, escape_markdown, format_tables
 from tests.support.commands import ROOT
 from tests.support.fork_server import run_python
 from tests.support.synthetic_runs import configuration, make_many, make_run
@@ -125,7 +125,7 @@ def test_either_all_files_are_written_or_none(
         "retime": False,
     }
     with monkeypatch.context() as patch:
-        patch.setattr(command, "format_csv", lambda *given: "\udc00")  # not encodable: the second file fails
+        patch.setattr(command, "format_csv", lambda rows: "\udc00")  # not encodable: the second file fails
         with pytest.raises(UnicodeEncodeError):
             command.compare(OmegaConf.create(config))
     assert files(tmp_path) == []
@@ -160,12 +160,12 @@ def test_the_paper_tables(pair: Path) -> None:
     (task,) = group_into_tasks(read_runs(find_run_folders([str(pair)]))[0])
     markdown = format_tables(MARKDOWN, [task]).splitlines()
     table = [line for line in markdown if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(make_headings(task)) + 1}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(make_short_table(task).columns)}
     assert table[2].startswith("| full | 2 | **0.415 ± 0.007** |")
     assert table[4].startswith("| *linear baseline* | – | 0.500 |")
     latex = format_tables(LATEX, [task])
     body = latex[latex.index(r"\midrule") : latex.index(r"\bottomrule")].splitlines()[1:-1]
-    assert {line.count(" & ") for line in body} == {len(make_headings(task)) - 1}
+    assert {line.count(" & ") for line in body} == {len(make_short_table(task).columns) - 2}
     assert all(line.endswith(r" \\") for line in body)
     assert body[0].startswith(r"    full & 2 & \textbf{0.415 $\pm$ 0.007} &")
     assert latex.count("{") == latex.count("}")

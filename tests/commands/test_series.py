@@ -11,9 +11,8 @@ import pytest
 
 from forecast import load
 from forecast.evaluation.significance import diebold_mariano
-from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.run_folders import FinishedRun
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Entry, Task
 from forecast.system.errors import DataError
 from tests.support.commands import TINY, answer, only
 from tests.support.long_files import long_frame

@@ -24,10 +24,10 @@ from forecast.evaluation.significance import (
     rank_errors,
     share_period,
 )
-from forecast.reports.compare.entry import Entry
+from forecast.reports.compare.findings import EQUIVALENCE_MARGIN, describe_inconclusive, recommend_fastest
 from forecast.reports.compare.grouping import group_by
-from forecast.reports.compare.scores import BEST, EQUAL, ONE_SEED, judge
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.number_format import format_interval, format_percent
+from forecast.reports.compare.task import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, Entry, Task, judge
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
@@ -215,9 +215,7 @@ def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> 
     all_cells = [cell for task in tasks for cell in split_task(task, name)]
     cells = [first for first, *_ in group_by(all_cells, make_the_same_forecasts)]
     if required and not cells:
-        settings = dict.fromkeys(
-            key for task in tasks for key in task.settings[task.unmerged_variants[0].name]
-        )
+        settings = dict.fromkeys(key for task in tasks for key in task.setting_names)
         raise ConfigError(
             f"by={name}: no variants differ in this setting alone; they differ in {', '.join(settings)}"
         )
@@ -253,3 +251,67 @@ def split_task(task: Task, name: str) -> list[Cell]:
             level = settings.pop(name)
             groups.setdefault(tuple(settings.items()), {})[level] = entry
     return [Cell(task, entries) for entries in groups.values() if len(entries) > 1]
+
+
+def describe_extent(factor: Factor) -> str:
+    """Return over how many comparisons and tasks the factor is averaged."""
+    comparisons = plural(len(factor.cells), "comparison")
+    return f"averaged over {comparisons} that differ in it alone, in {plural(len(factor.tasks), 'task')}"
+
+
+def describe_factor(factor: Factor) -> list[str]:
+    """Return which value to use and at what cost; which are inconclusive; and whether the baselines are better."""
+    verdicts = {level: factor.verdict(level) for level in factor.levels[1:]}
+    tied = [level for level, verdict in verdicts.items() if verdict in (NOT_SIGNIFICANT, EQUAL)]
+    equivalent = [
+        level
+        for level in tied
+        if verdicts[level] == EQUAL or factor.differences[level].relative_interval()[1] <= EQUIVALENCE_MARGIN
+    ]
+    others = [level for level in tied if level not in equivalent]
+    advice = recommend_level(factor, verdicts, equivalent)
+    if others and not equivalent:
+        advice = f"{factor.best} has the lowest error; no value is known to be the best."
+    sentences = [f"By {factor.name}, {describe_extent(factor)}: {advice}"]
+    if others:
+        sentences.append(describe_inconclusive(others))
+    if factor.skill(factor.best)[0] < 0:
+        sentences.append(
+            "Over these comparisons, the best baselines have a lower error than every value: use a baseline."
+        )
+    if factor.left_out:
+        sentences.append(f"Left out, because some comparisons lack them: {', '.join(factor.left_out)}.")
+    return sentences
+
+
+def recommend_level(factor: Factor, verdicts: dict[str, str], equivalent: list[str]) -> str:
+    """Return the fastest of the best level and its equivalent ones, and why it is recommended."""
+    best = factor.best
+    unknown = dict.fromkeys(
+        verdict for verdict in verdicts.values() if verdict not in ("worse", NOT_SIGNIFICANT, EQUAL)
+    )
+    if unknown:
+        return f"{best} has the lowest error ({', '.join(unknown)})."
+    if set(verdicts.values()) == {EQUAL}:
+        return "all values make the same forecasts."
+    costs = {level: factor.relative_costs(level) for level in (best, *equivalent)}
+
+    def describe_cost(level: str) -> str:
+        return (
+            ""
+            if level == best
+            else f", with {factor.relative_cost(level):.2f} times the inference time of {best}"
+        )
+
+    def difference(level: str) -> str:
+        change = factor.differences[level]
+        return f"{format_percent(change.mean)} {format_interval(change)}"
+
+    advice = recommend_fastest(
+        costs,
+        noun="value",
+        lowest="has the lowest error",
+        describe_cost=describe_cost,
+        difference=difference,
+    )
+    return f"use {advice}"

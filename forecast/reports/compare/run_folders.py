@@ -1,10 +1,11 @@
-"""Run folders: how to find them, and what a comparison reads from each."""
+"""Run folders: how to find them, what a comparison reads from each, and whether their times can be compared."""
 
 import glob
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from math import ceil, isfinite
 from pathlib import Path
@@ -16,11 +17,32 @@ from pyarrow import csv, string
 from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
-from forecast.reports.compare.run_settings import parse_settings
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError
 from forecast.system.identity import variant_settings
 from forecast.system.paths import user_path
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
+MAX_NESTING = 50  # levels of nested settings
+
+
+def parse_settings(text: str) -> Any:
+    """Parse a configuration file of a run.
+
+    Aliases and deep nesting are refused before loading: libyaml expands aliases until memory is full, and follows
+    nesting until the stack overflows.
+
+    Raises:
+        ValueError: the file contains an alias, or is nested more than MAX_NESTING levels deep.
+    """
+    if "*" in text or any(text.count(mark) > MAX_NESTING for mark in ("[", "{", "- ", "? ")):
+        depth = 0
+        for event in yaml.parse(text, LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
+                raise ValueError("config.yaml has YAML aliases or is nested too deep, so no run wrote it")
+    return yaml.load(text, LOADER)
+
 
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
 TIMES_FILE = "times.json"
@@ -248,3 +270,56 @@ def read_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> pd.DataF
     """Read a Parquet file. `dictionary_columns` are text columns with repeated values."""
     with ParquetFile(path, read_dictionary=dictionary_columns) as file:
         return file.read(use_threads=False).to_pandas()
+
+
+ROUNDING = 1.0
+"""Seconds by which two runs may overlap, because metrics.json holds whole seconds."""
+
+TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
+"""Costs that another process on the same machine changes."""
+
+TIMES_OF_TRAINING = frozenset({"seconds", "windows_per_second"})
+
+
+def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs; for those that overlapped in time with another one, no time can be compared.
+
+    Runs without the entry `finished` in metrics.json count as run alone. Of a run that was resumed, only the time
+    since then is known to be undisturbed, so its times of training cannot be compared.
+    """
+    runs = list(runs)
+    periods = sorted(find_period(run) for run in runs if "finished" in run.metrics)
+    overlapping, latest = set(), ("", float("-inf"))
+    for start, end, folder in periods:
+        if latest[1] - start > ROUNDING:
+            overlapping |= {latest[0], folder}
+        latest = max(latest, (folder, end), key=lambda period: period[1])
+    return [
+        replace(
+            run, disturbed=TIMES if str(run.folder) in overlapping else run.disturbed | resumed_times(run)
+        )
+        for run in runs
+    ]
+
+
+def resumed_times(run: FinishedRun) -> frozenset[str]:
+    """Return the times that a run measured in several processes."""
+    return TIMES_OF_TRAINING if run.metrics.get("seconds_before_resume") else frozenset()
+
+
+def find_period(run: FinishedRun) -> tuple[float, float, str]:
+    """Return the start and the end of a run's last process in seconds since the epoch, and its folder."""
+    end = datetime.fromisoformat(run.metrics["finished"]).timestamp()
+    seconds = float(run.metrics["seconds"]) - float(run.metrics.get("seconds_before_resume", 0))
+    return end - seconds, end, str(run.folder)
+
+
+def use_new_times(runs: list[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs of a task with the times of `retime=true`, if all runs were measured in one session."""
+    sessions = {run.new_times.get("session") for run in runs}
+    if len(sessions) > 1 or None in sessions:
+        return runs
+    return [
+        replace(run, metrics=run.metrics | run.new_times, disturbed=run.disturbed.difference(run.new_times))
+        for run in runs
+    ]

@@ -1,17 +1,122 @@
-"""A forecasting task: the variants and baselines that forecast the same test windows, and the tests between them."""
+"""A forecasting task: the variants and baselines that forecast the same test windows, their scores, costs and tests."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from forecast.evaluation.scores import SAME_ERROR
-from forecast.evaluation.significance import LossDifference, SeedVariance, compare_to_reference, count_pairs
-from forecast.reports.compare.entry import Entry
+from forecast.evaluation.significance import (
+    ROUND_OFF,
+    SIGNIFICANCE_LEVEL,
+    LossDifference,
+    SeedVariance,
+    compare_to_reference,
+    count_pairs,
+    sum_losses_by_date,
+)
+from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
 from forecast.reports.compare.run_folders import FinishedRun
-from forecast.runs.summary import describe_linear_only
+from forecast.runs.summary import describe_linear_only, mean_and_std
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A row of the comparison: a variant or a baseline.
+
+    name: its name, unique in the task.
+    runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
+    column: prefix of its columns in the tables of the runs.
+    equal: the variants that make the same forecasts, by name, if they are shown as this one, with the runs of one of
+        them; else empty.
+    score: the error that ranks and tests it, `mse`, `mae` or `crps`.
+    """
+
+    name: str
+    runs: Sequence[FinishedRun]
+    column: str = "model"
+    equal: Sequence["Entry"] = ()
+    score: str = "mse"
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.column != "model"
+
+    def values(self, score: str) -> list[float]:
+        """Return a test score or cost of each run, NaN where it is unknown.
+
+        So is the peak memory of a process, which holds what earlier runs of a sweep freed, and the libraries.
+        """
+        found = []
+        for run in self.runs:
+            scores = run.metrics["baselines"][self.column] if self.is_baseline else run.metrics["test"]
+            value = scores.get(score) if self.is_baseline else scores.get(score, run.metrics.get(score))
+            of_process = score == "peak_memory_mb" and run.metrics.get("peak_memory_of") != "device"
+            found.append(math.nan if value is None or of_process else float(value))
+        return found
+
+    def mean_and_std(self, score: str) -> tuple[float, float]:
+        """Return the mean and the standard deviation of a score over the seeds."""
+        return mean_and_std(self.values(score))
+
+    def mean(self, score: str) -> float:
+        """Return the mean of a score over the seeds."""
+        return self.mean_and_std(score)[0]
+
+    @property
+    def milliseconds(self) -> float:
+        """Inference time per window, the mean over the runs; NaN if that of a run cannot be compared."""
+        return float(np.mean(self.milliseconds_of_runs))
+
+    @property
+    def milliseconds_of_runs(self) -> list[float]:
+        """Inference time per window of each run; NaN where it is unknown, or another compared run ran at the time."""
+        times = zip(self.runs, self.values("ms_per_window"), strict=True)
+        return [math.nan if "ms_per_window" in run.disturbed else time for run, time in times]
+
+    @property
+    def shown(self) -> "Entry":
+        """This entry; of variants that make the same forecasts, the one whose runs are shown."""
+        return next((member for member in self.equal if member.runs is self.runs), self)
+
+    @property
+    def error(self) -> float:
+        """The mean of `score` over the seeds."""
+        return self.mean(self.score)
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """`score` of each test window, averaged over the seeds (n_windows,)."""
+        return self.average_over_seeds("windows")
+
+    def average_over_seeds(self, table: Literal["windows", "steps", "variables"]) -> np.ndarray:
+        """Return `score` in each row of a table of the runs, averaged over the seeds."""
+        column = f"{self.column}_{self.score}"
+        return np.mean([getattr(run, table)[column].to_numpy(float) for run in self.runs], axis=0)
+
+    def forecasts_the_same(self, other: "Entry") -> bool:
+        """Return whether the error and the losses of all windows are equal up to round-off."""
+        if not math.isclose(self.error, other.error, rel_tol=ROUND_OFF):
+            return False
+        return bool(np.allclose(self.losses, other.losses, rtol=ROUND_OFF, atol=0))
+
+    @cached_property
+    def tested_losses(self) -> np.ndarray:
+        """Losses that the test uses: sums of `losses` by forecast start, in chronological order (n_dates,)."""
+        return sum_losses_by_date(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
+
+    @cached_property
+    def by_step(self) -> np.ndarray:
+        """`score` at each step of the horizon, averaged over the seeds (pred_len,)."""
+        return self.average_over_seeds("steps")
+
+    @cached_property
+    def by_variable(self) -> np.ndarray:
+        """`score` of each variable, averaged over the seeds (n_targets,)."""
+        return self.average_over_seeds("variables")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +181,11 @@ class Task:
     @property
     def first_run(self) -> FinishedRun:
         return self.best.runs[0]
+
+    @property
+    def setting_names(self) -> list[str]:
+        """The settings in which the variants differ, by short name."""
+        return list(self.settings[self.unmerged_variants[0].name])
 
     @property
     def pred_len(self) -> int:
@@ -183,3 +293,105 @@ class Task:
             if entry.name in tests and not self.is_tested(entry):
                 tests[entry.name] = LossDifference(tests[entry.name].mean, math.nan, 0.0)
         return tests
+
+
+MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
+NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
+ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A score or cost: its key in the metrics of a run, its heading, its explanation, and which values are better."""
+
+    key: str
+    heading: str
+    meaning: str = ""
+    better: Literal["lower", "higher", "neither"] = "neither"
+
+
+SCORE_COLUMNS = (
+    Column("mse", "MSE", "mean squared error of the scaled values", "lower"),
+    Column("mae", "MAE", "mean absolute error of the scaled values", "lower"),
+    Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
+    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles", "lower"),
+    Column("rmse_raw", "RMSE (units)", "root mean squared error in original units", "lower"),
+    Column("mae_raw", "MAE (units)", "mean absolute error in original units", "lower"),
+    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200", "lower"),
+    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values", "lower"),
+    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows", "lower"),
+)  # fmt: skip
+COSTS = (
+    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
+    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
+    Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
+    Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),
+    Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
+    Column("epochs", "epochs", "number of epochs trained"),
+)  # fmt: skip
+
+
+def get_values(task: Task, entry: Entry, column: Column) -> list[float]:
+    """Return a score or cost of each run of an entry, NaN where it is unknown."""
+    return task.skill(entry) if column.key == "skill" else entry.values(column.key)
+
+
+def is_comparable(task: Task, cost: str) -> bool:
+    """Return whether a cost may be compared: it is no time of runs that ran at once."""
+    return not task.count_disturbed_runs(cost)
+
+
+def find_best_mean(task: Task, column: Column) -> float:
+    """Return the best mean of a column among the variants; NaN if there is none, or if a cost cannot be compared."""
+    if not is_comparable(task, column.key):
+        return math.nan
+    means = [mean_and_std(get_values(task, entry, column))[0] for entry in task.unmerged_variants]
+    known = [mean for mean in means if not math.isnan(mean)]
+    if not known or column.better == "neither":
+        return math.nan
+    return min(known) if column.better == "lower" else max(known)
+
+
+def get_verdict(task: Task, entry: Entry) -> str:
+    """Return the result of the test of an entry against the reference."""
+    if entry is task.reference:
+        return BEST if entry is task.best else "reference"
+    difference = task.differences[entry.name]
+    if task.equals_reference(entry):
+        return EQUAL
+    if not task.is_tested(entry):
+        return ONE_SEED
+    return judge(difference)
+
+
+def judge(difference: LossDifference) -> str:
+    """Return the verdict on a tested difference from the reference."""
+    if not difference.degrees_of_freedom:
+        return TOO_FEW
+    if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
+        return TOO_FEW if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
+    return "worse" if difference.mean > 0 else "better"
+
+
+def format_test(task: Task, entry: Entry) -> tuple[str, str, str]:
+    """Return the relative difference from the reference, its interval and the adjusted p-value, as text."""
+    if entry is task.reference:
+        return MISSING, MISSING, MISSING
+    return (
+        format_percent(task.relative_difference(entry)),
+        format_interval(task.differences[entry.name]),
+        format_p_value(task.differences[entry.name].adjusted_p_value),
+    )
+
+
+def is_not_significant(task: Task, entry: Entry) -> bool:
+    """Return whether the difference of an entry from the reference is not significant, or was not tested."""
+    return get_verdict(task, entry) in (NOT_SIGNIFICANT, TOO_FEW, ONE_SEED, EQUAL)
+
+
+def is_worse_than_baseline(task: Task, entry: Entry) -> bool:
+    """Return whether a variant is significantly worse than the best baseline, as the tests of the baselines count."""
+    if entry.is_baseline:
+        return False
+    difference = task.with_baseline_as_reference.differences[entry.name]
+    return judge(replace(difference, comparisons=len(task.variants) * len(task.baselines))) == "worse"

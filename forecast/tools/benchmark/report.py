@@ -12,8 +12,7 @@ from rich.table import Table
 
 from forecast.reports import figures
 from forecast.reports.colours import attention_colour
-from forecast.reports.figures import style_axis, subplots
-from forecast.reports.line_labels import label_ends
+from forecast.reports.figures import label_ends, style_axis, subplots
 from forecast.system.files import atomic_file, write_json
 from forecast.tools.benchmark.measurement import NO_MIXING, REFERENCE, Row, describe_hardware, fit_growth
 

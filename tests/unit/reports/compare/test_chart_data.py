@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.reports.compare import chart_data, html_tables
+from forecast.reports.compare import page, tables
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.html_tables import explain_interval_score
 from forecast.reports.compare.page import make_section
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.tables import explain_interval_score
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -32,24 +32,24 @@ def test_the_pareto_front_agrees_with_its_definition(seed: int) -> None:
     def is_beaten(point: tuple[float, float]) -> bool:
         return any(c <= point[0] and e <= point[1] and (c, e) != point for c, e in points)
 
-    front = [points[i] for i in chart_data.find_pareto_front(costs, errors)]
+    front = [points[i] for i in page.find_pareto_front(costs, errors)]
     assert front == sorted({point for point in points if not is_beaten(point)})
 
 
 def test_long_series_are_subsampled_and_keep_their_last_value() -> None:
-    assert chart_data.subsample(5, 10) == [0, 1, 2, 3, 4]
-    kept = chart_data.subsample(1001, 100)
+    assert page.subsample(5, 10) == [0, 1, 2, 3, 4]
+    kept = page.subsample(1001, 100)
     assert len(kept) <= 100
     assert kept[-1] == 1000
     assert set(np.diff(kept)) == {11}
 
 
 def test_values_are_rounded_and_nan_and_infinity_become_none() -> None:
-    assert chart_data.round_values([0.123456, 98765.4, math.nan, math.inf]) == [0.1235, 98770.0, None, None]
+    assert page.round_values([0.123456, 98765.4, math.nan, math.inf]) == [0.1235, 98770.0, None, None]
 
 
 def test_the_forecasts_are_those_of_the_runs(pair: Path) -> None:
-    drawn = chart_data.make_chart_data(compared(pair), 1)
+    drawn = page.make_chart_data(compared(pair), 1)
     assert [entry["name"] for entry in drawn["entries"]] == [
         "full",
         "linear",
@@ -75,7 +75,7 @@ def test_the_forecasts_are_those_of_the_runs(pair: Path) -> None:
 def test_variables_are_dropped_to_stay_within_the_budget(pair: Path) -> None:
     task = compared(pair)
     entries = [*task.variants, *task.baselines]
-    few = chart_data.make_forecasts(task, entries, budget=24 * 3 * len(entries))
+    few = page.make_forecasts(task, entries, budget=24 * 3 * len(entries))
     assert few is not None
     assert few["variables"] == ["OT"]  # the last
 
@@ -83,7 +83,7 @@ def test_variables_are_dropped_to_stay_within_the_budget(pair: Path) -> None:
 def test_variants_without_forecasts_are_listed_as_missing(pair: Path) -> None:
     def drawn() -> dict[str, Any] | None:
         task = compared(pair)
-        return chart_data.make_forecasts(task, [*task.variants, *task.baselines], budget=10**6)
+        return page.make_forecasts(task, [*task.variants, *task.baselines], budget=10**6)
 
     (pair / "full-1" / "forecasts.parquet").unlink()
     whole = drawn()
@@ -104,7 +104,7 @@ def test_variants_without_forecasts_are_listed_as_missing(pair: Path) -> None:
 def test_dates_have_the_seconds_that_their_step_needs(tmp_path: Path, freq: str, length: int) -> None:
     make_run(tmp_path / "runs" / "a", configuration(), mse=0.4, freq=freq)
     task = compared(tmp_path / "runs")
-    drawn = chart_data.make_chart_data(task, 1)["windows"]["windows"]
+    drawn = page.make_chart_data(task, 1)["windows"]["windows"]
     for window in drawn:
         assert len(set(window["dates"])) == len(window["dates"])
         assert {len(date) for date in window["dates"]} == {length}
@@ -122,9 +122,9 @@ def test_headings_of_interval_scores() -> None:
 def test_a_table_has_a_cell_for_every_column(pair: Path) -> None:
     task = compared(pair)
     for table in (
-        html_tables.make_score_table(task),
-        html_tables.make_cost_table(task),
-        html_tables.make_settings_table(task),
-        html_tables.make_overview_table([task]),
+        tables.make_score_table(task),
+        tables.make_cost_table(task),
+        tables.make_settings_table(task),
+        tables.make_overview_table([task]),
     ):
         assert {len(cells) for _, cells in table.rows} == {len(table.columns)}

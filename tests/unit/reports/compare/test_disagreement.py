@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.reports.compare.disagreement import find_disagreements, make_disagreement_table
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.tables import find_disagreements, make_disagreement_table
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 

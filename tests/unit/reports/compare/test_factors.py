@@ -1,7 +1,7 @@
 """The effect of one setting over tasks and other settings."""
 
 import shutil
-from functools import partial
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -12,15 +12,21 @@ import yaml
 from rich.console import Console
 
 from forecast.evaluation.significance import bootstrap_skill, diebold_mariano
-from forecast.reports.compare.csv_table import format_factor_csv
-from forecast.reports.compare.factor_table import describe_factor, make_factor_table
-from forecast.reports.compare.factors import Factor, find_factor
+from forecast.reports.compare.factors import Factor, describe_factor, find_factor
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex, escape_markdown
-from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, get_verdict
-from forecast.reports.compare.terminal_tables import LEFT_OUT_OF_FACTOR, make_factor_rows, make_fitting_table
+from forecast.reports.compare.tables import make_factor_table
+from forecast.reports.compare.task import BEST, EQUAL, NOT_SIGNIFICANT, ONE_SEED, get_verdict
+from forecast.reports.compare.writers import (
+    LATEX,
+    MARKDOWN,
+    escape_latex,
+    escape_markdown,
+    fit_terminal,
+    format_csv,
+    format_tables,
+    make_factor_rows,
+)
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -239,7 +245,7 @@ def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
     make_grid(tmp_path, {"full": 0.40, "linear": 0.44, "nystrom": 0.42}, {16: 1.0}, (12, 24, 48), seeds=2)
     factor = make_factor(tmp_path)
     assert factor is not None
-    table = pd.read_csv(StringIO(format_factor_csv(factor))).set_index("attention")
+    table = pd.read_csv(StringIO(format_csv(make_factor_rows(factor)))).set_index("attention")
     assert list(table.index) == ["full", "nystrom", "linear"]
     low, high = factor.differences["linear"].interval()
     row = table.loc["linear"]
@@ -250,14 +256,15 @@ def test_the_csv_has_the_effect_with_its_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path) -> None:
-    make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,))
+@pytest.mark.parametrize("name", ["attention", "patch_len"])  # begins as the key of a column that is left out
+def test_a_narrow_terminal_leaves_out_columns(tmp_path: Path, name: str) -> None:
+    make_grid(tmp_path, {"probsparse": 0.40, "gated_delta": 0.44}, {16: 1.0, 32: 0.9}, (24,), seeds=2)
     factor, console = make_factor(tmp_path), Console(width=80)
     assert factor is not None
-    table = make_fitting_table(partial(make_factor_rows, factor), LEFT_OUT_OF_FACTOR, console)
+    table = fit_terminal(make_factor_table(replace(factor, name=name)), console)
     assert console.measure(table, options=console.options.update_width(1000)).maximum <= 80
     headings = [column.header for column in table.columns]
-    assert headings[:4] == ["attention", "verdict", "vs best", "95 % interval"]
+    assert headings[:4] == [name, "verdict", "vs best", "95 % interval"]
     assert "average rank" not in headings
 
 

@@ -6,19 +6,22 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from forecast.reports.compare.answer import answer, is_baseline_better
-from forecast.reports.compare.csv_table import format_csv
-from forecast.reports.compare.findings import describe_results, describe_test
+from forecast.reports.compare.findings import answer, describe_results, describe_test, is_baseline_better
 from forecast.reports.compare.grouping import find_reference, group_into_tasks
-from forecast.reports.compare.html_tables import make_cost_table
-from forecast.reports.compare.markup import LATEX, MARKDOWN, escape_latex
 from forecast.reports.compare.number_format import join_names, shorten_list
 from forecast.reports.compare.page import make_section, render_page
-from forecast.reports.compare.paper_tables import format_tables
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import get_verdict
-from forecast.reports.compare.task import Task
-from forecast.reports.compare.terminal_tables import print_tables
+from forecast.reports.compare.tables import make_cost_table
+from forecast.reports.compare.task import Task, get_verdict
+from forecast.reports.compare.writers import (
+    LATEX,
+    MARKDOWN,
+    escape_latex,
+    format_csv,
+    format_tables,
+    make_rows,
+    print_tables,
+)
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -190,14 +193,14 @@ def test_variants_with_the_same_forecasts_are_one_row(tmp_path: Path, capsys) ->
     for text in (
         format_tables(MARKDOWN, [task]),
         format_tables(LATEX, [task]),
-        format_csv([task]),
+        format_csv(make_rows([task])),
         capsys.readouterr().out,
         render_page("x", [task], []),
     ):
         assert text.count("full = probsparse") >= 1
     costs = make_cost_table(task)
     assert [cells[0].text for _, cells in costs.rows] == ["full", "probsparse", "linear"]
-    assert format_csv([task]).count("\n") == 1 + 2 + len(task.baselines)
+    assert format_csv(make_rows([task])).count("\n") == 1 + 2 + len(task.baselines)
 
 
 @pytest.mark.parametrize(

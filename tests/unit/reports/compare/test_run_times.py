@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from forecast.reports.compare.answer import answer
-from forecast.reports.compare.chart_data import make_chart_data
-from forecast.reports.compare.findings import describe_times
+from forecast.reports.compare.findings import answer, describe_times
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.html_tables import make_cost_table
-from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.run_times import TIMES_OF_TRAINING, mark_overlapping_runs
-from forecast.reports.compare.scores import COSTS, find_best_mean
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.page import make_chart_data
+from forecast.reports.compare.run_folders import (
+    TIMES_OF_TRAINING,
+    find_run_folders,
+    mark_overlapping_runs,
+    read_runs,
+)
+from forecast.reports.compare.tables import make_cost_table
+from forecast.reports.compare.task import COSTS, Task, find_best_mean
 from tests.support.synthetic_runs import configuration, make_run
 
 ENDS = {

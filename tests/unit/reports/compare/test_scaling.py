@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scaling import (
+from forecast.reports.compare.page import (
     Point,
     describe_crossovers,
     make_scaling_charts,
     measure_scaling,
 )
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import configuration, make_run
 

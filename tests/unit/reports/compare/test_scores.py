@@ -8,15 +8,13 @@ import pytest
 
 from forecast.evaluation.scores import SAME_ERROR
 from forecast.evaluation.significance import LossDifference, diebold_mariano
-from forecast.reports.compare.answer import answer
-from forecast.reports.compare.csv_table import make_rows
-from forecast.reports.compare.findings import describe_results
+from forecast.reports.compare.findings import answer, describe_results
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.html_tables import make_test_cells
 from forecast.reports.compare.number_format import MISSING, format_interval, format_number, format_percent
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.scores import collect_interval_scores, get_verdict
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.tables import collect_interval_scores, make_test_fields
+from forecast.reports.compare.task import Task, get_verdict
+from forecast.reports.compare.writers import make_rows
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -28,7 +26,7 @@ def test_baselines_are_rows_of_the_table(pair: Path) -> None:
     (task,) = compared(pair)
     assert [entry.name for entry in task.baselines] == ["linear baseline", "seasonal naive", "naive"]
     assert task.skill(task.best) == pytest.approx([1 - 0.41 / 0.5, 1 - 0.42 / 0.5])
-    table = {row["name"]: row for row in make_rows(task)}
+    table = {row["name"]: row for row in make_rows([task])}
     assert list(table) == ["full", "linear", "linear baseline", "seasonal naive", "naive"]
     assert table["linear baseline"]["mse"] == 0.5
     assert table["full"]["verdict"] == "best"
@@ -46,7 +44,7 @@ def test_interval_scores_of_runs_that_have_any(pair: Path) -> None:
     found = collect_interval_scores(task)
     assert set(found) == {"full"}
     assert found["full"]["conformal"]["coverage_80"] == pytest.approx((0.80, 0.04 / math.sqrt(2)))
-    table = {row["name"]: row for row in make_rows(task)}
+    table = {row["name"]: row for row in make_rows([task])}
     assert table["full"]["conformal_crps"] == 0.3
     assert "conformal_crps" not in table["linear"]
 
@@ -68,7 +66,7 @@ def test_no_percentage_is_given_relative_to_an_mse_of_zero(tmp_path: Path) -> No
         make_run(tmp_path / kind, configuration(f"attention={kind}"), mse=mse)
     (task,) = compared(tmp_path)
     rival = next(entry for entry in task.variants if entry.name == "linear")
-    assert next(iter(make_test_cells(task, rival))).text == MISSING
+    assert next(make_cell(rival).text for _, make_cell in make_test_fields(task)) == MISSING
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_a_model_that_equals_the_best_baseline_is_not_worse(tmp_path: Path) -> N
     make_run(tmp_path / "same", configuration("attention=full"), mse=0.5 * (1 + SAME_ERROR / 2))
     make_run(tmp_path / "worse", configuration("attention=linear"), mse=0.75)
     (task,) = compared(tmp_path)
-    flags = {row["name"]: row["worse_than_best_baseline"] for row in make_rows(task)}
+    flags = {row["name"]: row["worse_than_best_baseline"] for row in make_rows([task])}
     assert (flags["full"], flags["linear"]) == (False, True)
 
 

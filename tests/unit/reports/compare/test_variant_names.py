@@ -7,12 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.markup import MARKDOWN
-from forecast.reports.compare.paper_tables import format_tables
+from forecast.reports.compare.grouping import ATTENTION, find_differences, group_into_tasks, name_variants
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.task import Task
-from forecast.reports.compare.variant_names import ATTENTION, find_differences, name_variants
+from forecast.reports.compare.writers import MARKDOWN, format_tables
 from tests.support.synthetic_runs import configuration, make_run
 
 KEYS = st.sampled_from(

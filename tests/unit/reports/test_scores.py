@@ -3,13 +3,15 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from forecast.evaluation.scores import ReportedScores
 from forecast.inference.forecast import describe_coverage
-from forecast.reports.terminal import (
+from forecast.reports.scores import (
     describe_interval,
     describe_least_covered,
+    describe_series,
     describe_skill,
     note_on_absolute_error,
 )
@@ -96,3 +98,14 @@ def test_a_coverage_that_was_not_measured_is_not_told() -> None:
         "errors explains it",
     ]
     assert describe_coverage(test, "conformal", [95]) == []
+
+
+def test_equal_errors_count_for_neither() -> None:
+    table = pd.DataFrame(
+        {
+            "unique_id": ["a", "b", "c", "d"], "model_mase": [1.0, 2.0, 3.0, 4.0],
+            "model_mse": [1.0, 1.0, 1.0, 2.0], "linear_mse": [1.0 + 1e-7, 1.0 - 1e-7, 1.1, 1.0],
+        }
+    )  # fmt: skip
+    line, _ = describe_series(table, "linear")
+    assert line.endswith("the model has less squared error than linear baseline in 1 (25%), more in 1")
