@@ -12,7 +12,15 @@ from rich.table import Table
 from forecast.data.panel_labels import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
-from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, explain_misses, name_tested, round_to_unit
+from forecast.evaluation.scores import (
+    LABELS,
+    MODEL,
+    SAME_ERROR,
+    SCORES,
+    explain_misses,
+    name_tested,
+    round_to_unit,
+)
 from forecast.reports import figures
 from forecast.reports.backtest_figures import draw_errors, draw_forecasts
 from forecast.reports.backtest_verdict import compare_with_baseline
@@ -22,13 +30,7 @@ from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_column, plural
 
 DIGITS = 6
-HEADINGS = {
-    "mse": "MSE\nscaled",
-    "mae": "MAE\nscaled",
-    "rmse_raw": "RMSE\nunits",
-    "mae_raw": "MAE\nunits",
-    "mase": "MASE",
-}
+HEADINGS = {name: SCORES[name].heading("{}\n{}") for name in ("mse", "mae", "rmse_raw", "mae_raw", "mase")}
 """The scores of a backtest, with their headings on the terminal."""
 
 

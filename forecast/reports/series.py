@@ -9,9 +9,9 @@ from jaxtyping import Float64
 
 from forecast.data import DataModule
 from forecast.data.panel_labels import ID_COLUMN, id_columns
-from forecast.evaluation.errors import SCORES, Errors, average
+from forecast.evaluation.errors import Errors, average
 from forecast.evaluation.measurement import Results
-from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES
+from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES
 
 MAX_NAMED = 5
 """Largest number of series with the highest MASE that the terminal names."""

@@ -11,6 +11,7 @@ from forecast.reports.compare.number_format import MISSING, format_number
 from forecast.reports.compare.scores import (
     COSTS,
     SCORE_COLUMNS,
+    SKILL,
     Column,
     collect_interval_scores,
     explain_misses_of,
@@ -225,14 +226,13 @@ OVERVIEW = {
 
 def make_overview_table(tasks: Sequence[Task]) -> HtmlTable:
     """Return one row per task: the best variant, and its skill against the best baseline."""
-    skill = next(column for column in SCORE_COLUMNS if column.key == "skill")
     rows = []
     for task in tasks:
         cells = [
             Cell.from_text(task.title), Cell.from_number(float(len(task.best.losses))),
             Cell.from_number(float(len(task.variants))), Cell.from_text(task.best.name),
             Cell.from_number(*task.best.mean_and_std(task.best.score)),
-            make_score_cell(task, task.best, skill, math.nan), Cell.from_text(task.best_baseline.name),
+            make_score_cell(task, task.best, SKILL, math.nan), Cell.from_text(task.best_baseline.name),
         ]  # fmt: skip
         rows.append(("", cells))
     columns = [Column(name, name, meaning, "neither") for name, meaning in OVERVIEW.items()]

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from forecast.evaluation.scores import explain_misses
+from forecast.evaluation.scores import SCORES, explain_misses
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference
 from forecast.reports.compare.entry import Entry
 from forecast.reports.compare.number_format import MISSING, format_interval, format_p_value, format_percent
@@ -26,17 +26,14 @@ class Column:
     better: Literal["lower", "higher", "neither"] = "lower"
 
 
-SCORE_COLUMNS = (
-    Column("mse", "MSE", "mean squared error of the scaled values"),
-    Column("mae", "MAE", "mean absolute error of the scaled values"),
-    Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
-    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles"),
-    Column("rmse_raw", "RMSE (units)", "root mean squared error in original units"),
-    Column("mae_raw", "MAE (units)", "mean absolute error in original units"),
-    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200"),
-    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values"),
-    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows"),
-)  # fmt: skip
+SKILL = Column(
+    "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
+)
+SCORE_COLUMNS = [
+    Column(name, score.label if score.unit == "scaled" else score.heading("{} ({})"), score.meaning)
+    for name, score in SCORES.items()
+]
+SCORE_COLUMNS.insert(2, SKILL)
 COSTS = (
     Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only"),
     Column(
