@@ -14,7 +14,7 @@ Averages of ratios (`wape`, `mase`) leave out variables whose denominator is zer
 Values closer to zero than float32 can resolve after scaling (`ZERO`) count as zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -26,18 +26,13 @@ from torch import Tensor
 from forecast.data.row_ranges import RowRanges, ranges, series_slices
 from forecast.data.rows import Rows
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.scores import SCALED_SCORES
+from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 
 AnySums = TypeVar("AnySums", bound="RunningSums")
 
-SCORES = (*SCALED_SCORES, "rmse_raw", "mae_raw", "smape", "wape", "mase")
-
 ZERO = 1e-4, 1e-6
 """Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
-
-RATIO_SCORES = ("wape", "mase")
-"""Scores that are not defined where their denominator is zero."""
 
 ROWS_AT_ONCE = 1 << 15
 """Number of rows of a long series that are read at once."""
@@ -76,9 +71,11 @@ class CellErrors(NamedTuple):
     symmetric: Tensor
     magnitude: Tensor
 
-    def scaled(self) -> dict[str, Tensor]:
-        """The errors of `SCALED_SCORES`, by name."""
-        return {"mse": self.squared, "mae": self.absolute, "crps": self.crps}
+    def scores(
+        self, names: Iterable[str] = SCORES, naive_mae: Float64[Tensor, "series n_targets"] | None = None
+    ) -> dict[str, Tensor]:
+        """The scores of these names, where the errors are means over true values."""
+        return {name: SCORES[name].of(self, naive_mae) for name in names}
 
 
 N_SUMS = len(CellErrors._fields)
@@ -101,7 +98,7 @@ class Errors:
         counts = self.step_counts.sum(0)
         scores = {name: average(name, score, counts).item() for name, score in self.by_variable().items()}
         pooled = CellErrors(*(self.step_sums.sum((1, 2)) / counts.sum()))
-        return scores | {name: score.item() for name, score in pooled.scaled().items()}
+        return scores | {name: score.item() for name, score in pooled.scores(SCALED_SCORES).items()}
 
     @property
     def observed_fraction(self) -> float:
@@ -113,33 +110,22 @@ class Errors:
         pooled = CellErrors(*(self.step_sums.sum(1) / self.step_counts.sum(0)))
         each = self.by_series()
         means = {name: average(name, each[name].T, self.series_counts.T) for name in SCORES}
-        return means | pooled.scaled()
+        return means | pooled.scores(SCALED_SCORES)
 
     def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
         """Each score of each series and variable; NaN for one without true values."""
-        return self._scores(self.series_sums / self.series_counts)
+        return CellErrors(*(self.series_sums / self.series_counts)).scores(naive_mae=self.naive_mae)
 
     def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
         """The scores of each step of the horizon, averaged over the variables.
 
         With several series, only the scores that do not depend on units.
         """
-        means = self.step_sums / self.step_counts
-        scores = {"smape": CellErrors(*means).symmetric} if len(self.naive_mae) > 1 else self._scores(means)
+        means = CellErrors(*(self.step_sums / self.step_counts))
+        scores = means.scores(["smape"] if len(self.naive_mae) > 1 else SCORES, self.naive_mae)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
         pooled = CellErrors(*(self.step_sums.sum(2) / self.step_counts.sum(1)))
-        return found | pooled.scaled()
-
-    def _scores(self, means: Float[Tensor, "sums rows n_targets"]) -> dict[str, Tensor]:
-        each = CellErrors(*means)
-        return {
-            **each.scaled(),
-            "rmse_raw": each.squared_raw.sqrt(),
-            "mae_raw": each.absolute_raw,
-            "smape": each.symmetric,
-            "wape": ratio(each.absolute_raw, each.magnitude),
-            "mase": ratio(each.absolute_raw, self.naive_mae),
-        }
+        return found | pooled.scores(SCALED_SCORES)
 
 
 def cell_errors(
@@ -168,14 +154,9 @@ def average(
     Undefined ratios are left out; NaN of other scores stays NaN.
     """
     used = counts > 0
-    if name in RATIO_SCORES:
+    if SCORES[name].is_ratio:
         used = used & ~score.isnan()
     return torch.where(used, score, 0.0).sum(-1) / used.sum(-1)
-
-
-def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide, with NaN where the denominator is zero."""
-    return torch.where(denominator == 0, torch.nan, numerator / denominator)
 
 
 def window_errors(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,7 +81,59 @@ def labels(attention: str) -> dict[str, str]:
     return {MODEL: f"model ({attention})", **LABELS}
 
 
-SCALED_SCORES = ("mse", "mae", "crps")
+class Score(NamedTuple):
+    """A score of forecasts, of which lower values are better.
+
+    Attributes:
+        label: its name in tables.
+        unit: `scaled` or `units`; empty: it has none.
+        meaning: what it is, in words.
+        of: function of the means of the errors (`errors.CellErrors`) and of the denominators of MASE.
+        is_ratio: whether it is not defined where its denominator is zero.
+    """
+
+    label: str
+    unit: str
+    meaning: str
+    of: Callable[[Any, Any], Any]
+    is_ratio: bool = False
+
+    def heading(self, form: str) -> str:
+        """The label with the unit in a form such as `{} ({})`; the label alone without a unit."""
+        return form.format(self.label, self.unit) if self.unit else self.label
+
+
+def ratio(numerator: Any, denominator: Any) -> Any:
+    """Divide tensors, with NaN where the denominator is zero."""
+    return (numerator / denominator).where(denominator != 0, math.nan)
+
+
+SCORES = {
+    "mse": Score("MSE", "scaled", "mean squared error of the scaled values", lambda e, _: e.squared),
+    "mae": Score("MAE", "scaled", "mean absolute error of the scaled values", lambda e, _: e.absolute),
+    "crps": Score(
+        "CRPS", "scaled", "continuous ranked probability score of the scaled values, from deciles",
+        lambda e, _: e.crps,
+    ),
+    "rmse_raw": Score(
+        "RMSE", "units", "root mean squared error in original units", lambda e, _: e.squared_raw.sqrt()
+    ),
+    "mae_raw": Score("MAE", "units", "mean absolute error in original units", lambda e, _: e.absolute_raw),
+    "smape": Score(
+        "sMAPE", "", "symmetric mean absolute percentage error, from 0 to 200", lambda e, _: e.symmetric
+    ),
+    "wape": Score(
+        "WAPE", "", "sum of absolute errors / sum of absolute values",
+        lambda e, _: ratio(e.absolute_raw, e.magnitude), is_ratio=True,
+    ),
+    "mase": Score(
+        "MASE", "", "MAE / MAE of the seasonal naive forecast on the training rows",
+        lambda e, naive_mae: ratio(e.absolute_raw, naive_mae), is_ratio=True,
+    ),
+}  # fmt: skip
+"""The scores by name, in the order of metrics.json; see `errors` for their definitions."""
+
+SCALED_SCORES = tuple(name for name, score in SCORES.items() if score.unit == "scaled")
 """Scores of scaled values, which are means over all true values and are also saved for each window."""
 
 

@@ -152,15 +152,14 @@ def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def keep_as_trained(chosen: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the settings the order of day and month and the calendar of the training data with this state."""
-    return keep_calendar(keep_date_order(chosen, state.get("day_first")), state.get("calendar"))
+    """Give the settings the order of day and month and the calendar of the training data with this state.
 
-
-def keep_calendar(chosen: dict[str, Any], trained: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Give the settings the calendar of training, which newer data may be too few to show; None: it had none."""
-    if trained is None or chosen.get("steps") != "rows":
+    Newer data may be too few to show the calendar.
+    """
+    chosen = keep_date_order(chosen, state.get("day_first"))
+    if state.get("calendar") is None or chosen.get("steps") != "rows":
         return chosen
-    return {**chosen, "calendar": choose_days(trained, chosen.get("calendar"))}
+    return {**chosen, "calendar": choose_days(state["calendar"], chosen.get("calendar"))}
 
 
 def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str, Any]:

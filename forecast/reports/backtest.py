@@ -23,6 +23,7 @@ from forecast.evaluation.scores import (
     LABELS,
     MODEL,
     SAME_ERROR,
+    SCORES,
     describe_change,
     explain_misses,
     labels,
@@ -101,13 +102,7 @@ def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observati
 
 
 DIGITS = 6
-HEADINGS = {
-    "mse": "MSE\nscaled",
-    "mae": "MAE\nscaled",
-    "rmse_raw": "RMSE\nunits",
-    "mae_raw": "MAE\nunits",
-    "mase": "MASE",
-}
+HEADINGS = {name: SCORES[name].heading("{}\n{}") for name in ("mse", "mae", "rmse_raw", "mae_raw", "mase")}
 """The scores of a backtest, with their headings on the terminal."""
 
 

@@ -12,17 +12,14 @@ from rich.table import Table
 
 from forecast.data import DataModule
 from forecast.data.panel_labels import ID_COLUMN, id_columns
-from forecast.evaluation.errors import SCORES, Errors, average
+from forecast.evaluation.errors import Errors, average
 from forecast.evaluation.measurement import Results
-from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, explain_misses
+from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses_by_date
 from forecast.reports.compare.number_format import format_interval
 from forecast.system.formatting import format_column
 
-HEADINGS = {
-    "mse": "MSE\nscaled", "mae": "MAE\nscaled", "rmse_raw": "RMSE\nunits", "mae_raw": "MAE\nunits", "smape": "sMAPE",
-    "wape": "WAPE", "mase": "MASE",
-}  # fmt: skip
+HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if name != "crps"}
 """Headings of the scores in the table; the CRPS is in the line of the intervals."""
 
 MAX_SHORTFALL = 0.1

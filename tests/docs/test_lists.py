@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.evaluation.errors import SCORES
-from forecast.evaluation.scores import BASELINES
+from forecast.evaluation.scores import BASELINES, SCORES
 
 ROOT = Path(__file__).parents[2]
 TYPES = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))

@@ -18,8 +18,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
-from forecast.evaluation.errors import SCORES
-from forecast.evaluation.scores import MODEL
+from forecast.evaluation.scores import MODEL, SCORES
 
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forecast.evaluation.scores import SAME_ERROR
+from forecast.evaluation.scores import SAME_ERROR, SCORES
 from forecast.evaluation.significance import (
     ROUND_OFF,
     SIGNIFICANCE_LEVEL,
@@ -310,17 +310,14 @@ class Column:
     better: Literal["lower", "higher", "neither"] = "neither"
 
 
-SCORE_COLUMNS = (
-    Column("mse", "MSE", "mean squared error of the scaled values", "lower"),
-    Column("mae", "MAE", "mean absolute error of the scaled values", "lower"),
-    Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"),
-    Column("crps", "CRPS", "continuous ranked probability score of the scaled values, from deciles", "lower"),
-    Column("rmse_raw", "RMSE (units)", "root mean squared error in original units", "lower"),
-    Column("mae_raw", "MAE (units)", "mean absolute error in original units", "lower"),
-    Column("smape", "sMAPE", "symmetric mean absolute percentage error, from 0 to 200", "lower"),
-    Column("wape", "WAPE", "sum of absolute errors / sum of absolute values", "lower"),
-    Column("mase", "MASE", "MAE / MAE of the seasonal naive forecast on the training rows", "lower"),
-)  # fmt: skip
+SKILL = Column(
+    "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
+)
+SCORE_COLUMNS = [
+    Column(name, score.label if score.unit == "scaled" else score.heading("{} ({})"), score.meaning, "lower")
+    for name, score in SCORES.items()
+]
+SCORE_COLUMNS.insert(2, SKILL)
 COSTS = (
     Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
     Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),

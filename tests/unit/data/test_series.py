@@ -17,8 +17,9 @@ from forecast.data.scaling.scaler import Scaler
 from forecast.data.sources import store_data
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
-from forecast.evaluation.errors import SCORES, ErrorSums, TargetValues, seasonal_naive_mae, window_errors
+from forecast.evaluation.errors import ErrorSums, TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums
+from forecast.evaluation.scores import SCORES
 from forecast.models.linear_model import without_covariates
 from forecast.system.errors import DataError
 from forecast.training.describe_inputs import describe_inputs

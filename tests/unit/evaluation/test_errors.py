@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data.scaling.scaler import Scaler
-from forecast.evaluation.errors import SCORES, Errors, ErrorSums, window_errors
+from forecast.evaluation.errors import Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import crps, pinball
 from forecast.evaluation.levels import DECILES
-from forecast.evaluation.scores import SCALED_SCORES
+from forecast.evaluation.scores import SCALED_SCORES, SCORES
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)
