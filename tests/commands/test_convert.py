@@ -497,20 +497,20 @@ def test_columns_with_one_value_in_each_series_are_suggested_as_static(tmp_path:
     dates = pd.date_range("2024-01-01", periods=40)
     series = {"a": ("north", 3.5), "b": ("south", 9.0), "c": ("north", 3.5)}
     frames = [
-        pd.DataFrame(
-            {"id": name, "date": dates, "y": range(40), "sky": ["sun", "rain"] * 20, "region": region, "size": size}
+        pd.DataFrame({"id": name, "date": dates, "y": range(40), "sky": ["sun", "rain"] * 20}).assign(
+            region=region, size=size
         )
         for name, (region, size) in series.items()
-    ]  # fmt: skip
+    ]
     pd.concat(frames).to_csv(tmp_path / "a.csv", index=False)
     said = convert("data.id_column=id")
-    assert "static     region, size: one value in each series" in said
-    assert "'data.past_covariates=[sky]' 'data.static_covariates=[region,size]'" in said
+    assert "static     size, region: one value in each series" in said
+    assert "'data.past_covariates=[sky]' 'data.static_covariates=[size,region]'" in said
 
 
 def test_a_conversion_is_advised_settings_that_were_tried(tmp_path: Path, convert: Convert):
     frame = numbers(ROWS)
     frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%Y%m%d%H")
     frame.to_csv(tmp_path / "a.csv", index=False)
-    assert convert().endswith("is not a date that can be read: set data.date_format=%Y%m%d%H")
+    assert convert(status=2).endswith("is not a date that can be read: set data.date_format=%Y%m%d%H")
     assert f"{ROWS} rows" in convert("data.date_format=%Y%m%d%H")

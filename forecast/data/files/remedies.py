@@ -72,7 +72,7 @@ class _Trials:
     """The search for settings: every remedy of an error is tried, then those of the error that comes next.
 
     Attributes:
-        first: the first settings that led to an error of another kind; None: there are none.
+        first: the first settings that led to an error of another kind; None: there are none, or there is other advice.
         next_error: the message with these settings.
     """
 
@@ -98,7 +98,7 @@ class _Trials:
                 found.append((self.read(chosen), Remedy(chosen, remedy.note)))
             except DataError as refused:
                 again = any(not remedy.settings.keys().isdisjoint(each.settings) for each in refused.remedies)
-                if self.first is None and not again:
+                if self.first is None and not again and error.joint == ": ":
                     self.first, self.next_error = chosen, str(refused)
                 below = self.find(refused, chosen)
                 found += [(rows, Remedy(deeper, remedy.note + note)) for rows, (deeper, note) in below]
