@@ -1,5 +1,6 @@
 """Error messages and warnings in one line on stderr, and exit statuses. Imports no torch."""
 
+import errno
 import logging
 import os
 import sys
@@ -55,7 +56,10 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return one_line(error.__cause__)
     if isinstance(error, OSError) and error.strerror:
-        return printable(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+        file = (
+            error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
+        )  # of a copy
+        return printable(f"{file}: {error.strerror}" if file else error.strerror)
     return printable(str(error)) or type(error).__name__
 
 

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from forecast.runs.folder import read_config, write_overrides
 from forecast.runs.resume import digest_of, digest_of_new, score_if_finished
+from forecast.system.files import atomic_file
 from forecast.system.hydra_internals import process_state, restore_process_state
 
 # ---- the folder
@@ -132,7 +133,8 @@ def record_lost_job(config: DictConfig, number: int, reason: str) -> float | Non
         return score
     if not (folder / "overrides.yaml").exists():
         write_overrides(folder / "overrides.yaml", config.hydra.overrides.task)
-    (folder / "error.txt").write_text(reason + "\n", "utf-8")
+    with atomic_file(folder / "error.txt") as temporary:
+        temporary.write_text(reason + "\n", "utf-8")
     return None
 
 

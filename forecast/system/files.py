@@ -21,6 +21,17 @@ def check_output_files(*paths: Path, overwrite: bool) -> None:
 
 
 @contextmanager
+def named_in_errors(path: Path, *hidden: Path) -> Iterator[None]:
+    """Give an OSError of the block the name of the file that is written, where it has none or one of `hidden`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, *map(str, hidden)):
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write to. On success rename it to `path`, else delete it.
 
@@ -29,10 +40,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
+        with named_in_errors(path, temporary):
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -73,7 +85,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     temporary, former = (path.with_name(f".{path.name}.{os.getpid()}{end}") for end in ("", ".former"))
     temporary.mkdir()
     try:
-        yield temporary
+        with named_in_errors(path):
+            yield temporary
         if path.exists():
             path.rename(former)
         temporary.rename(path)

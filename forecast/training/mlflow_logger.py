@@ -14,7 +14,7 @@ from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.utilities import rank_zero_only
 
 from forecast.system.errors import ConfigError
-from forecast.system.files import without_nan
+from forecast.system.files import atomic_file, without_nan
 from forecast.system.identity import flatten
 from forecast.training.service_logger import FinalResults, ServiceLogger, without_password
 
@@ -105,8 +105,8 @@ class MlflowLogger(ServiceLogger):
         except self.connection_errors() as error:
             problem = f"{self._address} cannot be used ({str(error).splitlines()[0]})"
             raise ConfigError(f"MLflow: {without_password(problem)}") from error
-        self._id_file.parent.mkdir(parents=True, exist_ok=True)
-        self._id_file.write_text(self.run_id)
+        with atomic_file(self._id_file) as temporary:
+            temporary.write_text(self.run_id)
 
     def _resume_run(self) -> str | None:
         """Open the MLflow run of the run's earlier parts; return its id, or None if the store has none."""

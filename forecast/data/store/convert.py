@@ -27,6 +27,7 @@ from forecast.data.store.series_progress import Removed
 from forecast.data.store.sorting import advise_on_order, refuse_interleaved
 from forecast.data.store.writer import StoreWriter
 from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
+from forecast.system.files import named_in_errors
 
 LOCK = ".lock"
 
@@ -68,7 +69,8 @@ def convert(
             note = read_note(partial, identity)
             if note.position is not None:
                 write_message(f"resumes at row {note.ranges.rows + 1:,}")
-            note = _write(chunks, partial, note, freq, write_message, show_progress)
+            with named_in_errors(output):
+                note = _write(chunks, partial, note, freq, write_message, show_progress)
             found = note.series
             if found.empty_begin or found.empty_end:
                 write_message(
