@@ -16,7 +16,7 @@ import pandas as pd
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.time_features import rows_in
-from forecast.data.utc_offset import UtcOffset
+from forecast.data.utc_offset import UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError
 
 Split = Sequence[int | float | str] | str
@@ -135,6 +135,7 @@ def _by_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset)
     for start, date in zip(starts, read, strict=True):
         if pd.isna(date):
             raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
+        check_year(f"data.split={starts}", date)
     try:
         at = np.array([utc_offset.read(date).to_datetime64() for date in read], dtype="datetime64[ns]")
     except ValueError as error:

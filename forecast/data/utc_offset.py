@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.system.errors import DataError
+from forecast.system.errors import ConfigError, DataError
 
 TIME_END = r"(?:\d:\d\d(?:\.\d+)?|T\d\d(?:\d\d){0,2}(?:\.\d+)?)"
 """Pattern of the end of a time, as in 13:00, 13:00:00.5, T13 and T130000."""
@@ -17,6 +17,17 @@ OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 
 MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"
 """Pattern of midnight at the end of a date without a UTC offset."""
+
+YEARS = (1678, 2261)
+"""First and last year of dates, which nanoseconds can count."""
+
+
+def check_year(setting: str, date: pd.Timestamp) -> None:
+    """Raise ConfigError for a date outside of `YEARS`; `setting` is the override that has it."""
+    if not YEARS[0] <= date.year <= YEARS[1]:
+        raise ConfigError(
+            f"{setting}: {date.year} is not a year from {YEARS[0]} to {YEARS[1]}: give another date"
+        )
 
 
 @dataclass(frozen=True)

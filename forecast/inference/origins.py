@@ -16,6 +16,7 @@ from forecast.data.panel_labels import describe_longest
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling.scales import Scales
+from forecast.data.utc_offset import check_year
 from forecast.inference.forecast import Values
 from forecast.inference.model import TrainedModel
 from forecast.inference.store_future import take_future_from
@@ -74,6 +75,7 @@ def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
     A date that is not there gets a position before every row.
     """
     date = read_date(key, text)
+    check_year(f"{key}={text}", date)
     try:
         wanted = pd.DatetimeIndex([panel.utc_offset.read(date)])  # type: ignore[arg-type]
     except ValueError as error:

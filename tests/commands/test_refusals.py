@@ -151,6 +151,8 @@ REFUSED = {
         option("start=2024-01-03 00:30 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every hour", start="2024-01-03 00:30"),
         option("start=2024-01-01 03:00 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every hour", start="2024-01-01 03:00"),
         option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),
+        option("start=1500-01-01: 1500 is not a year from 1678 to 2261: give another date", start="1500-01-01"),
+        option("start=9999-12-31: 9999 is not a year from 1678 to 2261: give another date", start="9999-12-31"),
         option("start=2024-01-10T06:00Z: leave the UTC offset out: the dates of the data have no UTC offset", start="2024-01-10T06:00Z"),
         option("horizon=0 must be a whole number of at least 1", horizon=0),
         option("intervals=bayes is not one of auto, conformal, quantile, adaptive", levels=[80], intervals="bayes"),

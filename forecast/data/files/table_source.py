@@ -21,6 +21,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
+from forecast.data.utc_offset import check_year
 from forecast.system.arguments import write_setting
 from forecast.system.checks import check_flag
 from forecast.system.errors import ConfigError, DataError
@@ -193,6 +194,8 @@ def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
     is_short = [len(str(date)) < len("20060101") for date in rows if date is not None]  # a year, or a month
     if any(date is pd.NaT for date in dates) or any(is_short):
         raise ConfigError(f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00")
+    for date in dates:
+        check_year(f"data.rows={list(rows)}", date)
     if rows[0] is not None:
         first = dates[0]
     if rows[1] is not None:

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int32
 
-from forecast.data.files.date_formats import YEARS
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import parse_frequency
+from forecast.data.utc_offset import YEARS, check_year
 from forecast.system.errors import ConfigError
 
 
@@ -20,6 +20,7 @@ def number_dates(codes: Int32[np.ndarray, " rows"], options: ReadOptions) -> pd.
         raise ConfigError(
             f"data.start={options.start} is not a date: write it as 2010-01-01 or 2010-01-01T06:00"
         )
+    check_year(f"data.start={options.start}", start)
     place = pd.Series(codes).groupby(codes).cumcount().to_numpy()
     rows = int(place.max(initial=0)) + 1
     try:

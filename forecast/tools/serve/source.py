@@ -14,14 +14,13 @@ from jaxtyping import Float64
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.covariates import Texts, convert_texts
-from forecast.data.files.date_formats import YEARS
 from forecast.data.files.dates import are_far_away
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import place_in_time, without_zone, zone_name
-from forecast.data.utc_offset import MIDNIGHT, OFFSET
+from forecast.data.utc_offset import MIDNIGHT, OFFSET, YEARS
 from forecast.system.errors import ConfigError, DataError
 
 Columns = Mapping[str, list[Any]]
