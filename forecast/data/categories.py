@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Num
 
+from forecast.data.files.cell_numbers import BOOLEANS
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries
@@ -84,8 +85,9 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
         )
     for name, texts in panel.texts.items():
         if name not in categories:
+            odd = next((text for text in texts if text.strip().lower() not in BOOLEANS), texts[0])
             raise DataError(
-                f"{where}: column {quote(name)} holds text, such as {quote(texts[0])}, and numbers where the model "
+                f"{where}: column {quote(name)} holds text, such as {quote(odd)}, and numbers where the model "
                 "was trained"
             )
     columns = {name: indicator_names({name: categories.get(name, ())}) or [name] for name in _names(panel)}

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
+from forecast.data.files.cell_numbers import BOOLEANS
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.text import quote
@@ -173,16 +174,27 @@ class TableRows:
             mine, theirs = self.texts.get(name), other.texts.get(name)
             if mine is None and theirs is None:
                 continue
-            for block, its_texts, rows in zip(blocks, (mine, theirs), (self, other), strict=True):
-                if its_texts is None:  # all cells are empty
+            for block, its_texts in zip(blocks, (mine, theirs), strict=True):
+                if its_texts is None:
                     if np.isfinite(block[:, column]).any():
-                        file = (other if rows is self else self).cells.path
-                        raise rows.cells.error(
-                            f"numbers, where {file} holds text: make them alike", column=name
+                        raise (
+                            self._refuse_text(name, column, other)
+                            if mine is None
+                            else other._refuse_text(name, column, self)
                         )
-                    block[:, column] = -1
+                    block[:, column] = -1  # all cells are empty
             joined = pd.Index([*(mine or ()), *(theirs or ())]).drop_duplicates()
             codes = np.append(joined.get_indexer(pd.Index(theirs or ())), -1)
             blocks[1][:, column] = codes[blocks[1][:, column].astype(np.int64)]
             texts[name] = joined.tolist()
         return np.concatenate(blocks), texts
+
+    def _refuse_text(self, name: str, column: int, texts: "TableRows") -> DataError:
+        """The error of a future covariate of numbers that is text in the rows `texts` of another file."""
+        found, codes = texts.texts[name], texts.future[:, column]
+        are_odd = [text.strip().lower() not in BOOLEANS for text in found]
+        is_odd = np.isin(codes, np.flatnonzero(are_odd))
+        row = int((is_odd if is_odd.any() else codes >= 0).argmax())
+        kind = "true and false" if name in self.booleans else "numbers"
+        text = quote(found[int(codes[row])])
+        return texts.error(f"{text} is text, where {self.cells.path} has {kind}: correct it", row, name)

@@ -1,5 +1,6 @@
 """Future covariates before and after a forecast origin, compared with windows that pandas cuts."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data import DataModule, long_data
+from forecast.data import DataModule, long_data, read_table
 from forecast.data.future_covariates import FutureCovariates
 from forecast.data.known_steps import covariate_feature_names, describe_known
+from forecast.system.errors import DataError
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 
 CALENDAR = 3
@@ -135,3 +137,18 @@ def test_another_device_keeps_one_copy() -> None:
 def test_descriptions() -> None:
     found = describe_known(["a", "b", "c", "d"], {"b": "x", "d": "y"}, [None, None, 3, 4])
     assert found == ["a", "b (horizon: x)", "c (horizon: 3 steps)", "d (horizon: y, 4 steps)"]
+
+
+@pytest.mark.parametrize("in_future", [True, False])
+def test_a_text_among_true_and_false_is_named_with_its_file(in_future: bool, tmp_path: Path) -> None:
+    dates = pd.date_range("2024-01-01", periods=60, freq="h")
+    open_now = np.where(np.arange(60) % 2, "TRUE", "FALSE").astype(object)
+    open_now[55 if in_future else 5] = "MAYBE"
+    frame = pd.DataFrame({"date": dates, "load": np.arange(60.0), "open": open_now})
+    main, future = tmp_path / "main.csv", tmp_path / "future.csv"
+    frame[:50].to_csv(main, index=False)
+    frame[50:].drop(columns="load").to_csv(future, index=False)
+    bad, good, line = (future, main, 7) if in_future else (main, future, 7)
+    says = f"{bad}, line {line}, column 'open': 'MAYBE' is text, where {good} has true and false: correct it"
+    with pytest.raises(DataError, match=f"^{re.escape(says)}$"):
+        read_table(main, future_path=future, future_covariates=["open"])
