@@ -22,6 +22,8 @@ def check_value(key: str, value: Any, default: Any) -> None:
     row = row_of(key) or Key(key, RESULT)
     if row.takes is Takes.NAME and (value is None or not str(value).strip()):
         raise ConfigError(f"{key}={'null' if value is None else ''}: a name is needed")
+    if value == "" and key.startswith("data.") and key != "data.path":
+        raise ConfigError(f"{key}=: no value: give one, or leave {key}= out")
     if row.takes is Takes.ANY_TYPE:
         if key == "trainer.devices":
             check_devices(key, value)

@@ -22,7 +22,7 @@ from forecast.cli.command_body import (
 from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.named_files import find_named_files
-from forecast.cli.quoting import quote, quote_value, write_override
+from forecast.cli.quoting import quote_all, quote_value, write_override
 from forecast.runs import resume, sweep
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
@@ -44,11 +44,11 @@ def main_with_run_folder(
     if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
     flags = parse_arguments(sys.argv[1:])
-    flags.overrides = [quote(argument, sweep=flags.multirun) for argument in flags.overrides]
     in_folder = BodyInRunFolder(body)
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
+                flags.overrides = quote_all(flags.overrides, sweep=flags.multirun)
                 config = compose_checked(config_name, flags)
                 if config.get("suggest") and (flags.cfg or not asks_for_info(flags)):
                     add_suggested_settings(config, flags)
@@ -84,7 +84,7 @@ def main_without_run_folder(config_name: str, body: CommandBody, *, positional: 
         if positional is not None and plain:
             flags.overrides = [argument for argument in flags.overrides if argument not in plain]
             flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
-        flags.overrides = [quote(argument, sweep=False) for argument in flags.overrides]
+        flags.overrides = quote_all(flags.overrides, sweep=False)
         config = compose_checked(config_name, flags)
         if asks_for_info(flags):
             print_info(config_name, flags)

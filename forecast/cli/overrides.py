@@ -15,16 +15,17 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from forecast.cli.limits import check_value
 from forecast.cli.sweep_values import draws_fractions, ends_of, values_of
 from forecast.cli.traverse import list_settings
+from forecast.system.arguments import write_setting
 from forecast.system.conf_folders import conf_files, conf_folders
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.identity import key_of_override
-from forecast.system.keys import ROWS
-from forecast.system.paths import CONF
+from forecast.system.keys import ROWS, Takes, row_of
+from forecast.system.paths import CONF, user_path
 
 MULTIPLE_CHOICE = ("logger",)
 """Groups of which several options can be chosen together."""
@@ -38,6 +39,9 @@ EXTRAS = {
 """Options that need an extra, with the name of the extra, which is also the name of its package."""
 
 
+NEAR = 0.7
+"""Similarity of the names of two keys, from 0 to 1, above which one may be meant by the other."""
+
 COMPUTED = {row.name: row.set_by for row in ROWS.values() if row.set_by}
 """Keys that are not typed, each with the key that sets it."""
 
@@ -50,14 +54,15 @@ def parse(arguments: Sequence[str]) -> list[Override]:
         try:
             parsed += parser.parse_overrides([argument])
         except (HydraException, RecursionError):
-            raise ConfigError(f"{argument}: cannot be read; {_explain_syntax(argument)}") from None
+            raise ConfigError(f"{argument}: cannot be read; {_explain_syntax(argument, arguments)}") from None
     return parsed
 
 
-def _explain_syntax(argument: str) -> str:
-    """How to write an argument that does not follow Hydra's grammar."""
-    if re.fullmatch(r"[\w./~-]+\.[A-Za-z]\w*", argument):  # a file
-        key = "checkpoint" if argument.endswith(".ckpt") else "data.path"
+def _explain_syntax(argument: str, arguments: Sequence[str]) -> str:
+    """How to write one of the arguments, which does not follow Hydra's grammar."""
+    key = "checkpoint" if argument.endswith(".ckpt") else "data.path"
+    is_given = any(other.startswith(f"{key}=") for other in arguments)
+    if re.fullmatch(r"[\w./~-]+", argument) and not is_given and user_path(argument).is_file():
         return f"write {key}={argument}"
     return "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
 
@@ -148,6 +153,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             default = known[COMPUTED[key]]
             example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
             raise ConfigError(f"{key}: it is computed; set {example} instead")
+        refuse_words(override, known.get(key))
         for value in [*values_of(override), *ends_of(override)]:
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
@@ -157,6 +163,19 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             check_value(key, value, known.get(key))
         if draws_fractions(override) and isinstance(known.get(key), int):
             raise ConfigError(f"{override.input_line}: whole numbers are needed, as in int(interval(1,4))")
+
+
+def refuse_words(override: Override, default: Any) -> None:
+    """Raise ConfigError for words or numbers where the default is a list; the message has the list of them."""
+    values, key = values_of(override), override.key_or_group
+    takes_words = (row_of(key) or ROWS["seed"]).takes is not Takes.TYPE_OF_DEFAULT
+    if (
+        isinstance(default, ListConfig)
+        and not takes_words
+        and any(isinstance(v, str | int | float) for v in values if v != "")
+    ):
+        given = ",".join(map(str, values))
+        raise ConfigError(f"{key}={given}: a list is needed, as in {write_setting(key, values)}")
 
 
 def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
@@ -184,14 +203,19 @@ def unknown_key(key: str, known: dict[str, Any]) -> str:
         return f"{key}: the chosen {group} has no such key; these options have it: {there}"
     matches = [by_last[last]] if last in by_last else []
     if last == key:
-        matches += difflib.get_close_matches(key, top | groups, n=2, cutoff=0.75)
+        matches += difflib.get_close_matches(key, top | groups, n=2, cutoff=NEAR)
     if last != key or not matches:
-        matches += difflib.get_close_matches(key, known, n=2, cutoff=0.75)
+        near = difflib.get_close_matches(key, known, n=2, cutoff=NEAR)
+        matches += [name for name in near if _are_near(last, name.rsplit(".", 1)[-1])]
     if not matches:
-        matches = [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2)]
+        matches = [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2, cutoff=NEAR)]
     matches = list(dict.fromkeys(matches))
     hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
+
+
+def _are_near(text: str, other: str) -> bool:
+    return bool(difflib.get_close_matches(text, [other], cutoff=NEAR))
 
 
 def options_with_key(group: str, key: str) -> list[str]:

@@ -2,12 +2,15 @@
 
 import os
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from forecast.system.arguments import quote_text, read_mapping
+from forecast.system.arguments import quote_for_shell, quote_text, read_mapping
+from forecast.system.errors import ConfigError
 from forecast.system.keys import TABLE, Takes
 
 FREE_TEXT = re.compile(
@@ -16,6 +19,45 @@ FREE_TEXT = re.compile(
 
 TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is Takes.ANY_TYPE)
 """Keys that take one free text, such as a column, or a list of them."""
+
+
+FILES = frozenset({"data.path", "data.static_path", "data.future_path", "checkpoint", "future"})
+"""Keys of files that must exist."""
+
+
+def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
+    """Quote the values of the arguments that take free text. Raises ConfigError for one that the shell has split."""
+    joined = join_split(arguments)
+    if joined is not None:
+        raise ConfigError(f"the shell splits arguments at spaces: write {quote_for_shell(joined)}")
+    return [quote(argument, sweep=sweep) for argument in arguments]
+
+
+def join_split(arguments: Sequence[str]) -> str | None:
+    """The first argument whose value the shell has split at spaces, as it was meant; None if there is none."""
+    starts = [number for number, argument in enumerate(arguments) if _has_key(argument)]
+    for start, end in pairwise([*starts, len(arguments)]):
+        if end - start == 1:
+            continue
+        joined = " ".join(arguments[start:end])
+        key, _, value = joined.partition("=")
+        is_text = FREE_TEXT.match(joined) is not None and (key not in FILES or os.path.exists(value))
+        if (is_text or not can_parse(arguments[start])) and can_parse(quote(joined, sweep=False)):
+            return joined
+    return None
+
+
+def _has_key(argument: str) -> bool:
+    return "=" in argument or argument.startswith("~")
+
+
+def can_parse(argument: str) -> bool:
+    """Whether an argument follows Hydra's grammar."""
+    try:
+        OverridesParser.create().parse_overrides([argument])
+    except (HydraException, RecursionError):
+        return False
+    return True
 
 
 def quote(argument: str, *, sweep: bool) -> str:
@@ -55,12 +97,7 @@ def quote_mapping(argument: str) -> str:
     key, _, value = argument.partition("=")
     if not isinstance(read_mapping(value), dict):
         return argument
-    try:
-        OverridesParser.create().parse_overrides([argument])
-    except HydraException:
-        quoted = quote_text(value, "'")
-        return f"{key}={quoted}"
-    return argument
+    return argument if can_parse(argument) else f"{key}=" + quote_text(value, "'")
 
 
 def quote_value(value: str) -> str:

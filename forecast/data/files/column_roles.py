@@ -80,12 +80,22 @@ class ColumnRoles:
 
     def check(self) -> None:
         """Raise ConfigError if a column has two roles."""
-        names = [*self.all, *self.drop]
-        for name in names:
-            if names.count(name) > 1:
+        roles = {
+            "id_column": self.id_columns,
+            "date_column": (self.date,) if self.date else (),
+            "target" if self.targets == (self.target,) else "columns": self.targets or (),
+            "past_covariates": self.past,
+            "future_covariates": self.future_covariates,
+            "as_of": tuple(self.as_of.values()),
+            "static_covariates": self.static,
+            "drop": self.drop,
+        }
+        for name in [*self.all, *self.drop]:
+            keys = [key for key, names in roles.items() for one in names if one == name]
+            if len(keys) > 1:
+                named = " and ".join(f"data.{key}" for key in dict.fromkeys(keys))
                 raise ConfigError(
-                    f"column {name!r} is named twice (data.id_column, date_column, columns, past_covariates, "
-                    "future_covariates, as_of, static_covariates, drop): give it one role"
+                    f"column {name!r} is named twice ({named}): leave it out of data.{keys[-1]}"
                 )
 
     def of_future_rows(self) -> "ColumnRoles":

@@ -81,7 +81,7 @@ OVERRIDES = [
     override("lr=0.1", "lr: there is no such key; did you mean optimizer.lr? (--cfg job lists them all)"),
     override("data.path=x.csv", "data.path: the chosen data has no such key; these options have it: data=csv, data=electricity, data=etth1, data=etth2, data=ettm1, data=ettm2, data=long, data=store"),
     override("model.share_layers=true", "model.share_layers: the chosen model has no such key; these options have it: model=informer, model=informer_stack"),
-    override("trainer.epochs=3", "trainer.epochs: there is no such key; did you mean trainer.max_epochs or trainer.devices? (--cfg job lists them all)"),
+    override("trainer.epochs=3", "trainer.epochs: there is no such key; did you mean trainer.max_epochs? (--cfg job lists them all)"),
     override("output=x", "output: there is no such key; did you mean output_root? (--cfg job lists them all)"),
     override("outputdir=x", "outputdir: there is no such key; did you mean output_root? (--cfg job lists them all)"),
     override("output_dir=x", "output_dir: it is computed; set output_root=runs instead"),
@@ -98,8 +98,8 @@ OVERRIDES = [
     override("seed=1,2", "seed=1,2: several values: give one of them, or a list in brackets; forecast.train, forecast.backtest and forecast.benchmark run each of them with -m"),
     override("attention=full,linear", "attention=full,linear: several values: give one of them, or a list in brackets; forecast.train, forecast.backtest and forecast.benchmark run each of them with -m"),
     override("seq_len=range(96,400,96)", "seq_len=range(96,400,96): several values: give one of them, or a list in brackets; forecast.train, forecast.backtest and forecast.benchmark run each of them with -m"),
-    override("my/own.csv", "my/own.csv: cannot be read; write data.path=my/own.csv"),
-    override("runs/best.ckpt", "runs/best.ckpt: cannot be read; write checkpoint=runs/best.ckpt"),
+    override("my/own.csv", "my/own.csv: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
+    override("runs/best.ckpt", "runs/best.ckpt: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
     override("probsparse", "probsparse: cannot be read; write key=value; text that holds commas, brackets or spaces as \"key='the text'\""),
 ]  # fmt: skip
 FILES = [

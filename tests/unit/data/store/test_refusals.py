@@ -161,7 +161,7 @@ REFUSED = [
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.columns or data.target)", DataError, columns=["snow"]),
     option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
     option("data.columns=['load', 'load'] must name columns, each once", columns=["load", "load"]),
-    option("column 'wind' is named twice (data.id_column, date_column, columns, past_covariates, future_covariates, as_of, static_covariates, drop): give it one role", past_covariates=["wind"], future_covariates=["wind"]),
+    option("column 'wind' is named twice (data.past_covariates and data.future_covariates): leave it out of data.future_covariates", past_covariates=["wind"], future_covariates=["wind"]),
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.future_covariates)", DataError, future_covariates=["snow"]),
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.as_of)", DataError, columns=["load"], future_covariates=["wind"], as_of={"wind": "snow"}),
     option("data.as_of names price: add it to data.future_covariates", future_covariates=["wind"], as_of={"price": "load"}),
