@@ -5,16 +5,18 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.files.file_source import FileSource
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_ids import IdColumn
 from forecast.data.store.conversion_note import Note
 from forecast.data.store.convert import convert as convert_chunks
 from forecast.data.store.csv_chunks import CsvChunks
-from forecast.data.store.format import PARTS
+from forecast.data.store.format import PARTS, open_store
 from forecast.data.store.parquet_chunks import ParquetChunks
+from forecast.data.store.static_columns import find_static
 from forecast.data.time_features import describe_frequency
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 from forecast.system.files import check_output_folder
 from forecast.system.formatting import plural
 from forecast.system.location import locate
@@ -50,14 +52,18 @@ def convert(config: DictConfig) -> None:
         def show(done: int) -> None:
             progress.update(done - progress.n)
 
-        note = convert_chunks(
-            chunks,
-            output,
-            freq=config.data.freq,
-            options={**options, "path": str(file.resolve()), "chunk": config.chunk},
-            write_message=lambda text: progress.write(f"note       {text}"),
-            show_progress=show,
-        )
+        try:
+            note = convert_chunks(
+                chunks,
+                output,
+                freq=config.data.freq,
+                options={**options, "path": str(file.resolve()), "chunk": config.chunk},
+                write_message=lambda text: progress.write(f"note       {text}"),
+                show_progress=show,
+            )
+        except DataError as error:
+            FileSource(**{**options, "path": file}).add_advice(error, keys=options)
+            raise
     report(file, output, note, options["id_column"])
 
 
@@ -78,9 +84,16 @@ def report(file: Path, output: Path, note: Note, id_column: IdColumn) -> None:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
+    static = find_static(open_store(output)) if id_column else []
+    if static:
+        print(f"static     {', '.join(static)}: one value in each series")
+    covariates = {
+        "data.past_covariates": [name for name in texts if name not in static],
+        "data.static_covariates": static,
+    }
     typed = {
         "data": "store",
         "data.path": str(output),
-        **({"data.past_covariates": [*texts]} if texts else {}),
+        **{key: names for key, names in covariates.items() if names},
     }
     print(f"next       {write_command(typed, ())}")

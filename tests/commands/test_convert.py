@@ -491,3 +491,26 @@ def test_two_conversions_do_not_write_one_store(tmp_path: Path, convert: Convert
 def test_a_url_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     assert answer(monkeypatch, "convert", tmp_path, "data.path=https://example.org/a.csv") == 2
     assert "https://example.org/a.csv: a store is made from a file on disk" in capsys.readouterr().err
+
+
+def test_columns_with_one_value_in_each_series_are_suggested_as_static(tmp_path: Path, convert: Convert):
+    dates = pd.date_range("2024-01-01", periods=40)
+    series = {"a": ("north", 3.5), "b": ("south", 9.0), "c": ("north", 3.5)}
+    frames = [
+        pd.DataFrame({"id": name, "date": dates, "y": range(40), "sky": ["sun", "rain"] * 20}).assign(
+            region=region, size=size
+        )
+        for name, (region, size) in series.items()
+    ]
+    pd.concat(frames).to_csv(tmp_path / "a.csv", index=False)
+    said = convert("data.id_column=id")
+    assert "static     size, region: one value in each series" in said
+    assert "'data.past_covariates=[sky]' 'data.static_covariates=[size,region]'" in said
+
+
+def test_a_conversion_is_advised_settings_that_were_tried(tmp_path: Path, convert: Convert):
+    frame = numbers(ROWS)
+    frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%Y%m%d%H")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert convert(status=2).endswith("is not a date that can be read: set data.date_format=%Y%m%d%H")
+    assert f"{ROWS} rows" in convert("data.date_format=%Y%m%d%H")
