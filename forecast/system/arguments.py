@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -54,7 +53,7 @@ def quote_for_shell(argument: str) -> str:
     return shlex.quote(argument)
 
 
-def write_setting(key: str, value: str | Sequence[str]) -> str:
-    """Write an override as it is typed in a shell; brackets need no quotes in Bash."""
-    text = f"{key}={value if isinstance(value, str) else write_value(value)}"
+def write_setting(key: str, value: Any) -> str:
+    """Write an override as it is typed in a shell; brackets need no quotes in Bash. A tab is written as \\t."""
+    text = f"{key}={value if isinstance(value, str) else write_value(value)}".replace("\t", r"\t")
     return text if re.fullmatch(r"[\w.=,\[\]/-]+", text) else quote_for_shell(text)

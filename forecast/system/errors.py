@@ -1,6 +1,7 @@
 """Exceptions for user errors, which commands print in one line on stderr (see `forecast.cli.errors`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from forecast.system.paths import install_command
 
@@ -22,39 +23,66 @@ class NotInstalled(ConfigError):
         super().__init__(f"{what}: {package} is not installed: {install_command(extra)}")
 
 
+class Remedy(NamedTuple):
+    """Settings of the key `data`, by name, that may read a refused file; the note ends the message."""
+
+    settings: Mapping[str, Any]
+    note: str = ""
+
+
 class DataError(ForecastError):
     """An invalid data file. The message names the file, the column and the first bad row.
 
     Attributes:
         problem: the message without `advice`, which names settings that only commands that train take.
+        remedies: the likely remedies. The message has none of them: `forecast.data.files.remedies` tries them.
+        joint: text between the problem and a remedy.
+        fallback: advice that is part of the problem and that a remedy replaces.
     """
 
-    def __init__(self, problem: str, advice: str = "") -> None:
-        super().__init__(problem + advice)
-        self.problem = problem
+    def __init__(
+        self,
+        problem: str,
+        advice: str = "",
+        remedies: Sequence[Remedy] = (),
+        joint: str = ": ",
+        fallback: str = "",
+    ) -> None:
+        super().__init__(problem + fallback + advice)
+        self.problem, self.remedies = problem + fallback, tuple(remedies)
+        self.joint, self.fallback = joint, fallback
+
+    def replace_advice(self, advice: str, *, is_for_training: bool) -> None:
+        """Replace all advice. `is_for_training`: it names settings that only commands that train take."""
+        self.problem = self.problem.removesuffix(self.fallback)
+        self.args = (self.problem + advice,)
+        self.problem += "" if is_for_training else advice
 
 
 class TextColumns(DataError):
     """Columns of text among the columns to forecast; `names` are their names."""
 
     def __init__(self, error: DataError, names: Sequence[str]) -> None:
-        super().__init__(error.problem, str(error).removeprefix(error.problem))
+        advice = str(error).removeprefix(error.problem)
+        super().__init__(error.problem, advice, error.remedies, error.joint)
         self.names = tuple(names)
 
 
 class SeriesInRows(DataError):
-    """A file with one series a row; `settings` read it in commands that train, and a note on them ends the message."""
+    """A file with one series a row, which `remedy` reads in commands that train."""
 
-    def __init__(self, problem: str, settings: Sequence[str], note: str) -> None:
-        super().__init__(problem, f": set {' '.join(settings)}{note}")
-        self.settings = tuple(settings)
+    def __init__(self, problem: str, remedy: Remedy) -> None:
+        super().__init__(problem, remedies=[remedy])
+        self.remedy = remedy
 
 
 class RowOrderError(DataError):
     """A row that repeats a date of its series (`repeats`), or lies before the row above; the message has two parts."""
 
-    def __init__(self, fact: str, advice: str, *, repeats: bool) -> None:
-        super().__init__(f"{fact}: {advice}")
+    def __init__(
+        self, fact: str, advice: str, *, repeats: bool, remedies: Sequence[Remedy] = (), joint: str = ", or "
+    ) -> None:
+        super().__init__(f"{fact}: {advice}", remedies=remedies, joint=joint)
         self.fact, self.advice, self.repeats = fact, advice, repeats
 
 

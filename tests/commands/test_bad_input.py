@@ -1,6 +1,7 @@
 """A user's mistake: one line on stderr, exit status 2, nothing half-written."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -85,6 +86,61 @@ def types_unchecked() -> Iterator[None]:
 def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
     assert case.is_said(line, tmp_path / case.name), line
+
+
+def list_advised(message: str) -> list[list[str]]:
+    """The settings that a message advises after the last "set", one list for each of its alternatives."""
+    _, found, advice = message.rpartition("set ")
+    if not found or "=" not in advice.split(" ")[0]:
+        return []
+    alternatives: list[list[str]] = [[]]
+    words = shlex.split(advice)
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if "=" in word:  # a comma after a setting belongs to it, unless other values follow
+            alternatives[-1].append(word.removesuffix(",") if after in ("last,",) else word)
+        elif word == "or" and "=" in after:
+            alternatives.append([])
+        elif word != "and":
+            break
+    return alternatives
+
+
+OBEYED = [
+    (case, settings)
+    for case in files.REFUSED
+    if case.program != "train" or case.overrides == ("data=csv",)
+    for settings in list_advised(case.says)
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "settings"), OBEYED, ids=lambda part: part.what if isinstance(part, Case) else ""
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_advice_that_names_settings_works(case: Case, settings: list[str], tmp_path: Path) -> None:
+    keys = {setting.split("=")[0] for setting in settings}
+    given = [override for override in case.overrides if override.split("=")[0] not in keys]
+    data = [] if "data" in keys else ["data=csv"]
+    typed = [quote(word, sweep=False) for word in (f"data.path={case.write(tmp_path)}", *given, *settings)]
+    panel = instantiate(compose_config(*dict.fromkeys([*data, *typed])).data).source.read()
+    assert panel.values.shape[1] >= 1
+
+
+def test_most_refusals_that_name_settings_are_obeyed() -> None:
+    assert len(OBEYED) > 40
+    named = {case.what for case, _ in OBEYED}
+    decided_by_user = (
+        "such as",
+        "data.sheet",
+        "data.freq",
+        "data.encoding",
+        "rename",
+        "data.names",
+        "data.target",
+    )
+    for case in files.REFUSED:
+        is_open = any(word in case.says for word in decided_by_user)
+        assert case.what in named or "set data" not in case.says or is_open, case.says
 
 
 def read(case: Case, folder: Path) -> Panel:

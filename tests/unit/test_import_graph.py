@@ -28,7 +28,7 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
 ]
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
 ONLY = {"attention": set(), "data": {"system"}, "models": {"attention"}}  # narrower than the layers
-FUNCTION_LINES, MODULE_LINES = 60, 250
+FUNCTION_LINES, MODULE_LINES = 60, 500
 
 
 def modules() -> dict[str, Path]:

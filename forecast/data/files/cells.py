@@ -14,10 +14,10 @@ import pandas as pd
 from forecast.data.files.date_columns import date_name, mark_quarters
 from forecast.data.files.empty_lines import find_rows, line_of_row, strip_blank_lines, warn_of_skipped_lines
 from forecast.data.files.header import Header, read_header
-from forecast.data.files.header_hints import hint_on_names
+from forecast.data.files.header_hints import refuse_names
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import cut_preamble, quote, read_text
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, Remedy
 from forecast.system.location import Location
 
 MISSING = [
@@ -31,6 +31,10 @@ TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)(?!\d)"
 
 COVARIATES = "data.future_covariates, past_covariates or static_covariates"
 """Keys of columns that may be text."""
+
+_GROUPED = r"\s*[-+]?[1-9]\d{0,2}\.\d{3}\s*"
+_FAR = 30
+"""Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
 
 FRAME = Path("the DataFrame")
 """Stands for the file in messages about a DataFrame."""
@@ -65,14 +69,22 @@ class Cells:
         if self.skipped:
             warn_of_skipped_lines(self.path, len(self.skipped), self.skipped[0])
 
-    def error(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
-        """Return a DataError whose message begins with the file, the line and the column."""
+    def error(
+        self,
+        message: str,
+        *,
+        row: int | None = None,
+        column: str | None = None,
+        remedies: Sequence[Remedy] = (),
+        **advice: str,
+    ) -> DataError:
+        """Return a DataError whose message begins with the file, the line and the column; `advice` as it takes."""
         where = [str(self.path)]
         if row is not None:
             where.append(self.line(row))
         if column is not None:
             where.append(f"column {quote(column)}")
-        return DataError(f"{', '.join(where)}: {message}")
+        return DataError(f"{', '.join(where)}: {message}", remedies=remedies, **advice)
 
 
 def read_cells(
@@ -109,14 +121,17 @@ def parse_cells(
     header = header or read_header(path, raw, options)
     _check_date_columns(path, raw, header.names, dated, options)
     first_line = first_line or header.line + header.n_lines
+    missing = _missing(header, text_columns, options)
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
     try:
-        frame = _parse(raw, header, texts, options, _missing(header, text_columns, options))
+        frame = _parse(raw, header, texts, options, missing)
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error), above=first_line - header.n_lines - 1)}") from None
     except pd.errors.ParserWarning:
         two = f"lines {header.line} and {header.line + 1}"
         raise DataError(f"{path}: lines of more fields than {two}: correct them") from None
+    if options.decimal is None and options.thousands is None:
+        _refuse_unclear_dots(Cells(path, frame, first_line), raw, header, options, missing)
     # the rows of a file without dates are counted, also those without a value
     are_missing = header.width == 1 or (options.start is not None and not options.melt)
     cells = _drop_empty_lines(Cells(path, frame, first_line), texts, are_missing=are_missing)
@@ -133,8 +148,7 @@ def _check_date_columns(
         )
     for name in dated:
         if name not in header:
-            cause, advice = hint_on_names(header, raw, name, options)
-            raise DataError(f"{path}: no column {quote(name)} {cause}", advice)
+            raise refuse_names(path, header, raw, name, options)
 
 
 def _parse(
@@ -160,7 +174,7 @@ def _read_csv(
         return pd.read_csv(
             io.BytesIO(raw),
             sep=options.separator,
-            decimal=options.decimal,
+            decimal=options.decimal_sign,
             header=0 if header.n_lines else None,
             names=list(range(header.width)),
             index_col=False,
@@ -169,6 +183,44 @@ def _read_csv(
             low_memory=False,
             **missing,
         )
+
+
+def _refuse_unclear_dots(
+    cells: Cells, raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any]
+) -> None:
+    """Raise DataError for a column such as 987, 1.002, 995, unless another column shows that dots precede decimals."""
+    frame = cells.frame
+    floats = [number for number in frame if frame[number].dtype.kind == "f"]
+    unclear = [number for number in floats if _may_have_thousands(frame[number].to_numpy())]
+    if not unclear:
+        return
+    texts = _read_csv(strip_blank_lines(raw), header, options, missing, types=dict.fromkeys(floats, str))
+    dotted = {number: texts[number].str.contains(".", regex=False).fillna(False) for number in floats}
+    if not all(texts[number][dotted[number]].str.fullmatch(_GROUPED).all() for number in floats):
+        return
+    number = unclear[0]
+    row = int(dotted[number].to_numpy(dtype=bool).argmax())
+    whole = texts[number][~dotted[number] & (frame[number].abs() >= 100)].iloc[0]
+    raise cells.error(
+        f"{quote(texts[number].iloc[row])} beside {quote(whole)}: the dot may separate thousands or decimals",
+        row=row,
+        column=header.all_names[number],
+        remedies=[Remedy({"thousands": ".", "decimal": ","}), Remedy({"decimal": "."})],
+    )
+
+
+def _may_have_thousands(values: np.ndarray) -> bool:
+    """Whether all fractions of a column have at most three decimals, and are far smaller than its whole numbers."""
+    sizes = np.abs(values[np.isfinite(values)])
+    is_whole = sizes == np.floor(sizes)
+    whole, fractions = sizes[is_whole], sizes[~is_whole]
+    if not len(whole) or not len(fractions) or not 100 <= whole.max() < 1_000 or fractions.max() >= 1_000:
+        return False
+    thousands = 1_000 * fractions
+    return bool(
+        np.allclose(thousands, np.round(thousands), rtol=0, atol=1e-6)
+        and np.median(whole[whole > 0]) > _FAR * np.median(fractions)
+    )
 
 
 def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> Cells:

@@ -1,10 +1,12 @@
-"""Dates in several columns of a file, such as a year, a month, a day and an hour."""
+"""Columns of dates: texts that look like dates, and dates in several columns, such as a year, a month and a day."""
 
 import re
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from pandas.tseries.api import guess_datetime_format
 
 NO_TIME = np.timedelta64(0, "ns")
 
@@ -18,6 +20,45 @@ _NAMES = {
     "second": ("second", "seconds"),
 }
 """By part of a date, the names of a column of its number, in lower case and without signs."""
+
+QUARTER = r"^(?:\d{4}[ -]?)?[Qq][1-4](?:[ -]?\d{4})?$"
+MONTHS = {
+    r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
+    r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
+    r"\d{1,2}([/.])\d{4}": "%m{}%Y",
+}
+"""Patterns of months and years that pandas does not guess, and their formats."""
+
+SHORT_YEAR = r"0?[1-9]\d?([-/.])0?[1-9]\d?\1\d{2}(?!\d)(.*)"
+"""A date whose year has two digits, or that begins with such a year."""
+
+_DATE = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])|.*[A-Za-z]{3}.*\d.*"
+)
+"""Dates, months such as 1920-01, and texts with the name of a month."""
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell, or the name of a column, looks like a date."""
+    text = text.strip().replace(" 24:", " 00:")
+    if not _DATE.fullmatch(text):
+        return False
+    with warnings.catch_warnings(action="ignore"):
+        return has_short_year(text) or any(
+            guess_datetime_format(text, dayfirst=dayfirst) for dayfirst in (False, True)
+        )
+
+
+def names_period(text: str) -> bool:
+    """Whether the name of a column is a date, or a year, quarter or month: 1960, 1980Q1, Jan 2005, 01/2005."""
+    text = text.strip()
+    patterns = (r"(1[6-9]|20|21)\d\d", QUARTER, *MONTHS)
+    return any(re.fullmatch(pattern, text) for pattern in patterns) or is_date(text)
+
+
+def has_short_year(text: str) -> bool:
+    """Whether a date has a year of two digits, such as 1/12/17."""
+    return re.fullmatch(SHORT_YEAR, text) is not None
 
 
 def date_name(date_column: str | Sequence[str]) -> str:

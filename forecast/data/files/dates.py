@@ -12,11 +12,16 @@ import pyarrow.compute as pc
 from jaxtyping import Int32
 
 from forecast.data.files.cells import Cells, quote
-from forecast.data.files.date_formats import YEARS, check_all_read, find_day_first, guess_dates
+from forecast.data.files.date_formats import (
+    check_all_read,
+    find_day_first,
+    guess_dates,
+    propose_formats,
+)
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.timezone import minutes_ahead, place_in_time, zone_name
-from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, UtcOffset
-from forecast.system.errors import ConfigError
+from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset
+from forecast.system.errors import ConfigError, Remedy
 
 _HAS_OFFSET = rf"{TIME_END} ?{OFFSET}$"
 _UTC_NAME = r"(?<=\d) ?(?:UTC|GMT)$"
@@ -30,7 +35,10 @@ _DOTTED_TIME = rf"^(?:{_DAY}) \d{{1,2}}\.\d\d(?:\.\d\d)?$"
 _ZONE_NAME = r"(?<=\d) ?(?!AM$|PM$)[A-Z]{2,5}$"  # such as CET, or DST at the second of two equal hours
 _MAX_MILLISECONDS = 1e13  # three centuries
 
-COUNTS = {"unix": (1_000, "unix"), "unix_ms": (1, "unix"), "excel": (86_400_000, "1899-12-30")}
+COUNTS = {
+    "unix": (1_000, "unix"), "unix_ms": (1, "unix"), "unix_us": (1e-3, "unix"), "unix_ns": (1e-6, "unix"),
+    "excel": (86_400_000, "1899-12-30"),
+}  # fmt: skip
 """Numeric date formats by name: milliseconds per count, and the date of zero."""
 
 
@@ -121,7 +129,7 @@ def _read_texts(
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     dates = _parse(cells, column, texts, offsets, options)
     is_utc = (
-        options.date_format in ("unix", "unix_ms")
+        (options.date_format or "").startswith("unix")
         or "%z" in (options.date_format or "")
         or (options.date_format is None and offsets.notna().any())
     )
@@ -154,8 +162,9 @@ def _parse(
     date_format = options.date_format
     if date_format is not None:
         complaint = f"does not match data.date_format={date_format!r}"
+        remedies = [Remedy({"date_format": None}), *propose_formats(texts.iloc[0])]
         if date_format in COUNTS:
-            return check_all_read(cells, column, texts, _count(texts, date_format), complaint)
+            return check_all_read(cells, column, texts, _count(texts, date_format), complaint, remedies)
         if "%" not in date_format:
             raise ConfigError(
                 f"data.date_format={date_format!r}: write one as strptime's, such as '%d/%m/%Y', or {', '.join(COUNTS)}"
@@ -166,7 +175,7 @@ def _parse(
                 parsed = pd.to_datetime(plain, format=date_format, errors="coerce", utc="%z" in date_format)
             except ValueError as error:
                 raise ConfigError(f"data.date_format={date_format!r}: {error}") from None
-            return check_all_read(cells, column, texts, parsed, complaint)
+            return check_all_read(cells, column, texts, parsed, complaint, remedies)
 
         return _with_midnight_24(texts, parse)
     if offsets.notna().any():
@@ -214,9 +223,14 @@ def _with_midnight_24(texts: pd.Series, parse: Callable[[pd.Series], pd.Datetime
 
 
 def _count(texts: pd.Series, unit: str) -> pd.Series:
-    """Convert numbers to dates, rounded to milliseconds; NaT for what is not a number."""
+    """Convert numbers to dates, rounded to milliseconds; NaT for what is not a number.
+
+    Days with at most six decimals, which cannot hold milliseconds, are rounded to seconds.
+    """
     per_count, origin = COUNTS[unit]
     counts = pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
-    milliseconds = np.round(counts * per_count)
+    is_coarse = unit == "excel" and not texts.str.contains(r"\.\d{7}").any()
+    step = 1_000 if is_coarse else 1
+    milliseconds = np.round(counts * per_count / step) * step
     milliseconds[~(np.abs(milliseconds) < _MAX_MILLISECONDS)] = np.nan
     return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))

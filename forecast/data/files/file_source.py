@@ -1,19 +1,23 @@
 """CSV and Parquet files as sources of a panel."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.read import read_file
+from forecast.data.files.read import holds_text, read_file
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.remedies import MAX_TEXT, Settings, advise
 from forecast.data.files.series_ids import IdColumn
 from forecast.data.files.static_file import read_static
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.table_source import TableSource
+from forecast.data.files.text import read_text
 from forecast.data.panel import Panel
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import locate
 
 
@@ -31,6 +35,7 @@ class FileSource(TableSource, ReadOptions):
     path: Any  # a path or a URL when given, then a Location
     static_path: str | PathLike[str] | None = None
     future_path: str | PathLike[str] | None = None
+    _text: bytes | None = field(default=None, init=False, repr=False)  # read instead of the file
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -47,6 +52,48 @@ class FileSource(TableSource, ReadOptions):
         ReadOptions.__post_init__(self)
         self.path = locate(self.path)
 
+    def read(self) -> Panel:
+        """The panel. The message of a DataError names settings that read the file, where some were found."""
+        try:
+            return super().read()
+        except DataError as error:
+            self.add_advice(error)
+            raise
+
+    def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
+        """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
+        if not error.remedies:
+            return
+        text = read_text(self.path, self._options()) if holds_text(self.path) else None
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        read_whole = partial(self._count_missing, text)
+        if text is None or len(text) <= MAX_TEXT or b"\n" not in text[:MAX_TEXT]:
+            advise(error, given, read_whole, read_whole, keys)
+        else:
+            head = text[: text.rindex(b"\n", 0, MAX_TEXT) + 1]
+            advise(error, given, partial(self._count_missing, head), read_whole, keys)
+
+    def _count_missing(self, text: bytes | None, settings: Settings) -> int:
+        """The missing rows, with more settings, of the file or a text of it. Raises DataError if most dates are."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        source_class: type[FileSource] = type(self)
+        if "data" in settings:
+            source_class = LongSource
+            given = {
+                key: value
+                for key, value in given.items()
+                if key not in ("id_column", "date_column", "target")
+            }
+        chosen = {key: value for key, value in settings.items() if key != "data"}
+        source = source_class(**{**given, **chosen})
+        source._text, source.roles = text, replace(source.roles, optional=self.roles.optional)
+        with warnings.catch_warnings(action="ignore"):
+            panel = TableSource.read(source)
+        missing = int(panel.missing.max())
+        if "date_format" in settings and 3 * missing > 2 * len(panel.values):
+            raise DataError(f"{self.path}: most dates are missing")
+        return missing
+
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
 
@@ -54,7 +101,7 @@ class FileSource(TableSource, ReadOptions):
         return ReadOptions(**{name: getattr(self, name) for name in ReadOptions.option_names()})
 
     def _read_given(self, options: ReadOptions) -> TableRows:
-        return read_file(self.path, self.roles, self.date_column, options)
+        return read_file(self.path, self.roles, self.date_column, options, self._text)
 
     def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future_path is None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.date_columns import date_name
-from forecast.data.files.date_formats import is_date
-from forecast.data.files.find_date_column import DEFAULT_NAMES, SAMPLED
+from forecast.data.files.date_columns import date_name, is_date
+from forecast.data.files.find_date_column import DEFAULT_NAMES
+from forecast.data.files.header_hints import SAMPLED
 from forecast.data.files.read import rows_from_frame
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from forecast.data.files.header_hints import hint_on_preamble
+from forecast.data.files.header_hints import describe_preamble, find_preamble
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError
@@ -74,10 +74,10 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             raise DataError(f"{path}, line {first_line}: {what}: rename it")
         if name and name in seen:
             both = f"fields {seen[name]} and {number}"
-            advice = hint_on_preamble(raw, options) or "rename one"
-            raise DataError(
-                f"{path}, line {first_line}: column {quote(name)} appears twice ({both}): {advice}"
-            )
+            problem = f"{path}, line {first_line}: column {quote(name)} appears twice ({both})"
+            if remedy := find_preamble(raw, options):
+                raise DataError(f"{problem}: {describe_preamble(remedy)}", remedies=[remedy])
+            raise DataError(f"{problem}: rename one")
         seen[name] = number
     return Header(header, lines, width, first_line)
 

@@ -9,15 +9,15 @@ from forecast.data.files.cells import Cells
 from forecast.data.files.column_roles import ColumnRoles
 from forecast.data.files.column_types import are_times, counts_rows, list_numbers
 from forecast.data.files.date_columns import find_part
-from forecast.system.arguments import write_setting
+from forecast.system.errors import Remedy
 from forecast.system.formatting import shorten
 
 MAX_PAIRED = 12
 """Number of columns of which pairs are tried as the names of series."""
 
 
-def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
-    """Advice for a table whose dates repeat because it holds several series; None if it does not look like one."""
+def find_series_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, list[Remedy]] | None:
+    """How to read a table whose dates repeat because it holds several series; None if it does not look like one."""
     ids = find_id_columns(cells, roles)
     if not ids:
         return None
@@ -25,16 +25,14 @@ def describe_long(cells: Cells, roles: ColumnRoles) -> str | None:
     numbers = [
         name for name in list_numbers(frame) if name not in taken and not counts_rows(pd.Series(frame[name]))
     ]
-    target, *others = numbers or ["COLUMN"]
-    choice = f" or another number: {shorten(others)}" if others else ""
-    return f"{describe_ids(ids, 'data=long')} data.date_column={roles.date} data.target={target}{choice}"
+    note = f" or another number: {shorten(numbers[1:])}" if numbers[1:] else ""
+    layout = {"data": "long", "id_column": ids[0] if len(ids) == 1 else list(ids), "date_column": roles.date}
+    return describe_ids(ids), [Remedy({**layout, "target": name}, note) for name in numbers[:1]]
 
 
-def describe_ids(ids: Sequence[str], layout: str = "") -> str:
-    """Say that columns name the series, and how to set `data.id_column`."""
-    setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
-    settings = " ".join([layout, setting]).strip()
-    return f"the file looks long, with one series for each {' and '.join(map(repr, ids))}: set {settings}"
+def describe_ids(ids: Sequence[str]) -> str:
+    """Say that columns name the series."""
+    return f"the file looks long, with one series for each {' and '.join(map(repr, ids))}"
 
 
 def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:

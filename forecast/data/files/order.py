@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
-from forecast.data.files.advice import describe_repeated_dates
+from forecast.data.files.advice import find_repeated_dates
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.timezone import find_repeating_zone
 from forecast.data.row_ranges import PerSeries
 from forecast.system.checks import check_choice
-from forecast.system.errors import RowOrderError
+from forecast.system.errors import Remedy, RowOrderError
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -105,16 +105,19 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
     if len(mine) and duplicates is None:
         _refuse_duplicate(rows, row, int(mine[0]))
     before = rows.date(row - 1)
-    advice = "sort the rows by date, or set data.sort=true"
+    advice, remedies = "sort the rows by date", [Remedy({"sort": True})]
     if rows.cells.path == FRAME:
         by = f"sort_values({rows.roles.date!r}, key=pd.to_datetime)"
-        advice = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})"
+        advice, remedies = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})", []
     error = rows.error(f"{rows.subject(row)}comes after {before}", row, rows.roles.date)
-    raise RowOrderError(str(error), advice, repeats=False)
+    raise RowOrderError(str(error), advice, repeats=False, remedies=remedies)
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     error = rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date)
+    if rows.cells.path != FRAME and (found := find_repeated_dates(rows.cells, rows.roles)):
+        what, remedies = found
+        raise RowOrderError(str(error), what, repeats=True, remedies=remedies, joint=": ")
     raise RowOrderError(str(error), _advice_on_duplicate(rows, row), repeats=True)
 
 
@@ -128,8 +131,6 @@ def _advice_on_duplicate(rows: TableRows, row: int) -> str:
             "~frame.index.duplicated()" if rows.cells.by_index else f"~frame.duplicated({[*rows.roles.keys]})"
         )
         return f"remove one (frame[{keys}])" + (clocks if zone else "")
-    if advice := describe_repeated_dates(rows.cells, rows.roles):
-        return advice
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
     if rows.utc_offset.minutes is not None:
         return advice

@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float64
 
-from forecast.data.files.advice import describe_split_dates, refuse
+from forecast.data.files.advice import find_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
 from forecast.data.files.cell_numbers import read_numbers
 from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote
 from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.compressed import UNREADABLE, is_workbook
 from forecast.data.files.covariates import find_booleans, read_covariates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.find_date_column import DEFAULT_NAMES, choose_date_column, find_date_column
@@ -39,20 +40,29 @@ _MAX_HEADER = 1 << 20
 
 
 def read_file(
-    path: Location, roles: ColumnRoles, date_column: str | Sequence[str], options: ReadOptions
+    path: Location,
+    roles: ColumnRoles,
+    date_column: str | Sequence[str],
+    options: ReadOptions,
+    text: bytes | None = None,
 ) -> TableRows:
     """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
+
+    Args:
+        text: the text of the file, from `read_text`; None: it is read.
 
     Raises:
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    if is_parquet(path):
+    if text is None and is_parquet(path):
         if options.melt:
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
         return _read_parquet(path, roles, options)
-    raw = read_text(path, options)
+    if text is None and not holds_text(path):  # numbers in a workbook have no sign that could be misread
+        options = replace(options, decimal=options.decimal or ".")
+    raw = read_text(path, options) if text is None else text
     if options.skip_rows and _begins_with_header(raw, date_column, options):
         reason = "line 1 names the dates"
         warnings.warn(f"{path}: {reason}: data.skip_rows={options.skip_rows} is not applied", stacklevel=2)
@@ -62,7 +72,7 @@ def read_file(
     if options.melt:
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
-        if date_column in DEFAULT_NAMES and options.given_names is None:
+        if date_column in DEFAULT_NAMES:
             date_column = find_date_column(path, str(date_column), raw, header, options)
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
@@ -94,12 +104,20 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
 
 def is_parquet(path: Location) -> bool:
     """Return whether a location is a folder, a file with the suffix of Parquet, or a file with its content."""
-    if is_folder(path) or path.suffix in PARQUET:
-        return True
+    return is_folder(path) or path.suffix in PARQUET or _examine(path, lambda file: file.read(4) == b"PAR1")
+
+
+def holds_text(path: Location) -> bool:
+    """Return whether a location is a text file: neither Parquet nor an Excel workbook."""
+    return not is_parquet(path) and not _examine(path, is_workbook)
+
+
+def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:
+    """The result of a test of a file; False if it cannot be opened."""
     try:
         with opened(path) as (file, _):
-            return file.read(4) == b"PAR1"
-    except OSError:  # the reader of text says why
+            return test(file)
+    except UNREADABLE:  # the reader of text says why
         return False
 
 
@@ -176,9 +194,9 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         try:
             dates, utc_offset = read_dates(cells, roles.date, options, codes)
         except DataError as error:
-            _, refused = _parse_targets(cells, roles, options)
-            if advice := describe_split_dates(cells, roles, list(refused)):
-                raise DataError(f"{error}; {advice}") from None
+            if found := find_split_dates(cells, roles):
+                what, remedies = found
+                raise DataError(f"{error}; {what}", remedies=[*remedies, *error.remedies]) from None
             raise
     else:
         dates, utc_offset = number_dates(codes, options), UtcOffset()
@@ -214,7 +232,7 @@ def read_targets(
         return options.blank(np.ascontiguousarray(cells.frame[list(names)].to_numpy(dtype=np.float64)))
     numbers, refused = _parse_targets(cells, roles, options)
     if refused:
-        raise refuse(cells, roles, refused)
+        raise refuse(cells, roles, options, refused)
     return np.column_stack(numbers)
 
 

@@ -23,13 +23,15 @@ class ReadOptions:
     """Options of parsing the text of a file.
 
     Args:
-        date_format: of strptime, or `unix`, `unix_ms` or `excel` for dates as numbers. None: ISO 8601 and any
-            unambiguous format.
+        date_format: of strptime, or for numbers `unix`, `unix_ms`, `unix_us`, `unix_ns` or `excel`. None: ISO 8601 and
+            any unambiguous format.
         day_first: whether 01/02/2024 is 1 February, in a file whose dates do not show it. None: such a file is refused.
         timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
         stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step, `freq`.
         skip_rows: lines above the header, or above the first row of a file without one. None: 0.
-        separator, decimal, thousands: characters between fields, before decimals and between groups of digits.
+        separator: character between fields; `\\t`, also written as backslash and t, is a tab.
+        decimal: character before decimals. None: a full stop, unless it seems to separate thousands.
+        thousands: character between groups of digits; a space and an apostrophe stand for all kinds of theirs.
         encoding: of the text, such as latin-1. None: UTF-8, or UTF-16 where the file begins so.
         header: `first`: the first line names the columns. `none`: it is a row, and the columns have the `names`.
         names: of the columns of a file without a header. Empty: column_1, column_2, ...
@@ -49,7 +51,7 @@ class ReadOptions:
     stamp: str = "start"
     skip_rows: int | None = None
     separator: str = ","
-    decimal: str = "."
+    decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
     sheet: str | None = None
@@ -61,19 +63,26 @@ class ReadOptions:
     melt: bool = False
 
     def __post_init__(self) -> None:
+        self.separator = "\t" if self.separator == r"\t" else self.separator
         characters = {"separator": self.separator, "decimal": self.decimal, "thousands": self.thousands}
         for key, character in characters.items():
-            if character is not None or key != "thousands":
+            if character is not None or key == "separator":
                 _check_character(key, character)
-        if self.decimal == self.thousands:
-            raise ConfigError(f"data.decimal and data.thousands are both {self.decimal!r}: they must differ")
+        if self.decimal_sign == self.thousands:
+            other = "," if self.thousands == "." else "."
+            raise ConfigError(
+                f"data.decimal and data.thousands are both {self.thousands!r}: they must differ, as in "
+                f"data.decimal={other} data.thousands={self.thousands}"
+            )
         check_flag("data.day_first", self.day_first)
         check_choice("data.stamp", self.stamp, STAMPS)
         check_choice("data.header", self.header, HEADERS)
         if self.skip_rows is not None:
             check_count("data.skip_rows", self.skip_rows, unit="lines", least=0)
         if self.names and self.header != "none":
-            raise ConfigError("data.names names the columns of a file without a header: set data.header=none")
+            raise ConfigError(
+                "data.names names the columns of a file without a header: leave it out, or give data.header=none too"
+            )
         if self.start is not None and self.freq is None:
             raise ConfigError(
                 f"data.start={self.start} needs the step between rows: set data.freq, such as D"
@@ -101,6 +110,11 @@ class ReadOptions:
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
+
+    @property
+    def decimal_sign(self) -> str:
+        """The character before decimals."""
+        return self.decimal or "."
 
     @property
     def first_line(self) -> int:

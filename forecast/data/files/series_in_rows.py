@@ -12,19 +12,19 @@ import pandas as pd
 
 from forecast.data.files.cells import MISSING, TIME_OF_DAY, Cells, parse_cells
 from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.date_formats import has_short_year, names_period, orders_of_short_years
+from forecast.data.files.date_columns import has_short_year, names_period
+from forecast.data.files.date_formats import orders_of_short_years
 from forecast.data.files.header import Header, is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
-from forecast.system.arguments import write_setting
-from forecast.system.errors import ConfigError, DataError, SeriesInRows
+from forecast.system.errors import ConfigError, DataError, Remedy, SeriesInRows
 from forecast.system.formatting import shorten
 from forecast.system.location import Location
 
 MIN_DATES, MIN_NUMBERS = 4, 10
 """Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that is taken for one of steps."""
 
-_OTHER_NAMES = {"y": "data.target=value", "ds": "data.date_column=step"}
+_OTHER_NAMES = {"y": {"target": "value"}, "ds": {"date_column": "step"}}
 """By usual name of a column of the melted table: the setting of another, for a file that has such a column."""
 
 ROW = "row"
@@ -105,22 +105,21 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
     pairs = [list(two) for two in combinations(named, 2) if _differ(columns, two)]
     name = next(iter([*texts, *before, *pairs]), ROW)
     dated = [one for one in steps.names if one != name]
-    order = orders_of_short_years(pd.Series(dated))[:1] if has_short_year(dated[0]) else []
+    order = orders_of_short_years(pd.Series(dated))[0] if has_short_year(dated[0]) else {}
     known = {*dated, *([name] if isinstance(name, str) else name)}
     others = [one for one in names if one and one not in known]
-    settings = ["data=long", "data.melt=true", write_setting("data.id_column", name), *order]
-    settings += [write_setting("data.drop", others)] if others else []
-    settings += [setting for usual, setting in _OTHER_NAMES.items() if usual in others]
-    what = "dates"
+    settings = {"data": "long", "melt": True, "id_column": name, **order}
+    settings |= {"drop": others} if others else {}
+    for usual, setting in _OTHER_NAMES.items():
+        settings |= setting if usual in others else {}
+    what, note = "dates", ""
     if not steps.are_dates:
         what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
         freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
-        settings += [f"data.start={'2010-01-04' if freq == 'W-MON' else '2010-01-01'}", f"data.freq={freq}"]
+        settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
+        note = " (the first date and the step are examples)"
     span = f"from {quote(dated[0])} to {quote(dated[-1])} in line {header.line}"
-    problem = f"{path}: one series a row, with {what} {span}"
-    raise SeriesInRows(
-        problem, settings, "" if steps.are_dates else " (the first date and the step are examples)"
-    )
+    raise SeriesInRows(f"{path}: one series a row, with {what} {span}", Remedy(settings, note))
 
 
 def _are_times(cells: Sequence[str]) -> bool:

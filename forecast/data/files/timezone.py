@@ -11,7 +11,7 @@ from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import parse_frequency
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, Remedy
 
 _ZONES = (
     "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Sao_Paulo", "America/Santiago",
@@ -51,12 +51,12 @@ def to_utc(
     skipped = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").isna()
     if skipped.any():
         row = int(skipped.argmax())
-        stamp = "" if are_ends else ", or set data.stamp=end if dates are the ends of steps"
         message = (
             f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
-            f"file keeps one time all year{stamp}"
+            "file keeps one time all year"
         )
-        raise cells.error(message, row=row, column=column)
+        remedies = [] if are_ends else [Remedy({"stamp": "end"}, " if dates are the ends of steps")]
+        raise cells.error(message, row=row, column=column, remedies=remedies, joint=", or ")
     order = _oldest_first(dates, series)
     is_summer = np.empty(len(dates), dtype=bool)
     is_summer[order] = _is_summer(dates[order], series[order], zone)

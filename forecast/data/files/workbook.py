@@ -37,7 +37,7 @@ def sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptio
             text = io.StringIO()
             writer = csv.writer(text, delimiter=options.separator, lineterminator="\n")
             for row in sheet.iter_rows(values_only=True):
-                writer.writerow([_write(value, options.decimal) for value in row])
+                writer.writerow([_write(value, options.decimal_sign) for value in row])
     except DataError:
         raise
     except Exception as error:  # whatever a damaged part of the XML causes

@@ -13,11 +13,12 @@ from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
 from forecast.data.files.empty_lines import warn_of_skipped_lines
 from forecast.data.files.find_date_column import DEFAULT_NAMES
 from forecast.data.files.header import read_header
+from forecast.data.files.remedies import write_settings
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import check_text, decode, no_line_below
 from forecast.data.store.chunks import Chunk, Chunks
-from forecast.system.arguments import quote_for_shell, write_setting
+from forecast.system.arguments import quote_for_shell
 from forecast.system.errors import DataError, SeriesInRows
 from forecast.system.location import opened
 
@@ -107,9 +108,8 @@ class CsvChunks(Chunks):
                 self.path, text, self.date_column, self.options, texts, header=header, first_line=first_line
             )
         except SeriesInRows as error:
-            typed = " ".join(
-                ["python -m forecast.train", write_setting("data.path", str(self.path)), *error.settings]
-            )
+            settings = write_settings({"path": str(self.path), **error.remedy.settings})
+            typed = f"python -m forecast.train {settings}"
             raise DataError(f"{error.problem}, which no store holds: train on the file: {typed}") from None
         except DataError as error:
             if error.problem == str(error):

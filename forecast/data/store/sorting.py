@@ -7,6 +7,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.store.chunks import Chunks
 from forecast.data.store.series_progress import SeriesProgress
+from forecast.system.arguments import write_setting
 from forecast.system.errors import RowOrderError
 
 
@@ -28,7 +29,8 @@ def refuse_interleaved(rows: TableRows, known: SeriesProgress, chunks: Chunks) -
 def advise_on_order(error: RowOrderError, rows: TableRows, chunks: Chunks) -> str:
     """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
     if ids := find_id_columns(rows.cells, rows.roles):
-        return describe_ids(ids)
+        setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
+        return f"{describe_ids(ids)}: set {setting}"
     return error.advice if error.repeats else advise_sorting(rows, chunks)
 
 

@@ -124,7 +124,7 @@ class Times(StrEnum):
     def of(cls, data: Mapping[str, Any], utc_offset: UtcOffset) -> "Times":
         """The meaning of texts that were read with these settings, at this UTC offset."""
         date_format = data.get("date_format") or ""
-        if utc_offset.timezone is None or date_format in ("unix", "unix_ms"):
+        if utc_offset.timezone is None or date_format.startswith("unix"):
             return cls.SAME_OFFSET
         if utc_offset.minutes is None:
             return cls.DAYS

@@ -94,8 +94,8 @@ STATION = "Station,Berlin\nFrom,2024-01-01\nTo,2024-03-01\n"
             f"time,load,price\nUTC,kW,EUR\nmean,sum,mean\n{ROWS}",
             "set data.date_column to the name of the dates",
         ),
-        (ROWS, "for a file without a header set data.header=none"),
-        (f"sep=;\n{TITLED}", "set data.skip_rows=1 'data.separator=;'"),
+        (ROWS, "set data.header=none data.date_column=column_1"),
+        (f"sep=;\n{TITLED}", "which names a separator: set data.skip_rows=3"),
     ],
 )
 def test_only_lines_above_a_likely_header_are_named(text: str, advice: str, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_only_lines_above_a_likely_header_are_named(text: str, advice: str, tmp_
 
 
 def test_a_place_of_the_header_that_is_wrong_is_said(tmp_path: Path) -> None:
-    place = r"no column 'day' in line 3, where data.skip_rows=2 places the header \("
+    place = r"no column 'day' in line 3, where data.skip_rows=2 places the header, which looks like a row"
     with pytest.raises(DataError, match=place):
         read_table(write(tmp_path, f"date,load,price\n{ROWS}"), skip_rows=2, date_column="day")
 

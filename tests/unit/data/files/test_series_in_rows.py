@@ -85,10 +85,10 @@ def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, f"{header}\nA,7{',5' * 12}\nB,8{',6' * 12}\n")
     with pytest.raises(DataError, match=f"steps from '{name.format(1)}' to '{name.format(12)}'") as refused:
         LongSource(path=path).read()
-    settings = dict(setting.split("=") for setting in refused.value.settings)  # type: ignore[attr-defined]
-    assert settings["data.id_column"] == "item"
-    options = {key: settings[f"data.{key}"] for key in ("id_column", "start", "freq")}
-    assert settings["data.drop"] == "[size]"
+    settings = refused.value.remedy.settings  # type: ignore[attr-defined]
+    assert settings["id_column"] == "item"
+    options = {key: settings[key] for key in ("id_column", "start", "freq")}
+    assert settings["drop"] == ["size"]
     panel = LongSource(path=path, melt=True, drop=["size"], **options).read()  # type: ignore[arg-type]
     assert_equal(values_by_id(panel), {"A": [5.0] * 12, "B": [6.0] * 12})
     assert panel.freq == {"d_{}": "D", "day_{}": "D", "week {}": "W-MON"}.get(name, "h")
