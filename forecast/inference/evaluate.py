@@ -19,7 +19,7 @@ from forecast.models.quantile_head import arrange_quantiles
 from forecast.system.checks import check_choice
 from forecast.system.errors import CheckpointError
 from forecast.system.progress import track
-from forecast.training.precision import computing, has_gpu, keep_precision
+from forecast.training.hardware import computing, has_gpu, keep_precision
 
 
 def evaluate(

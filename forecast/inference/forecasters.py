@@ -21,7 +21,7 @@ from forecast.inference.recursive import forecast_recursively
 from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
 from forecast.system.errors import CheckpointError
-from forecast.training.inputs_used import covariates_of_model, past_of_model
+from forecast.training.inputs import covariates_of_model, past_of_model
 
 Points = Float[Tensor, "batch steps n_targets"]
 Output = Float[Tensor, "batch pred_len n_targets ..."]

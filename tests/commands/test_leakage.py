@@ -35,7 +35,7 @@ from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.models.channels import TOKENS
 from forecast.training.build import make_data, make_forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.module import predict
 from tests.support.commands import TINY, only, train, train_here, workplace
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES

@@ -15,7 +15,7 @@ from forecast.cli.compose import compose_config
 from forecast.evaluation.conformal import calibrate
 from forecast.evaluation.fitted_baselines import FittedBaselines
 from forecast.training.build import make_data, make_forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.module import predict
 from tests.support.commands import TINY
 
 ROWS, PRED = 120, 5

@@ -21,7 +21,7 @@ from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
 from forecast.training.build import make_data, make_forecaster
-from forecast.training.shrinkage import MARGIN, shrinkage_and_error
+from forecast.training.losses import MARGIN, shrinkage_and_error
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_variants import every_nth
 from tests.support.run_differences import unequal, unmeasured

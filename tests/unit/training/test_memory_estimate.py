@@ -9,8 +9,8 @@ import torch
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.system.errors import ConfigError
-from forecast.training import memory_estimate
-from forecast.training.memory_estimate import check_memory
+from forecast.training import hardware
+from forecast.training.hardware import check_memory
 
 GIB = 2**30
 DATA: Any = Mock(DataModule, batch_size=2048, n_windows={"train": 10_000}, n_features=7, n_targets=7)
@@ -27,7 +27,7 @@ def refusal(*overrides: str) -> str | None:
 
 
 def test_a_batch_of_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_estimate, "available", lambda: int(0.9 * NEEDED * GIB))
+    monkeypatch.setattr(hardware, "available", lambda: int(0.9 * NEEDED * GIB))
     said = refusal("trainer.precision=32-true")
     assert said is not None
     assert f"need at least {NEEDED:.1f} GiB" in said
@@ -37,7 +37,7 @@ def test_a_batch_of_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_batch_of_several_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 GPUs hold 32 windows each, which no memory of the machine limits."""
-    monkeypatch.setattr(memory_estimate, "available", lambda: 8 * GIB)
+    monkeypatch.setattr(hardware, "available", lambda: 8 * GIB)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
     free = 1.1 * NEEDED / 64

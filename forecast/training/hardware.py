@@ -1,6 +1,7 @@
-"""Settings that depend on the hardware (`auto`): the precision, and the fused form of the optimizer."""
+"""What depends on the hardware: values `auto`, precision, compilation, and a check that a model fits into memory."""
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +9,14 @@ from typing import Any
 
 import torch
 from hydra.utils import get_class
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from forecast.data import DataModule
+from forecast.system.errors import ConfigError
+from forecast.system.memory import available
 from forecast.training.create_model import model_class
-from forecast.training.trainer_checks import AUTO, is_float16
+from forecast.training.preparation import AUTO, is_float16
 
 MIN_D_MODEL = 128
 """d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
@@ -95,3 +99,65 @@ def cpu_flags() -> set[str]:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
+
+
+BYTES_PER_PARAMETER = 16
+"""float32 weight and gradient, and the two moments of Adam."""
+
+# Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
+OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
+OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
+
+
+def check_memory(config: DictConfig, data: DataModule) -> None:
+    """Raise ConfigError if the model or a batch of the data needs more memory, by a lower bound, than is free."""
+    batch = min(data.batch_size, data.n_windows.get("train", 1))
+    check_size(config, n_features=data.n_features, n_targets=data.n_targets, batch=batch)
+
+
+def check_size(config: DictConfig, *, n_features: int, n_targets: int, batch: int) -> None:
+    """Raise ConfigError if the model or a batch needs more memory, by a lower bound, than is free.
+
+    The model is constructed in the memory of the machine. A batch is divided among machines and GPUs; the processes of
+    a machine without GPUs share its memory.
+    """
+    size = model_class(config.model).estimate_size(config.model, n_features=n_features, n_targets=n_targets)
+    trainer, in_machine = config.trainer, available()
+    share, at_work = batch / trainer.num_nodes, in_machine
+    if has_gpu(trainer.accelerator):  # each device holds its part of the batch
+        share, at_work = share / most_gpus(trainer.devices), torch.cuda.mem_get_info()[0]
+    bytes_per_activation = 2 if "16" in str(trainer.precision) else 4
+    for needed, free, keys in (
+        (BYTES_PER_PARAMETER * size.parameters, in_machine, OF_PARAMETERS),
+        (bytes_per_activation * share * size.activations + 4 * size.tables, at_work, OF_ACTIVATIONS),
+    ):
+        if needed > free:
+            values = {key: OmegaConf.select(config, key) for key in keys}
+            asked = ", ".join(f"{key}={value}" for key, value in values.items() if value is not None)
+            raise ConfigError(
+                f"{asked} need at least {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: "
+                "choose smaller values"
+            )
+
+
+def most_gpus(devices: object) -> int:
+    """The largest number of GPUs that the setting `trainer.devices` can mean on this machine."""
+    count = torch.cuda.device_count()
+    return min(devices, count) if isinstance(devices, int) and devices > 0 else count
+
+
+def compile_where_possible(model: nn.Module, device: torch.device) -> None:
+    """Compile the model's forward pass for `device`, in place; without a compiler, warn and leave it as it is.
+
+    PyTorch notices a missing C++ compiler, Triton or setuptools only at the first step. Therefore an addition is
+    compiled first, which costs no time that the model would not cost.
+    """
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
+    except RuntimeError as error:  # the base class of PyTorch's compiler errors
+        reason = str(getattr(error, "inner_exception", error)).strip().splitlines()[0]
+        warnings.warn(
+            f"compile=true: no working compiler here ({reason}); training continues uncompiled", stacklevel=2
+        )
+    else:
+        model.compile()
