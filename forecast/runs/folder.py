@@ -1,6 +1,7 @@
 """A run's folder: its lock, the files of its configuration, and the search for the run that `resume=auto` resumes.
 
-Imports no torch."""
+Imports no torch.
+"""
 
 import hashlib
 import json
@@ -102,6 +103,9 @@ def read_overrides(path: Path) -> list[str]:
     if not isinstance(overrides, list):
         raise ValueError(f"{path}: the file does not hold a list of overrides")
     return [str(override) for override in overrides]
+
+
+# ---- resuming
 
 
 def find_run_to_resume(config: DictConfig) -> Path | None:

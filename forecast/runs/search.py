@@ -196,6 +196,9 @@ def queue_unfinished(study: optuna.Study, storage: BaseStorage, trials: Sequence
             known.append(trial.params)
 
 
+# ---- the space
+
+
 def read_search_space(
     arguments: Sequence[str], config_loader: Any = None
 ) -> tuple[dict[str, Draw], list[str]]:

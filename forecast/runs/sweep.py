@@ -150,7 +150,7 @@ def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
     return None
 
 
-# ---- the folder
+# ---- the folder of a job
 
 
 def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
@@ -181,7 +181,7 @@ def find_job(config: DictConfig, digest: str) -> Path | None:
     return None
 
 
-# ---- the process
+# ---- the process of a job
 
 
 @dataclass(frozen=True)
@@ -268,6 +268,9 @@ def record_lost_job(config: DictConfig, number: int, reason: str) -> float | Non
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the error's type if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# ---- the lines on the terminal
 
 
 @dataclass

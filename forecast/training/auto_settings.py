@@ -32,6 +32,9 @@ MARGIN = 0.03
 """Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
 moves forecasts towards the mean."""
 
+TRIED = 13
+"""Batches of an epoch of the trial. Its first epoch allocates memory, and its second one is measured."""
+
 
 @dataclass(frozen=True)
 class ChosenTransforms:
@@ -106,10 +109,6 @@ def linear_error(data: DataModule, loss: str) -> float:
     stride = thin_validation(data, data.season)
     scores = score_windows({"linear": partial(linear, windows)}, data, fitted, "val", stride=stride)["linear"]
     return math.sqrt(scores["mse"]) if loss == "mse" else scores["mae"]
-
-
-TRIED = 13
-"""Batches of an epoch of the trial. Its first epoch allocates memory, and its second one is measured."""
 
 
 class EpochTime(NamedTuple):

@@ -30,20 +30,17 @@ from forecast.training.preparation import (
     check_device_precision,
     check_one_process,
     check_processes,
-    read_data,
 )
+
+MAX_ERRORS = 1 << 22
+"""Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
+
+ERROR_BATCH = 256
 
 
 def resolved_settings(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-
-
-def make_data(config: DictConfig) -> DataModule:
-    """Create the data module of `config.data` and set it up; see `read_data`."""
-    data = read_data(config)
-    data.setup()
-    return data
 
 
 def check_construction(config: DictConfig) -> None:
@@ -62,26 +59,26 @@ def check_construction(config: DictConfig) -> None:
     if config.budget is not None:
         check_one_process(config, trainer.world_size)
     check_size(config, n_features=1, n_targets=1, batch=1)
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     with torch.device("meta"), WithoutRandomValues():
         create_model(
-            config.model,
-            n_features=1,
-            n_targets=1,
-            n_time_features=1,
-            n_quantiles=1 if quantiles is None else len(quantiles),
+            config.model, n_features=1, n_targets=1, n_time_features=1, n_quantiles=count_quantiles(config)
         )
+
+
+def count_quantiles(config: DictConfig) -> int:
+    """The number of quantiles that the model forecasts; 1 for point forecasts."""
+    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
+    return 1 if quantiles is None else len(quantiles)
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
     """Create a model for the data, without a warm start."""
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     return create_model(
         config.model,
         n_features=data.n_features,
         n_targets=data.n_targets,
         n_time_features=data.n_time_features,
-        n_quantiles=1 if quantiles is None else len(quantiles),
+        n_quantiles=count_quantiles(config),
     )
 
 
@@ -159,12 +156,6 @@ def count_sanity_steps(model: ForecastModel) -> int:
     return 0 if model.warm_start_name is None else -1
 
 
-MAX_ERRORS = 1 << 22
-"""Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
-
-BATCH = 256
-
-
 class WarmStartData(WarmStart):
     """Implementation of `forecast.models.base.WarmStart` on a data module.
 
@@ -213,7 +204,7 @@ class WarmStartData(WarmStart):
         count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
         index = torch.from_numpy(choose_evenly_spaced(len(windows), count)).to(windows.device)
         errors = []
-        for numbers in index.split(BATCH):
+        for numbers in index.split(ERROR_BATCH):
             batch = windows.gather(numbers)
             future, columns = batch.future.cpu(), windows.target_index
             point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())

@@ -279,17 +279,12 @@ class SafePoints(Callback):
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         self._handlers = {number: signal.getsignal(number) for number in signals.SIGNALS}
 
-    def on_sanity_check_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._restore_handlers()
-
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._restore_handlers()
+        if signals.in_main_thread():
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
 
-    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._restore_handlers()
-
-    def on_test_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._restore_handlers()
+    on_sanity_check_start = on_validation_start = on_test_start = on_train_start
 
     def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
         if trainer.state.fn != TrainerFn.FITTING:
@@ -297,11 +292,6 @@ class SafePoints(Callback):
 
     def on_test_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
         exit_together(trainer, " in the test")
-
-    def _restore_handlers(self) -> None:
-        if signals.in_main_thread():
-            for number, handler in self._handlers.items():
-                signal.signal(number, handler)
 
 
 def exit_together(trainer: L.Trainer, where: str) -> None:

@@ -21,6 +21,13 @@ from forecast.training.preparation import AUTO, is_float16
 MIN_D_MODEL = 128
 """d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
 
+BYTES_PER_PARAMETER = 16
+"""float32 weight and gradient, and the two moments of Adam."""
+
+# Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
+OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
+OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
+
 
 def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
     """Replace `trainer.precision=auto` and `optimizer.fused=auto` by the best values for this machine, in place.
@@ -29,7 +36,8 @@ def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
     """
     if config.trainer.precision == AUTO:
         accelerator = config.trainer.accelerator
-        config.trainer.precision = best_precision(accelerator, model_width(config))
+        width = model_class(config.model).estimate_size(config.model, n_features=1, n_targets=1).width
+        config.trainer.precision = best_precision(accelerator, width)
         if checkpoint is not None:
             saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
             config.trainer.precision = keep_precision(saved, config.trainer.precision, accelerator)
@@ -76,12 +84,7 @@ def keep_precision(saved: Any, otherwise: str = "32-true", accelerator: str = AU
     return otherwise if is_float16(saved) and not has_gpu(accelerator) else saved
 
 
-def model_width(config: DictConfig) -> int:
-    """Return the width of the model's matrix products; 0 if it is unknown."""
-    return model_class(config.model).estimate_size(config.model, n_features=1, n_targets=1).width
-
-
-def best_precision(accelerator: str, d_model: int) -> str:
+def best_precision(accelerator: str, width: int) -> str:
     """Return bf16-mixed for wide models on hardware with bfloat16 matrix units, else 32-true.
 
     Float16 is never chosen: it needs a scaled loss, and its range loses gradients.
@@ -91,7 +94,7 @@ def best_precision(accelerator: str, d_model: int) -> str:
     else:
         runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())
         multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in cpu_flags()
-    return "bf16-mixed" if multiplies_bfloat16 and d_model >= MIN_D_MODEL else "32-true"
+    return "bf16-mixed" if multiplies_bfloat16 and width >= MIN_D_MODEL else "32-true"
 
 
 def cpu_flags() -> set[str]:
@@ -99,14 +102,6 @@ def cpu_flags() -> set[str]:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
-
-
-BYTES_PER_PARAMETER = 16
-"""float32 weight and gradient, and the two moments of Adam."""
-
-# Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
-OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
-OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
 
 def check_memory(config: DictConfig, data: DataModule) -> None:

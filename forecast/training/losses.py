@@ -20,6 +20,9 @@ from forecast.models import ForecastModel
 from forecast.models.quantile_head import take_median
 from forecast.training.preparation import LOSSES, check_loss
 
+MARGIN = 0.01
+"""Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
+
 
 def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles.
@@ -65,10 +68,6 @@ def window_losses(
     losses = pinball(values, truth, quantiles).mean(-1)
     losses = torch.where(truth.isnan(), 0.0, losses).flatten(1).mean(1)
     return torch.stack([absolute, losses.cpu()], dim=1)
-
-
-MARGIN = 0.01
-"""Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
 
 def shrinkage_and_error(

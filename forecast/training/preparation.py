@@ -44,6 +44,16 @@ PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
 MONITORED = ("val/mse", "val/mae")
 MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
 
+IGNORED = (
+    ".*LeafSpec.*",  # Lightning's use of torch
+    ".*smaller than the logging interval.*",  # curves are logged by epoch
+    ".*dirpath has changed.*",  # a run that continues from another run's checkpoint writes its own
+    ".*Grad strides do not match.*",  # a copy of one small gradient per step
+    ".*FSDP2-wrapped module.*",  # nothing is written into a forecast, which is a view
+    ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
+)
+"""Messages of Lightning that do not concern users of this package."""
+
 
 def check_settings(config: DictConfig, *callbacks: str) -> None:
     """Check everything that the configuration alone decides; `callbacks` must not be switched off.
@@ -222,16 +232,6 @@ def read_data(config: DictConfig) -> DataModule:
     data.prepare_data()
     data.read()
     return data
-
-
-IGNORED = (
-    ".*LeafSpec.*",  # Lightning's use of torch
-    ".*smaller than the logging interval.*",  # curves are logged by epoch
-    ".*dirpath has changed.*",  # a run that continues from another run's checkpoint writes its own
-    ".*Grad strides do not match.*",  # a copy of one small gradient per step
-    ".*FSDP2-wrapped module.*",  # nothing is written into a forecast, which is a view
-    ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
-)
 
 
 def filter_messages() -> None:

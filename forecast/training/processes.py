@@ -1,9 +1,8 @@
 """Training in several processes: messages, sharded weights, random states, and one table and configuration for all."""
 
 import platform
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import lightning as L
 import torch.distributed as dist
@@ -55,28 +54,12 @@ def load_whole(model: ForecastModel, content: dict[str, Any]) -> ForecastModel:
     return model
 
 
-@dataclass(frozen=True)
-class Fingerprint:
-    """Summary of the data and the configuration of one process; `values` is a hash of all numbers and dates."""
+class Fingerprint(NamedTuple):
+    """The machine of a process, its table in words, and its settings that must be equal on all machines."""
 
     host: str
-    rows: int
-    columns: tuple[str, ...]
-    first_date: str
-    last_date: str
-    values: str
-    config: dict[str, Any]
-
-    @property
-    def data(self) -> tuple[Any, ...]:
-        return self.rows, self.columns, self.first_date, self.last_date, self.values
-
-    def __str__(self) -> str:
-        names = shorten(self.columns, 5)
-        return (
-            f"{self.rows:,} rows of {names} from {self.first_date} to {self.last_date} with hash {self.values} "
-            f"on {self.host}"
-        )
+    table: str
+    settings: dict[str, Any]
 
 
 class RankConsistency(L.Callback):
@@ -111,21 +94,21 @@ def check_same_table(checkpoint: Path, content: dict[str, Any], data: DataModule
 
 def fingerprint(data: DataModule, config: dict[str, Any]) -> Fingerprint:
     """Summarise this process's data and configuration, without the keys that may differ between machines."""
-    compared = identity(config, per_machine=False)
-    panel, columns = data.panel, tuple(data.columns)
-    first, last = str(panel.first_date), str(panel.last_date)
-    return Fingerprint(platform.node(), panel.n_rows, columns, first, last, digest(panel), compared)
+    panel, names = data.panel, shorten(tuple(data.columns), 5)
+    table = f"{panel.n_rows:,} rows of {names} from {panel.first_date} to {panel.last_date} with hash {digest(panel)}"
+    return Fingerprint(platform.node(), table, identity(config, per_machine=False))
 
 
 def compare(fingerprints: list[Fingerprint]) -> None:
     """Compare each process with the first; raises the errors of `RankConsistency`."""
     first = fingerprints[0]
     for rank, other in enumerate(fingerprints):
-        if other.data != first.data:
+        if other.table != first.table:
             raise DataError(
-                f"process 0 reads {first}, process {rank} reads {other}: give every process the same table"
+                f"process 0 reads {first.table} on {first.host}, process {rank} reads {other.table} on {other.host}: "
+                "give every process the same table"
             )
-        difference = first_difference(first.config, other.config)
+        difference = first_difference(first.settings, other.settings)
         if difference is not None:
             key, value, other_value = difference
             raise ConfigError(
