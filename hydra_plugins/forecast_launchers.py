@@ -25,8 +25,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.runs import sweep
-from forecast.runs.job import Job, Lost, Outcome, first_line, job_return, run_until_stopped
-from forecast.runs.sweep_progress import SweepProgress
+from forecast.runs.sweep import Job, Lost, Outcome, SweepProgress, first_line, job_return, run_until_stopped
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import fixed_keys

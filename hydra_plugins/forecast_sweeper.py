@@ -62,9 +62,9 @@ class OptunaSweeper(Sweeper):
             end_trial,
             identify_search,
             open_study,
+            read_search_space,
             save_best,
         )
-        from forecast.runs.search_space import read_search_space
 
         space = [f"{key}={value}" for key, value in self.params.items()]
         draws, shared = read_search_space([*space, *arguments], self.loader)

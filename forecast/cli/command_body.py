@@ -22,8 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 import forecast.cli.compose  # noqa: F401 (registers the resolvers that interpolations call)
 from forecast.cli import allowed_targets, secrets_check
 from forecast.cli.errors import is_users_mistake, one_line, print_warning
-from forecast.runs import resume
-from forecast.runs.folder import InUse, locked, write_config, write_overrides
+from forecast.runs.folder import InUse, check_folder, locked, score_if_finished, write_config, write_overrides
 from forecast.system import distributed, progress, signals
 from forecast.system.errors import ConfigError, TrainingError
 from forecast.system.targets import known_targets
@@ -111,8 +110,8 @@ class BodyInRunFolder:
         check_targets_and_secrets(config)
         with signals.listening(), locked(folder) if distributed.is_first() else nullcontext():
             if config.get("resume") == "auto":
-                resume.check_folder(folder, config)
-                score = resume.score_if_finished(folder, config)
+                check_folder(folder, config)
+                score = score_if_finished(folder, config)
                 if score is not None:
                     print(f"finished before: {folder}", flush=True)
                     return score

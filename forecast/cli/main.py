@@ -23,7 +23,8 @@ from forecast.cli.compose import compose_command
 from forecast.cli.errors import errors_in_one_line
 from forecast.cli.named_files import find_named_files
 from forecast.cli.quoting import quote_all, quote_value, write_override
-from forecast.runs import resume, sweep
+from forecast.runs import sweep
+from forecast.runs.folder import find_run_to_resume
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
@@ -137,7 +138,7 @@ def start_run(config: DictConfig, body: BodyInRunFolder) -> None:
     """Run the body in a new run folder, or with resume=auto in the folder of the run to resume."""
 
     def choose_folder() -> str:
-        folder: Path | None = resume.find_run_to_resume(config) if config.get("resume") == "auto" else None
+        folder: Path | None = find_run_to_resume(config) if config.get("resume") == "auto" else None
         return str(folder or config.hydra.run.dir)
 
     folder = distributed.choose_in_first("run folder", choose_folder)

@@ -16,8 +16,7 @@ from forecast.inference.options import check_backtest
 from forecast.system.errors import ConfigError
 from forecast.system.keys import BACKTEST_KEYS
 from forecast.system.memory import keep_freed_memory
-from forecast.training import lightning_warnings
-from forecast.training.read_data import read_data
+from forecast.training.preparation import filter_messages, read_data
 
 if TYPE_CHECKING:
     from forecast.evaluation.backtest import Backtest
@@ -40,9 +39,9 @@ def backtest(config: DictConfig) -> None:
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
     from forecast.inference.backtest_training import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
-    from forecast.training.precision import resolve_auto
+    from forecast.training.hardware import resolve_auto
 
-    lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported
+    filter_messages()  # Lightning sets the levels of its loggers when it is imported
     if config.checkpoint:
         backtests = backtest_checkpoint(config, data)
     else:
@@ -92,7 +91,7 @@ def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[s
     Callbacks and trainer come from the command, because the checkpoint may come from other hardware, and because they
     name classes that are instantiated. The limits of training come from the checkpoint unless they are typed.
     """
-    from forecast.training.precision import keep_precision
+    from forecast.training.hardware import keep_precision
 
     check_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)

@@ -9,7 +9,7 @@ from forecast.system.checks import check_choice
 from forecast.system.errors import ConfigError
 from forecast.system.files import check_output_folder
 from forecast.system.paths import user_path
-from forecast.training.wandb_runs import WANDB_MODES
+from forecast.training.preparation import WANDB_MODES
 
 SLOTS = ("encoder", "decoder", "cross", "variables")
 

@@ -8,9 +8,7 @@ from omegaconf import DictConfig
 
 from forecast.cli.overrides import typed_overrides
 from forecast.system.memory import PeakMemory, keep_freed_memory
-from forecast.training import lightning_warnings
-from forecast.training.read_data import read_data
-from forecast.training.trainer_checks import check_settings
+from forecast.training.preparation import check_settings, filter_messages, read_data
 
 if TYPE_CHECKING:
     from forecast.data import DataModule
@@ -27,7 +25,7 @@ def check_training(config: DictConfig, *callbacks: str) -> None:
     if any(key.startswith(CONSTRUCTED) and key != "trainer.max_epochs" for key in typed):
         from forecast.training.build import check_construction
 
-        lightning_warnings.filter_messages()  # Lightning sets the levels of its loggers when it is imported
+        filter_messages()  # Lightning sets the levels of its loggers when it is imported
         check_construction(config)
 
 

@@ -31,7 +31,7 @@ from forecast.inference.origins import count_seen, note_on_origins
 from forecast.models.residual import take_median
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
-from forecast.training.shrinkage import describe_untrained
+from forecast.training.losses import describe_untrained
 
 Output = Callable[[Batch], Tensor]
 """Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), or along one more axis trained

@@ -22,15 +22,12 @@ from forecast.inference.backtest import Trained, choose_backtest_origins, foreca
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.options import NEVER, SCRATCH, list_policies
 from forecast.system.errors import ConfigError, DataError
+from forecast.training.auto_settings import resolve_transform
 from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
 from forecast.training.checkpointing import Checkpointing
-from forecast.training.choose_transform import resolve_transform
-from forecast.training.compile import compile_where_possible
-from forecast.training.lightning_data import LightningData
-from forecast.training.losses import window_losses
-from forecast.training.module import Forecaster
-from forecast.training.point_forecast import compute_output, predict
-from forecast.training.shrinkage import describe_untrained, set_shrinkage
+from forecast.training.hardware import compile_where_possible
+from forecast.training.losses import describe_untrained, set_shrinkage, window_losses
+from forecast.training.module import Forecaster, LightningData, compute_output, predict
 
 VALIDATION_DIVISOR = 8
 """The last eighth of the dates before a training are validation dates."""

@@ -18,7 +18,7 @@ from forecast.models.residual import arrange_quantiles
 from forecast.system.checks import check_choice
 from forecast.system.errors import CheckpointError
 from forecast.system.progress import track
-from forecast.training.precision import computing, has_gpu, keep_precision
+from forecast.training.hardware import computing, has_gpu, keep_precision
 
 
 def evaluate(

@@ -171,7 +171,7 @@ TRAINING_KEYS = (
     Key("callbacks.epochs.path", PLACE),
     Key("callbacks.checkpoint.every_minutes", RESULT, limits=COUNT_FROM_0),
     Key("callbacks.early_stopping.patience", RESULT, limits=COUNT),
-    Key("callbacks.progress", LOG),
+    *(Key(f"callbacks.{name}", LOG) for name in ("progress", "epochs", "throughput")),
     Key("callbacks.progress.refresh_rate", LOG, limits=COUNT_FROM_0),
     Key("logger", LOG),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
-UNPINNED = {"fev", "sktime"}
+UNPINNED = {"fev"}
 """Extras whose packages exclude versions of constraints.txt."""
 
 

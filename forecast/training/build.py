@@ -1,40 +1,46 @@
-"""Build the data, the model and the trainer that a configuration describes."""
+"""Build the data, the model with its warm start, and the trainer that a configuration describes."""
 
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from hydra.utils import instantiate
+from jaxtyping import Float, Float64
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
 
 from forecast.data import DataModule
+from forecast.data.even_spacing import choose_evenly_spaced
+from forecast.data.time_features import time_feature_names
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
+from forecast.models.base import LinearForecast, WarmStart
+from forecast.models.linear_model import LinearWeights
+from forecast.training.callbacks import SafePoints
 from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import WithoutRandomValues, create_model
-from forecast.training.memory_estimate import check_memory, check_size
+from forecast.training.hardware import check_memory, check_size
 from forecast.training.module import Forecaster
-from forecast.training.read_data import read_data
-from forecast.training.safe_points import SafePoints
-from forecast.training.trainer_checks import AUTO, check_device_precision, check_one_process, check_processes
-from forecast.training.warm_start_data import WarmStartData
+from forecast.training.preparation import (
+    AUTO,
+    check_device_precision,
+    check_one_process,
+    check_processes,
+)
 
-AnyCallback = TypeVar("AnyCallback", bound=Callback)
+MAX_ERRORS = 1 << 22
+"""Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
+
+ERROR_BATCH = 256
 
 
 def resolved_settings(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-
-
-def make_data(config: DictConfig) -> DataModule:
-    """Create the data module of `config.data` and set it up; see `read_data`."""
-    data = read_data(config)
-    data.setup()
-    return data
 
 
 def check_construction(config: DictConfig) -> None:
@@ -53,26 +59,26 @@ def check_construction(config: DictConfig) -> None:
     if config.budget is not None:
         check_one_process(config, trainer.world_size)
     check_size(config, n_features=1, n_targets=1, batch=1)
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     with torch.device("meta"), WithoutRandomValues():
         create_model(
-            config.model,
-            n_features=1,
-            n_targets=1,
-            n_time_features=1,
-            n_quantiles=1 if quantiles is None else len(quantiles),
+            config.model, n_features=1, n_targets=1, n_time_features=1, n_quantiles=count_quantiles(config)
         )
+
+
+def count_quantiles(config: DictConfig) -> int:
+    """The number of quantiles that the model forecasts; 1 for point forecasts."""
+    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
+    return 1 if quantiles is None else len(quantiles)
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
     """Create a model for the data, without a warm start."""
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     return create_model(
         config.model,
         n_features=data.n_features,
         n_targets=data.n_targets,
         n_time_features=data.n_time_features,
-        n_quantiles=1 if quantiles is None else len(quantiles),
+        n_quantiles=count_quantiles(config),
     )
 
 
@@ -145,11 +151,63 @@ def make_trainer(
     )
 
 
-def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyCallback:
-    """Return the trainer's callback of this class."""
-    return next(callback for callback in trainer.callbacks if isinstance(callback, callback_class))  # type: ignore[attr-defined]
-
-
 def count_sanity_steps(model: ForecastModel) -> int:
     """Return `num_sanity_val_steps`: all batches (−1) if the untrained model can be the best, otherwise none."""
     return 0 if model.warm_start_name is None else -1
+
+
+class WarmStartData(WarmStart):
+    """Implementation of `forecast.models.base.WarmStart` on a data module.
+
+    Args:
+        data: the model is fitted on its training windows.
+        chosen_on: the hyperparameters of the linear model are chosen on its validation windows.
+        quantiles: probabilities of the model's quantiles; None: it makes point forecasts.
+        fitted: baselines fitted to the training windows of `chosen_on`.
+    """
+
+    def __init__(
+        self,
+        data: DataModule,
+        chosen_on: DataModule,
+        quantiles: Sequence[float] | None,
+        fitted: FittedBaselines,
+    ) -> None:
+        self.data, self.chosen_on, self.quantiles, self.fitted = data, chosen_on, quantiles, fitted
+
+    @property
+    def target_index(self) -> Sequence[int]:
+        return self.data.target_index
+
+    @property
+    def time_feature_names(self) -> Sequence[str]:
+        return time_feature_names(self.data.freq, self.data.options.holidays)
+
+    def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
+        return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).past_weight
+
+    def linear_weights(self) -> LinearWeights:
+        return self.fitted.fit_linear(self.data, self.chosen_on)
+
+    @torch.no_grad()
+    def error_quantiles(self, forecast: LinearForecast) -> Float64[Tensor, "n_targets n_quantiles"]:
+        """Compute the quantiles. Without them, the first epochs would only learn the width of the intervals.
+
+        Raises:
+            ValueError: the model makes point forecasts.
+        """
+        if self.quantiles is None:
+            raise ValueError(
+                "a model of point forecasts has no quantiles to start from; train with loss=quantile"
+            )
+        windows = self.data.windows["train"]
+        count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
+        index = torch.from_numpy(choose_evenly_spaced(len(windows), count)).to(windows.device)
+        errors = []
+        for numbers in index.split(ERROR_BATCH):
+            batch = windows.gather(numbers)
+            future, columns = batch.future.cpu(), windows.target_index
+            point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())
+            errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
+        quantiles = np.nanquantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
+        return torch.from_numpy(quantiles).T

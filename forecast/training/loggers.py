@@ -1,20 +1,41 @@
-"""Loggers of a run: create them from the configuration, start them, log the final results, close them."""
+"""Loggers of a run: CSV, W&B and MLflow, how they start and close, and what they log at the end."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import logging
+import os
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.fabric.loggers.logger import rank_zero_experiment
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig
 
+from forecast.cli.errors import print_warning
 from forecast.evaluation.measurement import Results
-from forecast.system.errors import NotInstalled
-from forecast.system.identity import flatten
-from forecast.training.service_logger import FinalResults, ServiceLogger
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.files import atomic_file, without_nan
+from forecast.system.identity import flatten, variant_id, without_local_paths
+
+MLFLOW_PACKAGES = ("mlflow", "sqlalchemy", "alembic")
+ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+"""Defaults of this program: MLflow sends no usage statistics, and an unreachable server is not tried for minutes."""
+
+MAX_TEXT = 6_000  # characters of a parameter
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
@@ -24,9 +45,7 @@ def make_loggers(config: DictConfig) -> list[Logger]:
         NotInstalled: a package of a logger is not installed.
     """
     loggers = []
-    for name in config:
-        if name == "mode":
-            continue
+    for name in (name for name in config if name != "mode"):
         try:
             loggers.append(instantiate(config[name], _convert_="all"))
         except InstantiationException as error:
@@ -66,7 +85,10 @@ def log_results(
     step: int,
 ) -> None:
     """Log final scores, skill and costs to every logger, and figures and errors to those that keep them."""
-    final = FinalResults(collect_scores(content), error_by_step(results), images, window_errors, content)
+    by_step = {name: errors.by_step()["mse"].numpy() for name, errors in results.errors.items()}
+    steps = pd.DataFrame(by_step)
+    steps.insert(0, "step", range(1, len(steps) + 1))
+    final = FinalResults(collect_scores(content), steps, images, window_errors, content)
     for logger in loggers:
         if isinstance(logger, ServiceLogger):
             logger.log_final(final, step)
@@ -76,8 +98,7 @@ def log_results(
             from matplotlib import pyplot as plt
 
             for name, path in images.items():
-                image = plt.imread(path)[..., :3]
-                logger.experiment.add_image(name, image, global_step=step, dataformats="HWC")
+                logger.experiment.add_image(name, plt.imread(path)[..., :3], step, dataformats="HWC")
 
 
 def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +115,385 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     return scores
 
 
-def error_by_step(results: Results) -> pd.DataFrame:
-    """Tabulate the MSE at each step of the horizon, one column for the model and each baseline."""
-    steps = pd.DataFrame({name: errors.by_step()["mse"].numpy() for name, errors in results.errors.items()})
-    steps.insert(0, "step", range(1, len(steps) + 1))
-    return steps
+class CsvLogger(CSVLogger):
+    """Write every logged step as a row of `metrics.csv`; Lightning's logger would delete a resumed run's rows."""
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._experiment is None:
+            self._experiment = WholeTable(self.log_dir)
+        return self._experiment
+
+    def save(self) -> None:
+        """Do nothing after each row: `save_rows` writes the whole table."""
+
+    @rank_zero_only
+    def save_rows(self) -> None:
+        """Write the table; called at every checkpoint and at the end."""
+        self.experiment.save()
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        if self._experiment is not None:
+            self.save_rows()
+
+
+class WholeTable(ExperimentWriter):
+    """Rows in a file that is whole at every moment. A row replaces an earlier one with the same step and columns."""
+
+    def _check_log_dir_exists(self) -> None:
+        """Read the rows of the run's earlier parts, where Lightning's constructor would delete them."""
+        path, self._rows = Path(self.metrics_file_path), {}
+        if path.exists():
+            for row in pd.read_csv(path, dtype=str).to_dict("records"):  # as text, so that every digit stays
+                self._add({key: value for key, value in row.items() if not pd.isna(value)})
+
+    def _add(self, row: dict[str, Any]) -> None:
+        key = (int(row["step"]), *sorted(row))
+        self._rows.pop(key, None)
+        self._rows[key] = row
+
+    def save(self) -> None:
+        for row in self.metrics:
+            self._add(row)
+        self.metrics = []
+        if self._rows:
+            with atomic_file(Path(self.metrics_file_path)) as temporary:
+                pd.DataFrame(self._rows.values()).to_csv(temporary, index=False)
+
+
+@dataclass(frozen=True)
+class FinalResults:
+    """Results that are logged at the end of a run.
+
+    Attributes:
+        scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
+        steps: MSE at each step of the horizon, one column for the model and each baseline.
+        images: paths of the pictures by name.
+        window_errors: a Parquet file of the errors of each window.
+        metrics: the content of metrics.json.
+    """
+
+    scores: dict[str, Any]
+    steps: pd.DataFrame
+    images: dict[str, Path]
+    window_errors: Path
+    metrics: dict[str, Any]
+
+    def horizon_rows(self) -> list[dict[str, int | float]]:
+        """Return `steps` as one row per step, with the keys `horizon/step` and `horizon/<name>_mse`."""
+        rename = {name: f"horizon/{name}" if name == "step" else f"horizon/{name}_mse" for name in self.steps}
+        return self.steps.rename(columns=rename).to_dict("records")
+
+
+class ServiceLogger(Logger):
+    """A logger whose service may be lost during a run.
+
+    Attributes:
+        service: its name in messages.
+        is_lost: whether the connection was lost; then nothing more is logged.
+    """
+
+    service: str
+    is_lost = False
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start the run of the service in the first process.
+
+        Raises:
+            ConfigError: the service cannot be reached.
+        """
+
+    @abstractmethod
+    def end(self, *, succeeded: bool) -> None:
+        """Close the run of the service, and print where it is found."""
+
+    @abstractmethod
+    def log_settings(self, settings: dict[str, Any]) -> None:
+        """Log the settings of the run, as a nested dictionary."""
+
+    @abstractmethod
+    def log_final(self, final: FinalResults, step: int) -> None:
+        """Log the results. Each part is an attempt of its own: nothing may be asked of a lost service."""
+
+    @abstractmethod
+    def connection_errors(self) -> tuple[type[Exception], ...]:
+        """Return the errors that mean that the connection was lost."""
+
+    def disconnect(self) -> None:
+        """Release what a lost connection holds."""
+
+    def attempt(self, call: Callable[[], Any]) -> None:
+        """Call the function unless the connection is lost; if it is lost now, warn once."""
+        if self.is_lost:
+            return
+        try:
+            call()
+        except self.connection_errors() as error:
+            self.is_lost = True
+            reason = without_password(str(error))
+            print_warning(
+                f"the connection to {self.service} was lost ({reason}); the run continues without it"
+            )
+            self.disconnect()
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any) -> None:
+        """Log the configuration without local paths, and the id by which the seeds of a variant are grouped."""
+        settings = {**without_local_paths(params), "variant_id": variant_id(params)}
+        self.attempt(lambda: self.log_settings(settings))
+
+
+def without_password(text: str) -> str:
+    """Return a text without the names and the passwords in its addresses."""
+    return re.sub(r"://[^/@\s]*@", "://", text)
+
+
+class WandbLogger(ServiceLogger, LightningWandbLogger):
+    """W&B logger with one id for all parts of a resumed run.
+
+    W&B writes its offline files late, so a killed run would lose rows. Therefore this logger saves the rows at every
+    checkpoint and logs them again when the next part starts. The last part holds all rows.
+    """
+
+    service = "W&B"
+
+    def __init__(self, *, save_dir: str, mode: str, **options: Any) -> None:
+        folder = Path(save_dir) / "wandb"
+        parts = sorted(folder.glob("*run-*-*"))  # of the resumed run; each name ends with its W&B id
+        earlier = parts[-1].name.rsplit("-", 1)[1] if parts else None
+        super().__init__(save_dir=save_dir, id=earlier, mode=mode, **options)
+        self.is_offline, self._rows_file = mode == "offline", folder / "history.json"
+        self._rows: list[tuple[dict[str, float], int | None]] = []
+
+    def begin(self) -> None:
+        """Start the W&B run in the first process, and log the rows of its earlier parts."""
+        with starting_wandb():
+            _ = self.experiment
+        if self.is_offline and self._rows_file.exists():  # online, the server has them
+            for metrics, step in json.loads(self._rows_file.read_text()):
+                self.log_metrics(metrics, step)
+
+    def end(self, *, succeeded: bool) -> None:
+        import wandb
+
+        run = wandb.run
+        if run is None:  # not the first process, or W&B could not be started
+            return
+        where = describe_wandb(run)
+        self.attempt(lambda: run.finish(exit_code=0 if succeeded else 1))
+        print(where)
+
+    @rank_zero_only
+    def save_rows(self) -> None:
+        """Save the rows for the next part of the run; called at every checkpoint."""
+        if self.is_offline:
+            with atomic_file(self._rows_file) as temporary:
+                temporary.write_text(json.dumps(self._rows))
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
+        self._rows.append((dict(metrics), step))
+        self.attempt(lambda: super(WandbLogger, self).log_metrics(metrics, step))
+
+    def log_settings(self, settings: dict[str, Any]) -> None:
+        LightningWandbLogger.log_hyperparams(self, settings)
+
+    def log_final(self, final: FinalResults, step: int) -> None:
+        # summary: a curve of one point says nothing
+        self.attempt(lambda: self.experiment.summary.update(final.scores))
+        self.attempt(lambda: self.log_table("error_by_step", dataframe=final.steps, step=step))
+        self.attempt(lambda: log_horizon(self.experiment, final.horizon_rows()))
+        errors = {"artifact_or_path": final.window_errors, "name": f"errors-{self.version}", "type": "errors"}
+        self.attempt(lambda: self.experiment.log_artifact(**errors))
+        for name, path in final.images.items():
+            self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=step))
+
+    def connection_errors(self) -> tuple[type[Exception], ...]:
+        from wandb import Error
+
+        return OSError, Error  # the connection to W&B's service process is a socket
+
+    def disconnect(self) -> None:
+        from wandb import teardown
+
+        with suppress(*self.connection_errors()):  # it sends a message to the lost service
+            teardown(exit_code=1)  # the next run of a sweep starts a new service process
+
+
+def log_horizon(run: Any, rows: list[dict[str, int | float]]) -> None:
+    """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
+    run.define_metric("horizon/step", hidden=True)
+    for name in rows[0]:
+        if name != "horizon/step":
+            run.define_metric(name, step_metric="horizon/step", summary="none")
+    for row in rows:
+        run.log(row)
+
+
+@contextmanager
+def starting_wandb() -> Iterator[None]:
+    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
+    import wandb
+
+    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
+    try:
+        yield
+    except wandb.Error as error:
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(
+            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
+            "or use logger.mode=offline, which needs neither account nor network"
+        ) from error
+
+
+def describe_wandb(run: Any) -> str:
+    """The address of a W&B run, as a line."""
+    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"
+
+
+class MlflowLogger(ServiceLogger):
+    """Log to MLflow, with one MLflow run for all parts of a resumed run.
+
+    Lightning's `MLFlowLogger` changes the tracking URI of the process and logs the path of the program.
+
+    Attributes:
+        run_id: the id of the MLflow run; None before `begin` and in all processes but the first.
+    """
+
+    service = "MLflow"
+
+    def __init__(
+        self,
+        *,
+        experiment: str,
+        name: str,
+        tags: dict[str, Any],
+        root: str,
+        save_dir: str,
+        tracking_uri: str | None = None,
+    ) -> None:
+        """Prepare a logger, which `begin` connects.
+
+        Args:
+            experiment: name of the experiment, which is created if it does not exist.
+            name: name of the run.
+            tags: tags of the run. None: left out.
+            root: folder of the local database `mlflow.db`.
+            save_dir: run folder, which keeps the id of the MLflow run.
+            tracking_uri: address of the store. None: the environment variable MLFLOW_TRACKING_URI, or the database.
+
+        Raises:
+            ModuleNotFoundError: a package of the extra `mlflow` is not installed.
+        """
+        super().__init__()
+        for package in MLFLOW_PACKAGES:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(package)
+        self._experiment_name, self._run_name, self._root = experiment, name, Path(root)
+        self._tags = {key: str(value) for key, value in tags.items() if value is not None}
+        self._id_file = Path(save_dir) / "logs" / "mlflow" / "run_id.txt"
+        address = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+        self._is_local = address is None
+        self._address = address or f"sqlite:///{self._root / 'mlflow.db'}"
+        self._client: Any = None
+        self.run_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self._experiment_name
+
+    @property
+    def version(self) -> str | None:
+        return self.run_id
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The `mlflow.MlflowClient`."""
+        return self._client
+
+    @rank_zero_only
+    def begin(self) -> None:
+        for variable, value in ENVIRONMENT.items():
+            os.environ.setdefault(variable, value)
+        from mlflow import MlflowClient
+
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        self._root.mkdir(parents=True, exist_ok=True)
+        # the jobs of a sweep would create the tables at the same time
+        lock = FileLock(self._root / ".mlflow.db.lock") if self._is_local else nullcontext()
+        try:
+            with lock:
+                self._client = MlflowClient(self._address)
+                self.run_id = self._resume_run() or self._create_run()
+        except self.connection_errors() as error:
+            problem = f"MLflow: {self._address} cannot be used ({str(error).splitlines()[0]})"
+            raise ConfigError(without_password(problem)) from error
+        with atomic_file(self._id_file) as temporary:
+            temporary.write_text(self.run_id)
+
+    def _resume_run(self) -> str | None:
+        """Open the MLflow run of the run's earlier parts; return its id, or None if the store has none."""
+        from mlflow.exceptions import MlflowException
+
+        if not self._id_file.exists():
+            return None
+        run_id = self._id_file.read_text()
+        try:
+            self._client.update_run(run_id, status="RUNNING")
+        except MlflowException:
+            return None
+        return run_id
+
+    def _create_run(self) -> str:
+        known = self._client.get_experiment_by_name(self._experiment_name)
+        if known is None:
+            files = (self._root / ".mlflow").absolute().as_uri() if self._is_local else None
+            experiment_id = self._client.create_experiment(self._experiment_name, artifact_location=files)
+        else:
+            experiment_id = known.experiment_id
+        return self._client.create_run(experiment_id, run_name=self._run_name, tags=self._tags).info.run_id
+
+    @rank_zero_only
+    def end(self, *, succeeded: bool) -> None:
+        if self.run_id is None:  # MLflow could not be reached
+            return
+        self.attempt(lambda: self._client.set_terminated(self.run_id, "FINISHED" if succeeded else "FAILED"))
+        view = f"; view it with: mlflow ui --backend-store-uri {self._address}"
+        place = view if self._is_local else f" on {without_password(self._address)}"
+        print(f"MLflow: run {self.run_id}{place}")
+
+    def log_settings(self, settings: dict[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        # a resumed run has some of them, and MLflow refuses another value
+        known = self._client.get_run(self.run_id).data.params
+        new = [Param(key, str(value)[:MAX_TEXT]) for key, value in flatten(settings) if key not in known]
+        self._client.log_batch(self.run_id, params=new)
+        self._client.set_tag(self.run_id, "variant_id", settings["variant_id"])
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, int | float | None], step: int | None = None) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        given = {name: float(value) for name, value in metrics.items() if value is not None}
+        batch = [Metric(name, value, now, step or 0) for name, value in given.items()]
+        self.attempt(lambda: self._client.log_batch(self.run_id, metrics=batch))
+
+    def log_final(self, final: FinalResults, step: int) -> None:
+        self.log_metrics(final.scores, step)
+        for row in final.horizon_rows():
+            self.log_metrics(row, int(row.pop("horizon/step")))
+        self.attempt(lambda: self._client.log_dict(self.run_id, without_nan(final.metrics), "metrics.json"))
+        self.attempt(partial(self._client.log_artifact, self.run_id, str(final.window_errors)))
+        for path in final.images.values():
+            self.attempt(partial(self._client.log_artifact, self.run_id, str(path), "pictures"))
+
+    def connection_errors(self) -> tuple[type[Exception], ...]:
+        from mlflow.exceptions import MlflowException
+
+        return OSError, MlflowException

@@ -1,4 +1,4 @@
-"""The Lightning module: loss, metrics and optimizer."""
+"""The Lightning module: loss, metrics and optimizer; the windows that it reads; forecasts outside of the trainer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,8 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
-from forecast.data import Batch, DataModule
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.data import Batch, DataModule, WindowLoader
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
@@ -22,9 +21,8 @@ from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
 from forecast.models.residual import arrange_quantiles, take_median
-from forecast.training.fsdp import shard
-from forecast.training.lightning_data import data_of
 from forecast.training.losses import keep_measured, make_loss, window_losses
+from forecast.training.processes import shard
 
 
 class Forecaster(L.LightningModule):
@@ -183,7 +181,7 @@ class Forecaster(L.LightningModule):
 
     @property
     def data(self) -> DataModule:
-        return data_of(self.trainer)
+        return self.trainer.datamodule.data  # type: ignore[attr-defined]
 
     def _log_scores(self, split: str, scores: Mapping[str, float]) -> None:
         for name, score in scores.items():
@@ -208,3 +206,60 @@ class Forecaster(L.LightningModule):
         if "monitor" in schedule:
             schedule["monitor"] = schedule["monitor"] or self.validation_metric
         return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]
+
+
+class LightningData(L.LightningDataModule):
+    """Serve the windows of `data` to a trainer, each process its part, and keep its state in checkpoints."""
+
+    def __init__(self, data: DataModule) -> None:
+        super().__init__()
+        self.data = data
+
+    def prepare_data(self) -> None:
+        self.data.prepare_data()
+
+    def setup(self, stage: str) -> None:
+        self.data.setup()
+
+    def train_dataloader(self) -> WindowLoader:
+        return self._loader("train")
+
+    def val_dataloader(self) -> WindowLoader:
+        return self._loader("val")
+
+    def test_dataloader(self) -> WindowLoader:
+        return self._loader(self.data.tested_split)
+
+    def _loader(self, split: str) -> WindowLoader:
+        trainer = self.trainer
+        assert trainer is not None
+        return self.data.loader(
+            split,
+            rank=trainer.global_rank,
+            world_size=trainer.world_size,
+            device=trainer.strategy.root_device,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.data.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.data.load_state_dict(state_dict)
+
+
+def predict(forecaster: Forecaster, batch: Batch) -> Tensor:
+    """Compute scaled point forecasts in the precision of the weights."""
+    return forecaster.point(compute_output(forecaster, batch))
+
+
+@torch.no_grad()
+def compute_output(forecaster: Forecaster, batch: Batch) -> Tensor:
+    """Compute the scaled output of the model, with quantiles if it has any, in the precision of the weights."""
+    forecaster.eval()
+    weights = next(forecaster.parameters())
+    device = batch.past.device
+    past, past_time, future, future_time = (part.to(weights) for part in batch[:4])
+    # not compiled: there are too few windows, and they may be on another device
+    with torch.compiler.set_stance("force_eager"):
+        batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
+        return forecaster(batch).to(device)

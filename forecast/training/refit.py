@@ -16,9 +16,9 @@ from forecast.system import signals
 from forecast.system.formatting import plural
 from forecast.training.build import count_epochs, make_forecaster, make_trainer
 from forecast.training.checkpointing import Checkpointing, preload_checkpoint, save_weights
-from forecast.training.compile import compile_where_possible
-from forecast.training.lightning_data import LightningData
-from forecast.training.shrinkage import saved_shrinkage, set_shrinkage
+from forecast.training.hardware import compile_where_possible
+from forecast.training.losses import saved_shrinkage, set_shrinkage
+from forecast.training.module import LightningData
 
 STATE = "refit-last"
 """Name of the checkpoint from which an interrupted refit resumes."""

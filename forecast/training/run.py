@@ -18,32 +18,25 @@ from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.reports.scores import tabulate_series
 from forecast.system import signals
 from forecast.system.memory import PeakMemory
-from forecast.training import lightning_warnings, loggers, report
-from forecast.training.attention_slots import summarize_attention
-from forecast.training.budget import resolve_budget
+from forecast.training import loggers, report
+from forecast.training.auto_settings import resolve_budget, resolve_transform
 from forecast.training.build import (
     count_sanity_steps,
-    find_callback,
     make_forecaster,
     make_model,
     make_trainer,
     resolved_settings,
 )
-from forecast.training.checkpointing import preload_checkpoint
-from forecast.training.choose_transform import resolve_transform
-from forecast.training.compile import compile_where_possible
-from forecast.training.examples import forecast_examples
-from forecast.training.fsdp import is_sharded, load_whole
-from forecast.training.inputs_used import list_inputs
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
-from forecast.training.precision import resolve_auto
-from forecast.training.rank_consistency import RankConsistency
+from forecast.training.callbacks import RunTime, Throughput, find_callback
+from forecast.training.checkpointing import RunStart, open_run, preload_checkpoint
+from forecast.training.create_model import summarize_attention
+from forecast.training.hardware import compile_where_possible, resolve_auto
+from forecast.training.inputs import list_inputs
+from forecast.training.module import Forecaster, LightningData
+from forecast.training.preparation import check_trainer, filter_messages
+from forecast.training.processes import RankConsistency, is_sharded, load_whole
 from forecast.training.refit import refit
-from forecast.training.report import RunReport
-from forecast.training.run_start import RunStart, open_run
-from forecast.training.throughput import RunTime, Throughput
-from forecast.training.trainer_checks import check_trainer
+from forecast.training.report import RunReport, forecast_examples
 
 
 def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: float) -> float:
@@ -59,7 +52,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         The validation score of the tested model: the quantile loss with loss=quantile, otherwise the MSE. A search
         minimises it.
     """
-    lightning_warnings.filter_messages()
+    filter_messages()
     start, folder = open_run(config), Path(config.output_dir)
     run_time = RunTime(seconds, before=start.seconds)
     resolve_auto(config, start.content)

@@ -11,10 +11,9 @@ from omegaconf import OmegaConf
 from forecast import load
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ConfigError
-from forecast.training import budget, trainer_checks
-from forecast.training.checkpointing import Checkpointing
+from forecast.training import auto_settings, preparation
+from forecast.training.checkpointing import Checkpointing, RunStart
 from forecast.training.module import Forecaster
-from forecast.training.run_start import RunStart
 from tests.support.commands import only, train_here, workplace
 
 GIVEN = ("logger=[]", "callbacks.early_stopping=null")
@@ -33,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two minutes in `timed`, with a second for a batch, and one of as many epochs in `counted`."""
     place = workplace(tmp_path_factory.mktemp("budget"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget, "time_batch", measure_a_second)
+        patch.setattr(auto_settings, "time_batch", measure_a_second)
         assert train_here(patch, place, *GIVEN, "budget=2min", "output_root=timed") == 0
         epochs = metrics(place, "timed")["epochs"]
         assert train_here(patch, place, *GIVEN, f"trainer.max_epochs={epochs}", "output_root=counted") == 0
@@ -74,7 +73,7 @@ def test_the_measurement_changes_nothing_else(folder: Path) -> None:
     ],
 )
 def test_the_mean_time_of_a_batch(times: list[float], seconds: float) -> None:
-    assert budget.time_batch(times) == seconds
+    assert auto_settings.time_batch(times) == seconds
 
 
 class Clock:
@@ -103,7 +102,7 @@ def test_a_run_of_short_epochs_ends_with_its_budget(
 ) -> None:
     """An epoch is a second of training, one of validation, and four of a checkpoint."""
     clock, began = Clock(), []
-    monkeypatch.setattr(budget, "read_clock", lambda _: clock.now)
+    monkeypatch.setattr(auto_settings, "read_clock", lambda _: clock.now)
     clock.slow_down(monkeypatch, Forecaster, "training_step", 0.25)
     clock.slow_down(monkeypatch, Forecaster, "validation_step", 0.25)
     clock.slow_down(monkeypatch, Checkpointing, "_save", 4.0)
@@ -124,23 +123,21 @@ def test_a_resumed_run_keeps_its_epochs_and_a_continued_one_adds_those_that_fit(
     monkeypatch.chdir(folder)
     content, data = checkpoint(folder, "timed"), load(only(folder, "timed/*")).data()
     config = OmegaConf.create({"budget": "2min", "budget_epochs": None, "resume": "auto"})
-    monkeypatch.setattr(budget, "check_memory", lambda *_: None)
-    monkeypatch.setattr(budget, "time_epoch", lambda *_: budget.EpochTime(8.0, 1.5, 0.5))
+    monkeypatch.setattr(auto_settings, "check_memory", lambda *_: None)
+    monkeypatch.setattr(auto_settings, "time_epoch", lambda *_: auto_settings.EpochTime(8.0, 1.5, 0.5))
     trained = content["hyper_parameters"]["budget_epochs"]
     for mode, epochs in {"resumed": trained, "continued": trained + 12, "new": 12}.items():
         start = RunStart(mode, content=None if mode == "new" else content)  # type: ignore[arg-type]
-        budget.resolve_budget(config, data, FittedBaselines.fit(data), start)
+        auto_settings.resolve_budget(config, data, FittedBaselines.fit(data), start)
         assert config.budget_epochs == epochs
 
 
 @pytest.mark.parametrize("trainer", [{"devices": 2, "num_nodes": 1}, {"devices": 1, "num_nodes": 2}])
 def test_a_budget_is_for_one_device(trainer: dict) -> None:
     with pytest.raises(ConfigError):
-        trainer_checks.check_budget(
-            OmegaConf.create({"budget": "1min", "compile": False, "trainer": trainer})
-        )
+        preparation.check_budget(OmegaConf.create({"budget": "1min", "compile": False, "trainer": trainer}))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400)])
 def test_units(text: str, seconds: float) -> None:
-    assert trainer_checks.parse_budget(text) == seconds
+    assert preparation.parse_budget(text) == seconds

@@ -187,7 +187,7 @@ def bare(
         monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
     for package in ("optuna", "submitit", "ray"):
         monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr("forecast.training.mlflow_logger.PACKAGES", ("no_such_package",))
+    monkeypatch.setattr("forecast.training.loggers.MLFLOW_PACKAGES", ("no_such_package",))
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

@@ -34,8 +34,9 @@ from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
 from forecast.models.layers import TOKENS
-from forecast.training.build import make_data, make_forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.build import make_forecaster
+from forecast.training.module import predict
+from forecast.training.preparation import read_data
 from tests.support.commands import TINY, only, train, train_here, workplace
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
@@ -138,7 +139,8 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
         },
     )
     assert isinstance(config, DictConfig)
-    data = make_data(config)
+    data = read_data(config)
+    data.setup()
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)

@@ -14,8 +14,9 @@ import torch
 from forecast.cli.compose import compose_config
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
-from forecast.training.build import make_data, make_forecaster
-from forecast.training.point_forecast import predict
+from forecast.training.build import make_forecaster
+from forecast.training.module import predict
+from forecast.training.preparation import read_data
 from tests.support.commands import TINY
 
 ROWS, PRED = 120, 5
@@ -46,7 +47,8 @@ def answers(folder: Path, changed: int, given: tuple[str, ...]) -> tuple[dict[st
     config = compose_config(
         "data=long", f"data.path='{path}'", *TINY, "data.static_covariates=[size]", *given
     )
-    data = make_data(config)
+    data = read_data(config)
+    data.setup()
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from forecast.system.errors import ConfigError
-from forecast.training import mlflow_logger
-from forecast.training.mlflow_logger import MlflowLogger
-from forecast.training.service_logger import without_password
+from forecast.training import loggers
+from forecast.training.loggers import MlflowLogger, without_password
 
 SETTINGS = {"seed": 1, "data": {"path": "load.csv"}, "trainer": {"max_epochs": 2}}
 
@@ -92,7 +91,7 @@ def test_a_lost_connection_ends_no_run(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlflow_logger, "PACKAGES", ("mlflow", "no_such_package"))
+    monkeypatch.setattr(loggers, "MLFLOW_PACKAGES", ("mlflow", "no_such_package"))
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         make(tmp_path)
 

@@ -20,8 +20,9 @@ from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
-from forecast.training.build import make_data, make_forecaster
-from forecast.training.shrinkage import MARGIN, shrinkage_and_error
+from forecast.training.build import make_forecaster
+from forecast.training.losses import MARGIN, shrinkage_and_error
+from forecast.training.preparation import read_data
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_variants import every_nth
 from tests.support.run_differences import unequal, unmeasured
@@ -261,7 +262,8 @@ def test_first_quantiles_are_those_of_the_errors_of_the_linear_model(tokens: str
         f"model.tokens={tokens}",
     )
     config = compose_config(*told, "run_name=x", "attention=full")
-    data = make_data(config)
+    data = read_data(config)
+    data.setup()
     forecaster = make_forecaster(config, data, FittedBaselines.fit(data))
     assert forecaster.quantiles is not None
     windows = data.windows["train"]

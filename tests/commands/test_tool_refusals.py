@@ -106,7 +106,6 @@ REFUSED = [
     Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
     Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
     without_library("forecast.adapters.fev_model", "fev"),
-    without_library("forecast.adapters.sktime_forecaster", "sktime"),
     random_graph("dropout in an exported graph", "the exported graph would draw random numbers: aten.dropout.default", "attention=full", "model.dropout=0.5"),
     random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "factor=1", "model.dropout=0.0"),
     Refusal("random numbers in an ONNX graph", "the ONNX graph would draw random numbers: RandomUniformLike", ConfigError, random_onnx),

@@ -31,8 +31,7 @@ from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.number_format import format_interval
 from forecast.reports.compare.run_folders import read_runs
 from forecast.runs import sweep
-from forecast.runs.folder import read_config
-from forecast.runs.resume import digest_of, find_finished, find_unfinished, is_finished
+from forecast.runs.folder import digest_of, find_finished, find_unfinished, is_finished, read_config
 from forecast.training.schedules import cosine
 from tests.support.commands import PLAIN, ROOT, TINY, answer, only, train_here
 from tests.support.csv_files import write_csv

@@ -23,11 +23,10 @@ from forecast.data.sets.generated import GeneratedSource
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel
-from forecast.training import lightning_warnings
 from forecast.training.build import make_forecaster
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
-from forecast.training.rank_consistency import RankConsistency
+from forecast.training.module import Forecaster, LightningData
+from forecast.training.preparation import filter_messages
+from forecast.training.processes import RankConsistency
 
 SEQ_LEN, TRAIN = 5, 66  # 60 training windows of two steps ahead, which 2, 3 and 4 processes share evenly
 SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")
@@ -80,7 +79,7 @@ class Fading(ForecastModel):
 
 def evaluate(case: Case) -> dict[str, Any]:
     """Validate and test a case with the Lightning module of the package, together with the connected processes."""
-    lightning_warnings.filter_messages()
+    filter_messages()
     data = case_data(case)
     fitted = FittedBaselines.fit(data)
     forecaster = Forecaster(Fading(case.pred_len), levels=[80], fitted=fitted, config={})
@@ -106,7 +105,7 @@ def train(case: Case, *overrides: str) -> dict[str, Any]:
     Adam would enlarge a gradient that is zero up to rounding. Training therefore uses float64, or a large `eps` if the
     strategy does not support float64.
     """
-    lightning_warnings.filter_messages()
+    filter_messages()
     sharded = case.strategy == "fsdp"
     exact = (
         ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)

@@ -11,7 +11,7 @@ import torch
 
 from forecast.attention import ProbSparseAttention, probsparse
 from forecast.models import Informer
-from forecast.training.compile import compile_where_possible
+from forecast.training.hardware import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.long_variants import every_nth

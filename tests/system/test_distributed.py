@@ -17,8 +17,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.scores import MODEL, SCALED_SCORES
 from forecast.training.callbacks import RandomState
 from forecast.training.create_model import create_model
-from forecast.training.lightning_data import LightningData
-from forecast.training.module import Forecaster
+from forecast.training.module import Forecaster, LightningData
 from tests.support.commands import finish, only, start, train_here, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window

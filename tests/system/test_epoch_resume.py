@@ -8,7 +8,7 @@ import torch
 
 from forecast.data import csv_data
 from forecast.data.files.file_source import read_table
-from forecast.training.lightning_data import LightningData
+from forecast.training.module import LightningData
 from tests.support.csv_files import numbers
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}

@@ -6,7 +6,7 @@ from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
-from forecast.training.precision import resolve_auto
+from forecast.training.hardware import resolve_auto
 
 
 @pytest.mark.parametrize("option", options("trainer"))

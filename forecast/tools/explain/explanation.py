@@ -29,8 +29,7 @@ from forecast.tools.explain.input_report import InputStudy, study_inputs
 from forecast.tools.explain.layers import Call, Layer, record_calls, timelines
 from forecast.tools.explain.maps import Explanation, explain_layer
 from forecast.tools.explain.window import Window, choose_window, draw_window
-from forecast.training.attention_slots import summarize_attention
-from forecast.training.wandb_runs import describe_wandb, starting_wandb
+from forecast.training.create_model import summarize_attention
 
 
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
@@ -271,6 +270,8 @@ def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) ->
         ConfigError: W&B cannot be reached.
     """
     import wandb
+
+    from forecast.training.loggers import describe_wandb, starting_wandb  # imports Lightning
 
     quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
     with starting_wandb():

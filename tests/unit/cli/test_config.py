@@ -14,7 +14,7 @@ from forecast.cli.overrides import options
 from forecast.system.identity import without_hydra
 from forecast.system.paths import CONF
 from forecast.training.create_model import create_model
-from forecast.training.precision import resolve_auto
+from forecast.training.hardware import resolve_auto
 from tests.support.configurations import (
     FRAGMENTS,
     GROUPS,

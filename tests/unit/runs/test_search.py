@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
-from forecast.runs.search import RESULTS, SEARCH, identify_search, remaining_trials
-from forecast.runs.search_space import read_search_space
+from forecast.runs.search import RESULTS, SEARCH, identify_search, read_search_space, remaining_trials
 from forecast.runs.summary import save_summary
 from forecast.system.errors import ConfigError
 from tests.support.long_variants import every_nth

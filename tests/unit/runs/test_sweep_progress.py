@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forecast.runs import summary
-from forecast.runs.sweep_progress import SweepProgress
+from forecast.runs.sweep import SweepProgress
 
 SCORES = {"mse": 0.25, "mae": 0.4}
 METRICS = {"test": SCORES, "skill": 0.125, "seconds": 3.2, "seed": 1, "baselines": {"naive": {"mse": 1.0}}}

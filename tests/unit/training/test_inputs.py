@@ -9,7 +9,7 @@ from forecast.data import DataModule, frame_data
 from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
-from forecast.training.inputs_used import covariates_of_model, join_inputs, list_inputs
+from forecast.training.inputs import covariates_of_model, join_inputs, list_inputs
 from tests.support.models import slots
 
 SEQ_LEN, PRED_LEN = 6, 3

@@ -1,28 +1,35 @@
-"""Checks of the settings of a training, most of them before data are read or torch is imported."""
+"""What a command does before a training imports torch: checks of settings, reading of data, filters of messages.
 
+Imports no torch, so that a command refuses a setting or a file at once.
+"""
+
+import logging
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.cli.named_files import find_named_files
 from forecast.cli.overrides import typed_overrides
+from forecast.data import DataModule
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
-from forecast.system import distributed
+from forecast.system import distributed, signals
 from forecast.system.checks import check_choice, check_count
 from forecast.system.errors import ConfigError
-from forecast.training.wandb_runs import WANDB_MODES
 
 if TYPE_CHECKING:
     import lightning as L
 
-    from forecast.data import DataModule
 
 LOSSES = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}
 """The losses of point forecasts, and their functions in `torch.nn.functional`."""
 
 AUTO = "auto"
+WANDB_MODES = ("offline", "online")
 UNITS = {"s": 1, "min": 60, "h": 3600}
 
 PARTIAL_VALIDATION = (
@@ -36,6 +43,16 @@ PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
 
 MONITORED = ("val/mse", "val/mae")
 MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
+
+IGNORED = (
+    ".*LeafSpec.*",  # Lightning's use of torch
+    ".*smaller than the logging interval.*",  # curves are logged by epoch
+    ".*dirpath has changed.*",  # a run that continues from another run's checkpoint writes its own
+    ".*Grad strides do not match.*",  # a copy of one small gradient per step
+    ".*FSDP2-wrapped module.*",  # nothing is written into a forecast, which is a view
+    ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
+)
+"""Messages of Lightning that do not concern users of this package."""
 
 
 def check_settings(config: DictConfig, *callbacks: str) -> None:
@@ -196,3 +213,30 @@ def check_processes(trainer: "L.Trainer") -> None:
         raise ConfigError(
             f"trainer.num_nodes={nodes}: start the processes of every machine with torchrun or srun (docs/scaling.md)"
         )
+
+
+def read_data(config: DictConfig) -> DataModule:
+    """Create the data module of `config.data` and read its rows; its `setup()` scales them.
+
+    Raises:
+        ConfigError: `data.split` names one split, which leaves no rows for the others.
+        DataError: data that cannot be used.
+    """
+    if isinstance(config.data.split, str):
+        raise ConfigError(
+            f"data.split={config.data.split} leaves no rows for the other splits; give three parts or two dates"
+        )
+    data = instantiate(config.data)  # checks its options
+    find_named_files(config)
+    signals.exit_if_received(" before it read data")
+    data.prepare_data()
+    data.read()
+    return data
+
+
+def filter_messages() -> None:
+    """Show only Lightning's warnings, except those in `IGNORED`."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for message in IGNORED:
+        warnings.filterwarnings("ignore", message=message)

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from forecast.data import DataModule, csv_data
 from forecast.evaluation.baselines import FittedBaselines, Linear
-from forecast.training.choose_transform import choose_transforms, linear_error, resolve_transform
+from forecast.training.auto_settings import choose_transforms, linear_error, resolve_transform
 
 ROWS = 1500
 OPTIONS = {"name": "mine", "seq_len": 24, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
