@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.data import Batch, DataModule, WindowLoader
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors
 from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
