@@ -43,6 +43,7 @@ def advise(
     best = [remedy for missing, remedy in found if missing == fewest]
     best = [one for one in best if not any(_is_part(other.settings, one.settings) for other in best)]
     if best and confirm is not read:
+        best = best[:1]
         try:
             confirm(best[0].settings)
         except ForecastError as refused:
