@@ -10,7 +10,7 @@ from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from forecast.system.conf_folders import GROUPS_OF_ATTENTION, conf_folders, folder_of_group
+from forecast.system.location import GROUPS_OF_ATTENTION, conf_folders, folder_of_group
 
 
 class AttentionSlots(FileConfigSource):

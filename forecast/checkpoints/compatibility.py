@@ -9,8 +9,7 @@ from torch import Tensor
 
 from forecast.checkpoints.contents import completed_epochs, data_state
 from forecast.system.errors import CheckpointError
-from forecast.system.identity import RUN_EFFECTS, first_difference, identity
-from forecast.system.keys import SPEED, STATE
+from forecast.system.keys import RUN_EFFECTS, SPEED, STATE, first_difference, identity
 
 DATA_STATE = {
     "feature_columns": "feature columns",

@@ -1,13 +1,189 @@
-"""Checks of the settings in a checkpoint: allowed targets and downloads. The file may come from a stranger."""
+"""Checkpoints without their weights: find the file, read and check its settings. Imports no torch."""
 
+import io
+import pickle
+import pickletools
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from omegaconf import OmegaConf
 
-from forecast.system.errors import CheckpointError
-from forecast.system.paths import CONF
-from forecast.system.targets import known_targets
+from forecast.system.errors import CONF, CheckpointError, user_path
+from forecast.system.location import known_targets
+
+TYPES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
+SAFE_NAMES = {
+    "collections OrderedDict",
+    "torch._utils _rebuild_tensor_v2",
+    *(f"torch {name}Storage" for name in TYPES),
+}
+"""Global names that a checkpoint's pickle may contain."""
+
+UNSAFE_OPCODES = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
+"""Pickle operations that can name or create any other object."""
+
+MAX_VALUES = 1_000_000
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """Read a checkpoint with None in place of each tensor.
+
+    Raises:
+        CheckpointError: the file is damaged, unsafe, or was not written by this project.
+    """
+    return check_written_here(path, load_checked(path, _unpickle_plain))
+
+
+def check_written_here(path: Path, content: Any) -> dict[str, Any]:
+    """Return the content of a checkpoint. Raises CheckpointError if another program wrote it."""
+    if not isinstance(content, dict) or "forecast_version" not in content:
+        raise CheckpointError(f"{path}: this checkpoint was not written by forecast.train")
+    return content
+
+
+def load_checked(path: Path, load: Callable[[BinaryIO, int], tuple[Any, str]]) -> Any:
+    """Load a file with `load(file, size)`, which returns its content and what is unsafe in it, or "".
+
+    Raises:
+        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            content, problem = load(file, size)
+    except Exception as error:  # a damaged file can fail anywhere
+        if isinstance(error, OSError) and error.strerror:
+            raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"{path}: the file is damaged, or it is not a checkpoint") from error
+    if problem:
+        raise CheckpointError(
+            f"{path}: not a checkpoint of this project: it contains {problem}; nothing was executed"
+        )
+    return content
+
+
+def find_unsafe_member(archive: zipfile.ZipFile, size: int) -> str:
+    """Return the unsafe part of the archive or of its pickle, or "", before anything is loaded."""
+    members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        return "compressed members"
+    if sum(member.file_size for member in members) > size:
+        return "members larger than the file"
+    for opcode, argument, _ in pickletools.genops(read_pickle(archive)):
+        if opcode.name in UNSAFE_OPCODES:
+            return f"a pickle with {opcode.name}"
+        if opcode.name == "GLOBAL" and argument not in SAFE_NAMES:
+            return str(argument).replace(" ", ".")
+    return ""
+
+
+def read_pickle(archive: zipfile.ZipFile) -> bytes:
+    """The bytes of `data.pkl`. Raises zipfile.BadZipFile if its CRC does not match."""
+    (pickled,) = (m for m in archive.infolist() if m.filename.split("/")[1:] == ["data.pkl"])
+    return archive.read(pickled)
+
+
+def find_unsafe_value(content: Any, check_other: Callable[[Any], str]) -> str:
+    """Return the first unsafe one of the loaded values, or "".
+
+    `check_other` is called with each value that is not plain; it returns what is unsafe in it, or "".
+    """
+    waiting, n_values = [content], 0
+    while waiting:
+        value = waiting.pop()
+        n_values += 1
+        if n_values > MAX_VALUES:
+            return f"more than {MAX_VALUES:,} values"
+        if type(value) in (dict, OrderedDict):
+            waiting += [*value, *value.values()]
+        elif type(value) in (list, tuple):
+            waiting += value
+        elif type(value) not in (str, int, float, bool, type(None)) and (problem := check_other(value)):
+            return problem
+    return ""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Creates ordered dicts, and None for every tensor."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return OrderedDict if (module, name) == ("collections", "OrderedDict") else _make_none
+
+    def persistent_load(self, pid: Any) -> None:
+        """The bytes of a tensor are not read."""
+
+
+def _make_none(*_: Any) -> None:
+    """Placeholders for the functions and classes of tensors."""
+
+
+def _unpickle_plain(file: BinaryIO, size: int) -> tuple[Any, str]:
+    with zipfile.ZipFile(file) as archive:
+        problem = find_unsafe_member(archive, size)
+        content = None if problem else _PlainUnpickler(io.BytesIO(read_pickle(archive))).load()
+    return content, problem or find_unsafe_value(content, lambda value: f"a {type(value).__name__}")
+
+
+LATEST, RUNS = "latest", "runs"
+"""The name of the newest run, and the folder in which it is looked for."""
+
+
+def find_run(path: str | Path) -> Path:
+    """Return `path`, or for `latest` the folder below `runs` whose test finished last.
+
+    Raises:
+        CheckpointError: there is no finished run for `latest`.
+    """
+    path = user_path(path)
+    if str(path) != LATEST or path.exists():
+        return path
+    finished = [file for file in Path(RUNS).rglob("metrics.json") if (file.parent / "checkpoints").is_dir()]
+    if not finished:
+        raise CheckpointError(
+            f"checkpoint={LATEST}: no finished run is below {RUNS}: give a run folder or a file"
+        )
+    return max(finished, key=lambda file: file.stat().st_mtime).parent
+
+
+def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
+    """Return `path` if it is a file; if it is a run folder, return its checkpoint `prefer` ("best" or "last").
+
+    `latest` is the newest run folder (`find_run`).
+
+    Raises:
+        CheckpointError: there is no such file.
+    """
+    path = find_run(path)
+    check_exists(path)
+    if path.is_dir():
+        candidate = path / "checkpoints" / f"{prefer}.ckpt"
+        if not candidate.is_file():
+            raise CheckpointError(
+                f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
+            )
+        return candidate
+    return path
+
+
+def find_trained(path: str | Path) -> Path:
+    """Return the checkpoint that forecasts: that of the model refitted on all rows if a run folder has one, else best.
+
+    Raises:
+        CheckpointError: there is no such file.
+    """
+    found = find_run(path)
+    refit = found / "checkpoints" / "refit.ckpt"
+    return refit if refit.is_file() else find_checkpoint(found)
+
+
+def check_exists(path: Path) -> None:
+    """Raise CheckpointError unless `path` is a file or a folder."""
+    if not (path.is_file() or path.is_dir()):
+        raise CheckpointError(f"{path}: there is no such checkpoint file or run folder")
+
 
 MODEL_TARGETS = known_targets("attention", "encoder", "decoder", "cross", "model", "data")
 """Allowed targets of prediction: models, attention layers and data modules."""

@@ -20,12 +20,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 import forecast.cli.compose  # noqa: F401 (registers the resolvers that interpolations call)
-from forecast.cli import allowed_targets, secrets_check
+from forecast.cli import safety
 from forecast.cli.errors import is_users_mistake, one_line, print_warning
 from forecast.runs.folder import InUse, check_folder, locked, score_if_finished, write_config, write_overrides
 from forecast.system import distributed, progress, signals
 from forecast.system.errors import ConfigError, TrainingError
-from forecast.system.targets import known_targets
+from forecast.system.location import known_targets
 
 log = logging.getLogger("forecast")
 
@@ -60,8 +60,8 @@ def import_body(body: CommandBody) -> Callable[..., Any]:
 
 def check_targets_and_secrets(config: DictConfig) -> None:
     """Check targets and secrets again, after every interpolation is resolved and before anything is instantiated."""
-    allowed_targets.check_targets(config, known_targets())
-    secrets_check.check(config)
+    safety.check_targets(config, known_targets())
+    safety.check(config)
 
 
 @dataclass

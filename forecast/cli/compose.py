@@ -1,8 +1,11 @@
-"""Composition of configurations, and checks of composed configurations. Imports no torch."""
+"""Composition of configurations, checks of composed ones, and the help."""
 
 import re
 import secrets
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import MissingConfigException
@@ -10,19 +13,102 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.cli import allowed_targets, key_help, overrides
-from forecast.cli.sweep_values import first_of_sweep, first_of_sweeps, refuse_sweep
+from forecast.checkpoints import settings
+from forecast.cli import overrides, safety
+from forecast.cli.overrides import first_of_sweep, first_of_sweeps, refuse_sweep
 from forecast.cli.traverse import is_resolvable, list_settings
-from forecast.system import distributed
-from forecast.system.errors import ConfigError
+from forecast.system import distributed, location
+from forecast.system.errors import CONF, ConfigError
+from forecast.system.formatting import write_value
 from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_plugins
-from forecast.system.identity import name_attention, without_hydra
-from forecast.system.keys import AS_TRAINED, ROWS
-from forecast.system.paths import CONF
+from forecast.system.keys import AS_TRAINED, FILE_SOURCES, ROWS, name_attention, without_hydra
+
+WIDTH, INDENT, NAME_WIDTH = 120, 2, 20
+"""Characters of a line, before a row, and of the column of names."""
+
+LINE = re.compile(r"(?P<indent> *)(?P<key>[\w.]+):(?P<value>.*?)(?:(?<=\s)# (?P<comment>.*))?$")
+"""A line of a YAML file with a key."""
+
+
+def describe_keys(*names: str, _root_: DictConfig) -> str:
+    """Describe keys of the command of a configuration in one row each; the resolver `key_help` of help texts.
+
+    Args:
+        names: dotted keys.
+        _root_: the configuration, with the defaults of the options that are chosen.
+    """
+    rows = (format_row(name, find_comment(_root_, name), default_of(_root_, name)) for name in names)
+    return "\n".join(rows)
+
+
+def default_of(config: DictConfig, name: str) -> str:
+    """The default of a key as it is typed; empty for null and false, and where the chosen options have no such key."""
+    value = OmegaConf.select(config, name)
+    value = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+    return "" if value is None or value is False else write_value(value)
+
+
+def format_row(name: str, comment: str, default: str) -> str:
+    """Write a row: the name, and beside it the comment and the default, in several lines if they are long."""
+    text = f"{comment} (default: {default})" if default else comment
+    width = WIDTH - INDENT - NAME_WIDTH
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    first = name.ljust(NAME_WIDTH - 2) + "  "
+    return f"\n{' ' * (INDENT + NAME_WIDTH)}".join([f"{' ' * INDENT}{first}{lines[0]}", *lines[1:]])
+
+
+def find_comment(config: DictConfig, name: str) -> str:
+    """Find the comment on a key: in the files of the command, of the chosen option of its group, of the other options.
+
+    Raises:
+        KeyError: no file has a comment on this key.
+    """
+    group, _, key = name.partition(".")
+    chosen = f"{config.hydra.runtime.choices.get(group)}.yaml"
+    options = sorted((CONF / group).rglob("*.yaml"), key=lambda path: (path.name != chosen, path))
+    places = [(path, name) for path in files_of_command(config.hydra.job.name)] + [
+        (path, key) for path in options
+    ]
+    found = (read_comments(path).get(key) for path, key in places)
+    comment = next(filter(None, found), None)
+    if comment is None:
+        raise KeyError(f"conf/ has no comment on the key {name}")
+    return comment
+
+
+def files_of_command(command: str) -> Iterator[Path]:
+    """The file of a command, and those that its defaults name beside it."""
+    path = CONF / f"{command}.yaml"
+    yield path
+    for name in re.findall(r"^  - (\w+)$", path.read_text("utf-8"), re.MULTILINE):
+        if name != "_self_":
+            yield from files_of_command(name)
+
+
+@cache
+def read_comments(path: Path) -> dict[str, str]:
+    """Read the comments beside the keys of a YAML file, by dotted key; a comment may continue in the lines below."""
+    comments: dict[str, str] = {}
+    parents: list[tuple[int, str]] = []  # the keys above, with their indents
+    name, column = "", -1
+    for line in path.read_text("utf-8").splitlines():
+        if name and line.strip().startswith("# ") and line.index("#") == column:
+            comments[name] += " " + line.strip().removeprefix("# ")
+            continue
+        name, match = "", LINE.fullmatch(line)
+        if match is None:
+            continue
+        indent = len(match["indent"])
+        parents = [*(each for each in parents if each[0] < indent), (indent, match["key"])]
+        if match["comment"]:
+            name, column = ".".join(key for _, key in parents), line.index("# ")
+            comments[name] = match["comment"]
+    return comments
+
 
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
-OmegaConf.register_new_resolver("key_help", key_help.describe_keys, replace=True)
+OmegaConf.register_new_resolver("key_help", describe_keys, replace=True)
 OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
@@ -60,7 +146,7 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
             overrides.check_options(group)
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         config = compose_options(config_name, [first_of_sweep(group) for group in groups])
-        allowed_targets.check_search_path(arguments)
+        safety.check_search_path(arguments)
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             apply_values(config, first_of_sweeps(parsed), overrides.is_group)
@@ -114,3 +200,27 @@ def check_checkpoint(config: DictConfig) -> None:
     """Raise ConfigError if no checkpoint is given."""
     if not config.checkpoint:
         raise ConfigError("checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file")
+
+
+FILES = set(FILE_SOURCES) - {"store"}
+"""Values of data.name that stand for a file at data.path; a store is a folder."""
+
+
+def find_named_files(config: DictConfig) -> None:
+    """Find the checkpoint and the data file, before the libraries that read them are imported.
+
+    `checkpoint=latest` is replaced by the run that it means, so that it is looked up once. Files at URLs are left to
+    their readers, and so are stores and the data of a trained model.
+
+    Raises:
+        CheckpointError, DataError: one of them does not exist.
+    """
+    if config.get("checkpoint"):
+        found = settings.find_run(config.checkpoint)
+        settings.check_exists(found)
+        config.checkpoint = str(found)
+    data = config.get("data") or {}
+    if data.get("name") in FILES and (given := data.get("path")):
+        path = location.locate(given)
+        if isinstance(path, Path):
+            location.check_exists(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from forecast.cli import allowed_targets, secrets_check
+from forecast.cli import safety
 from forecast.cli.command_body import (
     BodyInRunFolder,
     CommandBody,
@@ -19,16 +19,15 @@ from forecast.cli.command_body import (
     check_targets_and_secrets,
     import_body,
 )
-from forecast.cli.compose import compose_command
+from forecast.cli.compose import compose_command, find_named_files
 from forecast.cli.errors import errors_in_one_line
-from forecast.cli.named_files import find_named_files
-from forecast.cli.quoting import quote_all, quote_value, write_override
+from forecast.cli.overrides import quote_all, quote_value, write_override
 from forecast.runs import sweep
 from forecast.runs.folder import find_run_to_resume
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
-from forecast.system.identity import key_of_override
+from forecast.system.keys import key_of_override
 
 
 def main_with_run_folder(
@@ -113,12 +112,12 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     """
     if flags.shell_completion:  # its arguments are no overrides
         return compose_command(config_name, [])
-    secrets_check.check_typed(sys.argv[1:])
-    allowed_targets.check_flags(flags)
+    safety.check_typed(sys.argv[1:])
+    safety.check_flags(flags)
     config = compose_command(config_name, flags.overrides, sweeps=flags.multirun)
     if flags.overrides:
-        allowed_targets.check_composed(config)
-        secrets_check.check(config)
+        safety.check_composed(config)
+        safety.check(config)
     return config
 
 

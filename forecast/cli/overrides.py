@@ -1,31 +1,251 @@
-"""Checks of overrides for unknown keys, unknown options and invalid values, before Hydra composes them.
-
-Imports no torch: this module runs before every command.
-"""
+"""Overrides: quoting of free text, and checks before Hydra composes them."""
 
 import difflib
+import math
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, ListConfig
 
-from forecast.cli.limits import check_value
-from forecast.cli.sweep_values import draws_fractions, ends_of, values_of
 from forecast.cli.traverse import list_settings
-from forecast.system.arguments import write_setting
-from forecast.system.conf_folders import GROUPS_OF_ATTENTION, conf_files, conf_folders, folder_of_group
-from forecast.system.errors import ConfigError, NotInstalled
-from forecast.system.identity import key_of_override
-from forecast.system.keys import ROWS, Takes, row_of
-from forecast.system.paths import CONF, user_path
+from forecast.system.errors import CONF, ConfigError, NotInstalled, check_count, user_path
+from forecast.system.formatting import quote_for_shell, quote_text, read_mapping, write_setting
+from forecast.system.keys import RESULT, ROWS, TABLE, Key, Takes, key_of_override, row_of
+from forecast.system.location import GROUPS_OF_ATTENTION, conf_files, conf_folders, folder_of_group
+
+FREE_TEXT = re.compile(
+    rf"^(\+{{0,2}}(?:{'|'.join(re.escape(row.name) for row in TABLE if row.text)}))=(.*)$", re.DOTALL
+)
+
+TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is Takes.ANY_TYPE)
+"""Keys that take one free text, such as a column, or a list of them."""
+
+
+FILES = frozenset({"data.path", "data.static_path", "data.future_path", "checkpoint", "future"})
+"""Keys of files that must exist."""
+
+
+def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
+    """Quote the values of the arguments that take free text. Raises ConfigError for one that the shell has split."""
+    joined = join_split(arguments)
+    if joined is not None:
+        raise ConfigError(f"the shell splits arguments at spaces: write {quote_for_shell(joined)}")
+    return [quote(argument, sweep=sweep) for argument in arguments]
+
+
+def join_split(arguments: Sequence[str]) -> str | None:
+    """The first argument whose value the shell has split at spaces, as it was meant; None if there is none."""
+    starts = [number for number, argument in enumerate(arguments) if _has_key(argument)]
+    for start, end in pairwise([*starts, len(arguments)]):
+        if end - start == 1:
+            continue
+        joined = " ".join(arguments[start:end])
+        key, _, value = joined.partition("=")
+        is_text = FREE_TEXT.match(joined) is not None and (key not in FILES or os.path.exists(value))
+        if (is_text or not can_parse(arguments[start])) and can_parse(quote(joined, sweep=False)):
+            return joined
+    return None
+
+
+def _has_key(argument: str) -> bool:
+    return "=" in argument or argument.startswith("~")
+
+
+def can_parse(argument: str) -> bool:
+    """Whether an argument follows Hydra's grammar."""
+    try:
+        OverridesParser.create().parse_overrides([argument])
+    except (HydraException, RecursionError):
+        return False
+    return True
+
+
+def quote(argument: str, *, sweep: bool) -> str:
+    """Quote the value of a key that takes free text.
+
+    In a multirun, commas separate the values of a sweep, and each value is quoted separately. Values in quotes, `null`,
+    `???` and interpolations do not change.
+    """
+    match = FREE_TEXT.match(argument)
+    if match is None:
+        return quote_mapping(argument)
+    key, text = match.groups()
+    if key.endswith(("output", "output_root")) and text.startswith("~"):
+        text = os.path.expanduser(text)
+    if key.lstrip("+") in TEXT_OR_LIST and text.startswith("[") and text.endswith("]"):
+        return argument
+    values = split_values(text) if sweep and text != "," else [text]
+    return f"{key}=" + ",".join(quote_value(value) for value in values)
+
+
+def split_values(text: str) -> list[str]:
+    """Split the values of a sweep at commas, except for those in quotes."""
+    values, start, sign = [], 0, ""
+    for place, letter in enumerate(text):
+        if sign:
+            sign = "" if letter == sign else sign
+        elif letter in "'\"" and place == start:
+            sign = letter
+        elif letter == ",":
+            values.append(text[start:place])
+            start = place + 1
+    return [*values, text[start:]]
+
+
+def quote_mapping(argument: str) -> str:
+    """Quote a mapping that Hydra's grammar cannot read, such as one with column names in quotes; see `read_mapping`."""
+    key, _, value = argument.partition("=")
+    if not isinstance(read_mapping(value), dict):
+        return argument
+    return argument if can_parse(argument) else f"{key}=" + quote_text(value, "'")
+
+
+def quote_value(value: str) -> str:
+    """Quote one value, unless it is quoted, `null`, `???`, empty or an interpolation."""
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if quoted or value in ("null", "???", "") or value.startswith("${"):
+        return value
+    return quote_text(value, "'")
+
+
+def write_override(key: str, value: Any) -> str:
+    """Write the override that sets a key to a number or a text."""
+    return f"{key}={value if isinstance(value, int | float) else quote_value(str(value))}"
+
+
+def values_of(override: Override) -> list[Any]:
+    """The value of an override, or all values of a sweep over choices. Hydra checks other sweeps."""
+    if override.is_choice_sweep():
+        return list(override.sweep_iterator(transformer=lambda x: x))
+    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+
+
+def ends_of(override: Override) -> list[Any]:
+    """The first and the last value of a sweep over an interval or a range of numbers."""
+    value = override.value()
+    if isinstance(value, IntervalSweep):
+        return [value.start, value.end]
+    if isinstance(value, RangeSweep) and (values := list(override.sweep_iterator(transformer=lambda x: x))):
+        return [values[0], values[-1]]
+    return []
+
+
+def draws_fractions(override: Override) -> bool:
+    """Whether an override draws numbers from an interval that is not one of whole numbers."""
+    value = override.value()
+    return isinstance(value, IntervalSweep) and isinstance(value.start, float)
+
+
+def refuse_sweep(overrides: Sequence[Override]) -> None:
+    """Raise ConfigError for an override with several values, in a command without -m."""
+    for override in overrides:
+        if override.is_sweep_override():
+            raise ConfigError(
+                f"{override.input_line}: several values: give one of them, or a list in brackets; forecast.train, "
+                "forecast.backtest and forecast.benchmark run each of them with -m"
+            )
+
+
+def first_of_sweep(override: Override) -> str:
+    """An override as text, with the first value of a sweep over choices."""
+    if not override.is_choice_sweep():
+        return override.input_line or ""
+    return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
+
+
+def first_of_sweeps(overrides: Sequence[Override]) -> list[str]:
+    """Overrides as text, with the first value of each sweep over choices; without sweeps over ranges and intervals."""
+    return [first_of_sweep(o) for o in overrides if o.is_choice_sweep() or not o.is_sweep_override()]
+
+
+MAX_NUMBER = 2**63
+"""Largest absolute value of a number whose key has no limits."""
+
+
+def check_value(key: str, value: Any, default: Any) -> None:
+    """Check the type and the range of one value. Constructors check everything else.
+
+    Raises:
+        ConfigError: the value is invalid; the message names the key, the value and the valid values.
+    """
+    row = row_of(key) or Key(key, RESULT)
+    if row.takes is Takes.NAME and (value is None or not str(value).strip()):
+        raise ConfigError(f"{key}={'null' if value is None else ''}: a name is needed")
+    if value == "" and key.startswith("data.") and key != "data.path":
+        raise ConfigError(f"{key}=: no value: give one, or leave {key}= out")
+    if row.takes is Takes.ANY_TYPE:
+        if key == "trainer.devices":
+            check_devices(key, value)
+    elif row.takes is Takes.COUNT_OR_NULL:
+        if value is not None:
+            check_count(key, value, advice=", or null")
+    elif value is None:
+        check_null(key, default, has_meaning=row.null)
+    else:
+        check_type(key, value, default, takes_a_word=row.takes is Takes.LIST_OR_WORD)
+        if isinstance(value, int | float):
+            check_range(key, value, row.limits)
+
+
+def check_devices(key: str, value: Any) -> None:
+    """Raise ConfigError if a number of devices is zero, empty or a fraction."""
+    if value == 0 or isinstance(value, float) or value in ([], ""):
+        raise ConfigError(
+            f"{key}={value}: a number of processes or GPUs is needed, or a list of GPUs, or -1 for all"
+        )
+
+
+def check_null(key: str, default: Any, *, has_meaning: bool) -> None:
+    """Raise ConfigError if null replaces a list, or a number for which null has no meaning."""
+    if isinstance(default, ListConfig) or (is_number(default) and not has_meaning):
+        what = "number" if is_number(default) else "list"
+        raise ConfigError(f"{key}=null: a {what} is needed, as in {key}={default}")
+
+
+def check_type(key: str, value: Any, default: Any, *, takes_a_word: bool) -> None:
+    """Raise ConfigError unless the value has the type of the default."""
+    if is_number(default):
+        check_number(key, value, default)
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}: true or false is needed")
+    if isinstance(default, ListConfig) and not isinstance(value, list) and not takes_a_word:
+        raise ConfigError(f"{key}={value}: a list is needed, as in {key}={default}")
+    if isinstance(default, str) and isinstance(value, list | dict):
+        raise ConfigError(f"{key}={value}: one word or text is needed, as in {key}={default}")
+
+
+def check_number(key: str, value: Any, default: int | float) -> None:
+    """Raise ConfigError unless the value is a finite number, and a whole one if the default is."""
+    if not is_number(value):
+        raise ConfigError(f"{key}={value}: a number is needed, as in {key}={default}")
+    if isinstance(default, int) and isinstance(value, float) and not value.is_integer():
+        raise ConfigError(f"{key}={value}: a whole number is needed, as in {key}={default}")
+    if not math.isfinite(value):
+        raise ConfigError(f"{key}={value}: a finite number is needed, as in {key}={default}")
+
+
+def check_range(key: str, value: int | float, limits: tuple[int, int] | None) -> None:
+    """Raise ConfigError for a number beyond its limits."""
+    if limits is None:
+        if abs(value) > MAX_NUMBER:
+            raise ConfigError(f"{key}={value}: too large a number")
+    elif not limits[0] <= value <= limits[1]:
+        raise ConfigError(f"{key}={value}: a number from {limits[0]:,} to {limits[1]:,} is needed")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 MULTIPLE_CHOICE = ("logger",)
 """Groups of which several options can be chosen together."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
-from forecast.cli.named_files import find_named_files
+from forecast.cli.compose import find_named_files
 from forecast.cli.overrides import typed_overrides
 from forecast.commands.train import check_training
 from forecast.data import DataModule

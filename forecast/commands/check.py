@@ -16,8 +16,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
 from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
-from forecast.tools.check.findings_json import collect_findings
-from forecast.tools.check.report import print_report
+from forecast.tools.check.report import collect_findings, print_report
 from forecast.tools.check.settings import Choices
 
 FIGURES = (".png", ".svg", ".pdf")

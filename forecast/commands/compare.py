@@ -30,9 +30,9 @@ from forecast.reports.compare.writers import (
     make_rows,
     print_tables,
 )
-from forecast.system.arguments import quote_for_shell, write_setting
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.formatting import quote_for_shell, write_setting
 from forecast.system.progress import track
 
 ATTENTION = "attention"  # the setting that `by` names unless told otherwise

@@ -5,23 +5,22 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.data.files.file_source import FileSource
-from forecast.data.files.order import check_duplicates
+from forecast.data.files.columns import IdColumn
+from forecast.data.files.grid import check_duplicates
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import IdColumn
-from forecast.data.store.conversion_note import Note
+from forecast.data.files.sources import FileSource
+from forecast.data.store.chunks import CsvChunks
+from forecast.data.store.convert import Note
 from forecast.data.store.convert import convert as convert_chunks
-from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import PARTS, open_store
 from forecast.data.store.parquet_chunks import ParquetChunks
-from forecast.data.store.static_columns import find_static
+from forecast.data.store.source import find_static
 from forecast.data.time_features import describe_frequency
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError, DataError, user_path
 from forecast.system.files import check_output_folder
 from forecast.system.formatting import plural
 from forecast.system.location import locate
-from forecast.system.paths import user_path
 from forecast.system.progress import bar
 from forecast.tools.check.settings import write_command
 

@@ -15,10 +15,9 @@ from wandb.sdk.lib.service.service_connection import WandbApiFailedError
 from forecast.commands.compare import ATTENTION, read_places
 from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.errors import ConfigError, NotInstalled, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.formatting import plural
-from forecast.system.paths import user_path
 from forecast.system.progress import status
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
-from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel

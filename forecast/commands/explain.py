@@ -5,10 +5,8 @@ from omegaconf import DictConfig
 from forecast.cli.compose import check_checkpoint
 from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
-from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, user_path
 from forecast.system.files import check_output_folder
-from forecast.system.paths import user_path
 from forecast.training.preparation import WANDB_MODES
 
 SLOTS = ("encoder", "decoder", "cross", "variables")

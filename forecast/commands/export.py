@@ -6,13 +6,11 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.files.find_date_column import DEFAULT_NAMES
+from forecast.data.files.date_column import DEFAULT_NAMES
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.inference.model_data import keep_date_order, name_keys, read_model_data
-from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.system.paths import user_path
 from forecast.system.progress import status, track
 from forecast.tools.export.metadata import (
     check_onnx_installed,

@@ -9,9 +9,8 @@ from forecast.cli.compose import check_checkpoint
 from forecast.data import DataModule
 from forecast.evaluation.scores import ReportedScores
 from forecast.inference.model_data import read_model_data
-from forecast.system.errors import ConfigError, TooFewRows
+from forecast.system.errors import ConfigError, TooFewRows, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.system.paths import user_path
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel

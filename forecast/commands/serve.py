@@ -12,8 +12,7 @@ from types import FrameType
 
 from omegaconf import DictConfig
 
-from forecast.system.errors import ConfigError, NotInstalled
-from forecast.system.paths import install_command
+from forecast.system.errors import ConfigError, NotInstalled, install_command
 from forecast.system.progress import status
 from forecast.tools.export.metadata import ONNX_PACKAGES, ONNX_RUNTIME, TORCH, list_missing_packages
 from forecast.tools.serve.models import find_models

@@ -6,13 +6,11 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
 from forecast.cli.compose import compose_command
-from forecast.cli.overrides import options_with_key, parse
-from forecast.cli.sweep_values import values_of
+from forecast.cli.overrides import options_with_key, parse, values_of
 from forecast.commands.check import examine
 from forecast.system.errors import ConfigError
-from forecast.tools.check.diagnosis import Diagnosis
+from forecast.tools.check.diagnosis import Diagnosis, warnings_only_with_errors
 from forecast.tools.check.options import describe_options
-from forecast.tools.check.reading import warnings_only_with_errors
 from forecast.tools.check.settings import Setting, leave_out_typed, print_suggested
 
 CHECKED = ("seq_len", "label_len", "pred_len", "features")

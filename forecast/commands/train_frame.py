@@ -9,18 +9,18 @@ from typing import Any
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli import allowed_targets, secrets_check
+from forecast.cli import safety
 from forecast.cli.compose import compose_command, compose_config
-from forecast.cli.quoting import quote
+from forecast.cli.overrides import quote as quote_override
 from forecast.commands.train import train
 from forecast.data import DataModule, frame_data
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.inference.model_data import FRAME
 from forecast.runs.folder import write_config
-from forecast.system.arguments import write_value
 from forecast.system.errors import ConfigError
-from forecast.system.identity import key_of_override
-from forecast.system.targets import known_targets
+from forecast.system.formatting import write_value
+from forecast.system.keys import key_of_override
+from forecast.system.location import known_targets
 
 
 def train_on_frame(
@@ -57,12 +57,12 @@ def write_overrides(
         if is_table and not any(text.startswith("features=") for text in typed):
             typed.append("features=MS")
         typed.append(f"data.target={target}")
-    return [quote(text, sweep=False) for text in typed]
+    return [quote_override(text, sweep=False) for text in typed]
 
 
 def suggest_for(frame: pd.DataFrame | pd.Series, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
-    from forecast.tools.check.suggest_for_frame import suggest_overrides  # only this reads SciPy
+    from forecast.tools.check.options import suggest_overrides  # only this reads SciPy
 
     typed = {key_of_override(text) for text in given}
     config = compose_command("train", given)
@@ -96,8 +96,8 @@ def compose_run(given: Sequence[str]) -> DictConfig:
     folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
     config.output_dir = str(Path(config.output_root) / folder)
     OmegaConf.resolve(config)
-    allowed_targets.check_targets(config, known_targets())
-    secrets_check.check(config)
+    safety.check_targets(config, known_targets())
+    safety.check(config)
     return config
 
 

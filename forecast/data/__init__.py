@@ -4,8 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from forecast.data.files.file_source import read_table
-    from forecast.data.files.frame_source import read_frame
+    from forecast.data.files.sources import read_frame, read_table
     from forecast.data.loader import WindowLoader
     from forecast.data.module import DataModule
     from forecast.data.panel import Panel

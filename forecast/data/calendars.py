@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from forecast.data.holidays import closed_days
 from forecast.data.time_features import (
+    closed_days,
     code_of,
     date_range,
     describe_frequency,

@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from forecast.data.columns import by_column
-from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, RowRanges
-from forecast.data.stored_values import Values, pieces_of
-from forecast.system.checks import check_choice, check_count
+from forecast.data.panel import Panel, by_column
+from forecast.data.row_ranges import PerSeries, RowRanges, Values, pieces_of
+from forecast.system.errors import check_choice, check_count
 from forecast.system.formatting import shorten
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")

@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from forecast.data.categories import Categories, encode_categories, fit_categories
-from forecast.data.columns import check_columns, choose_columns
-from forecast.data.options import DataOptions, choose_batch_size, count_windows_per_epoch
-from forecast.data.panel import Panel
+from forecast.data.covariates import Categories, encode_categories, fit_categories
+from forecast.data.domain import TransformSetting
+from forecast.data.panel import Panel, check_columns, choose_columns
 from forecast.data.row_ranges import RowRanges
-from forecast.data.scaling.domain import TransformSetting
-from forecast.data.source import Source
+from forecast.data.source import DataOptions, Source, choose_batch_size, count_windows_per_epoch
 from forecast.data.split import Split
 from forecast.data.split_data import SplitData
 from forecast.data.time_features import season_candidates
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from forecast.data.loader import WindowLoader
-    from forecast.data.scaling.scales import Scales
+    from forecast.data.scaling import Scales
     from forecast.data.windows import Windows
 
 
@@ -117,7 +115,7 @@ class DataModule(SplitData):
 
     def _make_scales(self, panel: Panel) -> "Scales":
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
-        from forecast.data.scaling.scales import Scales
+        from forecast.data.scaling import Scales
 
         if (state := self._saved_state) is None:
             return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)

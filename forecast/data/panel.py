@@ -1,18 +1,30 @@
 """`Panel`: N time series on one grid of dates."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.row_ranges import PerSeries, ranges, select_rows, series_slices
-from forecast.data.stored_values import StoredValues, Values, select_columns
+from forecast.data.files.text import quote
+from forecast.data.row_ranges import (
+    PerSeries,
+    StoredValues,
+    Values,
+    ranges,
+    select_columns,
+    select_rows,
+    series_slices,
+)
 from forecast.data.time_features import describe_frequency, future_dates, season_length
 from forecast.data.utc_offset import UtcOffset
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import plural, shorten
 
 TABLE_ID = ""
 """The id of the single series of a table, which has no id column."""
@@ -40,7 +52,7 @@ class Panel:
         static: one row for each series; columns of numbers or text.
         utc_offset: UTC offset of the dates of `grid`, and the time zone of their source.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
-            the cell is empty. `forecast.data.categories` turns them into indicators.
+            the cell is empty. `forecast.data.covariates` turns them into indicators.
         indicators: names of the columns that are 1 where a row has some category, with the column of that category.
         calendar: the local times at which rows come, where they are not evenly spaced; None: one row every `freq`.
     """
@@ -170,7 +182,7 @@ class Panel:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the source names its series; a table does not. Labels: `forecast.data.panel_labels`."""
+        """Whether the source names its series; a table does not. Labels: `forecast.data.panel`."""
         return self.ids.name is not None
 
     def at_utc_offset(self, utc_offset: UtcOffset) -> "Panel":
@@ -246,3 +258,170 @@ class Panel:
             static=self.static.iloc[chosen],
             future=None if self.future is None else self.future[rows],
         )
+
+
+ID_COLUMN = "unique_id"
+"""The column of ids in the files of a run, whatever its name in the data."""
+
+
+def describe_panel(panel: Panel) -> str:
+    """Describe the size and the dates of a panel in one line."""
+    dates = f"{panel.describe_step()}, {panel.first_date} to {panel.last_date}"
+    if not panel.has_ids:
+        return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
+    shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())
+    rows = f"{shortest:,} to {longest:,}" if shortest < longest else f"{longest:,}"
+    return f"{describe_size(panel, f'{panel.n_rows:,} rows', f' ({rows} each)')}, {dates}"
+
+
+def describe_size(panel: Panel, size: str, of_each: str = "") -> str:
+    """Put the number of series before a size: `370 series, 24 steps of each`; for a table, `24 steps`."""
+    return f"{len(panel):,} series, {size}{of_each}" if panel.has_ids else size
+
+
+def of_series(panel: Panel, count: int) -> str:
+    """Return ` of 370 series`, to follow a number of windows or origins; empty for a table."""
+    return f" of {count:,} series" if panel.has_ids else ""
+
+
+def name_series(panel: Panel, series: int) -> str:
+    """Return `series 'x': `, to begin a message; empty for a table."""
+    return f"series {quote(panel.ids[series])}: " if panel.has_ids else ""
+
+
+def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"], most: int = 4) -> str:
+    """Name the first of some series, and count the others: `'a', 'b' and 3 more`."""
+    numbers = np.flatnonzero(chosen)
+    more = f" and {len(numbers) - most:,} more" if len(numbers) > most else ""
+    return ", ".join(quote(panel.ids[number]) for number in numbers[:most]) + more
+
+
+def name_longest(panel: Panel, title: str) -> str:
+    """Return `the longest series of sales.csv`, where `title` is sales.csv; for a single series, the title alone."""
+    return f"the longest series of {title}" if len(panel) > 1 else title
+
+
+def describe_longest(panel: Panel) -> str:
+    """Return `the longest of 370 series has 96` (rows); for a single series, `there are 96`."""
+    has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
+    return f"{has} {panel.lengths.max():,}"
+
+
+def id_columns(panel: Panel, series: Int64[np.ndarray, " rows"]) -> dict[str, pd.Categorical]:
+    """The column of ids of a table whose row i belongs to series[i]; empty if the source has no ids."""
+    if not panel.has_ids:
+        return {}
+    return {ID_COLUMN: pd.Categorical.from_codes(series, categories=panel.ids)}  # type: ignore[arg-type]
+
+
+def series_entry(panel: Panel, value: Any, name: str = "series") -> dict[str, Any]:
+    """An entry of a JSON file on the series; empty if the source has no ids."""
+    return {name: value} if panel.has_ids else {}
+
+
+def label_rows(
+    panel: Panel, series: Int64[np.ndarray, " rows"], dates: pd.DatetimeIndex
+) -> tuple[pd.Index, dict[str, pd.DatetimeIndex]]:
+    """The index of a table whose row i belongs to series[i], and its column of dates.
+
+    The index is the id; without ids, it is the date, and there is no column.
+    """
+    if not panel.has_ids:
+        return dates, {}
+    return panel.ids[series], {str(dates.name): dates}
+
+
+CHUNK_ROWS = 1 << 16
+"""Rows hashed at a time."""
+
+
+def describe_content(panel: Panel) -> str:
+    """Describe a panel: rows, dates, and a hash of its values unless they lie on disk, where it takes minutes."""
+    content = "" if panel.is_on_disk else f" with hash {digest(panel)}"
+    return f"{panel.n_rows:,} rows from {panel.first_date} to {panel.last_date}{content}"
+
+
+def digest(panel: Panel) -> str:
+    """Return a hash of all fields of a panel, read in chunks of rows: a panel on disk may be larger than memory."""
+    state = hashlib.sha256()
+    for one in fields(panel):
+        value = getattr(panel, one.name)
+        if isinstance(value, StoredValues):
+            value = value.mapped
+        if not isinstance(value, np.ndarray | pd.Index | pd.DataFrame):
+            state.update(repr(value).encode())
+            continue
+        for start in range(0, len(value), CHUNK_ROWS):
+            part = np.asarray(value[start : start + CHUNK_ROWS])
+            state.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
+    return state.hexdigest()[:12]
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """features: names that are read; targets: names that are forecast; index: the targets among the features."""
+
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    index: list[int]
+
+
+def choose_columns(name: str, panel: Panel, features: str, target: str | None) -> Columns:
+    """The columns by `features` (M, S or MS) and `target`. Raises ConfigError naming the possible targets."""
+    target = _find_target(name, panel.targets, features, target)
+    if features == "S" and panel.past_covariates:
+        raise ConfigError(
+            "features=S reads the target alone: leave data.past_covariates out, or set features=MS"
+        )
+    read = (target,) if features == "S" else panel.columns
+    forecast = panel.targets if features == "M" else (target,)
+    return Columns(read, forecast, [read.index(column) for column in forecast])
+
+
+def _find_target(name: str, columns: Sequence[str], features: str, target: str | None) -> str:
+    listed = shorten(columns, 20)
+    if target is None:
+        if features != "M" and len(columns) > 1:
+            raise ConfigError(f"features={features} needs data.target, one of: {listed}")
+        return columns[0]
+    if target not in columns:
+        raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
+    return target
+
+
+def check_columns(
+    name: str, state: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
+) -> None:
+    """Raise DataError if these columns are not those of a checkpoint's data module, `state`."""
+    for what, columns in {"feature_columns": features, "target_columns": targets}.items():
+        mine, theirs = ", ".join(columns), ", ".join(state[what])
+        if mine != theirs:
+            raise DataError(
+                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}",
+                ": choose the same (data.columns, data.target, data.past_covariates, features)",
+            )
+
+
+def by_column(
+    key: str,
+    setting: Value | Mapping[str, Value] | None,
+    columns: Sequence[str],
+    default: Value,
+    what: str = "column",
+) -> dict[str, Value]:
+    """The value of a setting for each column: one value for all, or a mapping; `default` where there is none.
+
+    Raises ConfigError where the mapping names a column that is not among `columns`; `what` says what these are.
+    """
+    if not isinstance(setting, Mapping):
+        return dict.fromkeys(columns, default if setting is None else setting)
+    given = {str(name): value for name, value in setting.items()}
+    for name in given:
+        if name not in columns:
+            raise ConfigError(
+                f"{key} names {name}, which is no {what} here: there are {', '.join(columns[:20])}"
+            )
+    return {name: default if given.get(name) is None else given[name] for name in columns}

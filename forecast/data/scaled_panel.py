@@ -9,17 +9,22 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from forecast.data.covariates import encode_static, static_feature_names
 from forecast.data.fill import Fill
-from forecast.data.future_covariates import FutureCovariates
 from forecast.data.missing import choose_methods
-from forecast.data.options import ScalingOptions
 from forecast.data.panel import Panel
-from forecast.data.rows import DiskRows, Rows, TensorRows
-from forecast.data.scaling.scaler import Scaler
-from forecast.data.scaling.scales import Scales
-from forecast.data.static_features import encode_static, static_feature_names
-from forecast.data.step_features import StepFeatures, calendar_rows
-from forecast.data.stored_values import StoredValues
+from forecast.data.row_ranges import StoredValues
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import Scales
+from forecast.data.source import ScalingOptions
+from forecast.data.step_features import (
+    DiskRows,
+    FutureCovariates,
+    Rows,
+    StepFeatures,
+    TensorRows,
+    calendar_rows,
+)
 from forecast.data.windows import Windows, read_past
 from forecast.system.errors import DataError
 

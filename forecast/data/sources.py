@@ -10,18 +10,13 @@ from typing import Any
 
 from hydra.utils import get_method
 
-from forecast.data.files.file_source import FileSource, LongSource
-from forecast.data.files.frame_source import FrameSource
+from forecast.data.files.sources import FileSource, FrameSource, LongSource
 from forecast.data.module import DataModule
-from forecast.data.options import DataOptions
-from forecast.data.sets.download import DownloadedSource
-from forecast.data.sets.generated import GeneratedSource
-from forecast.data.sets.national_load import load_table
-from forecast.data.sets.recall import recall_table
-from forecast.data.sets.sample import sample_table
+from forecast.data.sets import DownloadedSource, GeneratedSource, load_table, recall_table, sample_table
+from forecast.data.source import DataOptions
 from forecast.data.store.format import is_store
 from forecast.data.store.source import StoreSource
-from forecast.system.arguments import read_mapping
+from forecast.system.formatting import read_mapping
 
 MODULE_OPTIONS = inspect.signature(DataOptions).parameters
 

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-from forecast.data.columns import choose_columns
-from forecast.data.holidays import warn_of_utc_holidays
-from forecast.data.options import DataOptions
-from forecast.data.panel import Panel
+from forecast.data.panel import Panel, choose_columns
 from forecast.data.row_ranges import RowRanges
-from forecast.data.source import Source
+from forecast.data.source import DataOptions, Source
 from forecast.data.split import split_panel
-from forecast.data.time_features import rows_in
+from forecast.data.time_features import rows_in, warn_of_utc_holidays
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.data.window_starts import check_season, choose_eval_stride, warn_of_times_of_day
 from forecast.system.keys import FILE_SOURCES

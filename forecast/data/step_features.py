@@ -1,14 +1,343 @@
-"""Step features of windows: calendar features, future covariates, masks of missing values, and static features."""
+"""Step features of windows: calendar features, future covariates, masks, static features."""
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from forecast.data.future_covariates import FutureCovariates
+from forecast.data.fill import carry_forward
 from forecast.data.panel import Panel
-from forecast.data.rows import DatedRows, Rows, TensorRows
+from forecast.data.row_ranges import PerSeries, StoredValues, last_measured, pieces_of
+from forecast.data.scaler import Scaler
+from forecast.data.time_features import time_feature_names, time_features
+from forecast.data.utc_offset import UtcOffset
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def n_columns(self) -> int: ...
+
+    @property
+    def is_on_disk(self) -> bool: ...
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        """The rows with these numbers."""
+        ...
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        """Windows of `length` rows that begin at these rows."""
+        ...
+
+    def to(self, device: torch.device | str) -> "Rows":
+        """The rows on another device; rows on disk stay where they are."""
+        ...
+
+
+class TensorRows:
+    """Rows in a tensor."""
+
+    is_on_disk = False
+
+    def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
+        self.tensor = tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    @property
+    def n_columns(self) -> int:
+        return self.tensor.shape[1]
+
+    def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
+        return self.tensor[rows]
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return slide(self.tensor, length).index_select(0, first)
+
+    def to(self, device: torch.device | str) -> "TensorRows":
+        return TensorRows(self.tensor.to(device))
+
+
+class DiskRows:
+    """Scaled rows of values on disk; read, scaled and converted when they are indexed."""
+
+    device, is_on_disk = torch.device("cpu"), True
+
+    def __init__(self, values: StoredValues, scaler: Scaler, starts: PerSeries) -> None:
+        """`starts` are the first rows of the series that the scaler scales."""
+        self.values, self.scaler = values, scaler
+        self._starts = torch.from_numpy(starts)
+        self._raw = tensor_of(values.remapped_for_random_access())
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.values.index)
+
+    def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self.values)))
+        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return self._scale(slide(self._raw, length).index_select(0, first), first).contiguous()
+
+    def to(self, device: torch.device | str) -> "DiskRows":
+        return self
+
+    def _scale(
+        self, raw: Float[Tensor, "batch steps all_columns"], first: Int64[Tensor, " batch"]
+    ) -> Float32[Tensor, "batch steps columns"]:
+        """Scale windows that begin at these rows."""
+        series = (torch.bucketize(first, self._starts, right=True) - 1).clamp(min=0)
+        values = tensor_of(self.values.choose(raw.numpy()))
+        if len(series) and bool((series == series[0]).all()):
+            return self.scaler.transform(
+                values, int(series[0])
+            ).float()  # without a copy of the scale for each row
+        return self.scaler.transform(values, series).float()
+
+
+class DatedRows:
+    """Calendar features of dates, of their local time, computed when they are indexed."""
+
+    device, is_on_disk = torch.device("cpu"), False
+
+    def __init__(
+        self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset
+    ) -> None:
+        self.grid, self.freq, self.holidays, self.utc_offset = grid, freq, holidays, utc_offset
+
+    @property
+    def n_columns(self) -> int:
+        return len(time_feature_names(self.freq, self.holidays))
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        if isinstance(rows, slice):
+            rows = torch.arange(len(self.grid))[rows]
+        dates = self.utc_offset.local(self.grid[rows.flatten().numpy()])
+        features = time_features(dates, self.freq, self.holidays)
+        return torch.from_numpy(features).float().unflatten(0, rows.shape)
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        return self[first[:, None] + torch.arange(length)]
+
+    def to(self, device: torch.device | str) -> "DatedRows":
+        return self
+
+
+def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "starts {length} columns"]:
+    """A view whose entry i holds the rows i … i + length − 1."""
+    return table.unfold(0, length, 1).transpose(1, 2)
+
+
+def tensor_of(values: Float[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
+    """A read-only array as a tensor, without a copy."""
+    # PyTorch warns that the array is read-only
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return torch.from_numpy(values)
+
+
+BLOCK_ROWS = 1 << 10
+"""Rows of a block. Only the block of a row is read for the last value before the row."""
+
+
+class CarriedRows:
+    """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
+
+    A mask is 1 where the value of its column was measured. In memory, `forecast.data.fill.carry_forward` does the
+    same.
+    """
+
+    device, is_on_disk = torch.device("cpu"), True
+
+    def __init__(self, rows: DiskRows, starts: PerSeries, masked: list[int]) -> None:
+        """`starts` are the first rows of the series, `masked` the columns that have a mask."""
+        self._rows, self._starts, self._masked = rows, starts, masked
+        self._before_block = _last_before_blocks(rows.values) if any(rows.values.missing) else None
+
+    @property
+    def n_columns(self) -> int:
+        return self._rows.n_columns + len(self._masked)
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        if isinstance(rows, slice):
+            rows = torch.arange(len(self._rows.values))[rows]
+        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
+
+    def windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        scaled = self._rows.windows(first, length)
+        missing = scaled.isnan()
+        masks = (~missing[..., self._masked]).float()
+        if missing.any():
+            begin = self._values_before(first, missing[:, :1])
+            whole, step = torch.cat([begin, scaled], dim=1), torch.arange(1, length + 1)[None, :, None]
+            source = torch.where(missing, 0, step).cummax(dim=1).values
+            scaled = whole.gather(1, source)
+        return torch.cat([scaled, masks], dim=2) if self._masked else scaled
+
+    def _values_before(
+        self, first: Int64[Tensor, " batch"], missing: Tensor
+    ) -> Float32[Tensor, "batch 1 columns"]:
+        """Return the last values before each window that starts with missing values; 0 if there is none."""
+        found = torch.zeros(missing.shape)
+        lacking = missing[:, 0].any(dim=1).nonzero()[:, 0]
+        if not len(lacking) or self._before_block is None:
+            return found
+        rows = first[lacking].numpy()
+        starts, blocks = (
+            self._starts[np.searchsorted(self._starts, rows, side="right") - 1],
+            rows // BLOCK_ROWS,
+        )
+        within = last_measured(self._rows.values, np.maximum(starts, blocks * BLOCK_ROWS), rows + 1)
+        sources = np.where(within < 0, self._before_block[blocks], within)
+        values = self._rows[torch.from_numpy(sources.clip(min=0))].diagonal(dim1=1, dim2=2)
+        is_own = torch.from_numpy(sources >= starts[:, None])
+        found[lacking, 0] = torch.where(is_own, values, 0.0)
+        return found
+
+    def to(self, device: torch.device | str) -> "CarriedRows":
+        return self
+
+
+def _last_before_blocks(values: StoredValues) -> Int64[np.ndarray, "blocks columns"]:
+    """Of each block, the last row before it with a value of each column, in whatever series; −1: there is none."""
+    n_blocks = -(-len(values) // BLOCK_ROWS)
+    found = np.full((n_blocks + 1, values.shape[1]), -1)
+    for rows in pieces_of(values, np.array([0]), np.array([len(values)])):
+        numbers, blocks = np.where(np.isfinite(values[rows]), rows[:, None], -1), rows // BLOCK_ROWS
+        begins = np.flatnonzero(np.diff(blocks, prepend=-1))
+        last = np.maximum.reduceat(numbers, begins)
+        np.maximum.at(found, blocks[begins] + 1, last)
+    return np.maximum.accumulate(found, axis=0)[:-1]
+
+
+UNLIMITED = 1 << 40
+"""Number of known steps of a covariate that is known over any horizon."""
+
+
+@dataclass(frozen=True)
+class FutureCovariates:
+    """Columns of the future covariates among the step features of a window.
+
+    Their names are those of `known_steps.covariate_feature_names`.
+
+    A covariate with a limit in `known_steps` has a mask, which is 1 where its value is known and 0 elsewhere. After
+    its last known step it repeats the value of that step. A missing value is read as the one before it.
+
+    Attributes:
+        past: columns of the rows before a forecast origin.
+        ahead: columns of the rows after a forecast origin, as they were known in advance.
+        known_steps: steps after the origin for which each column is known.
+        is_mask: whether a column is a mask.
+    """
+
+    past: Rows
+    ahead: Rows
+    known_steps: Int64[Tensor, " columns"]
+    is_mask: Bool[Tensor, " columns"]
+
+    @classmethod
+    def of(cls, panel: Panel, scaler: Scaler, known_steps: Sequence[int | None]) -> "FutureCovariates":
+        """Scale the future covariates of a panel.
+
+        Args:
+            panel: with future covariates.
+            scaler: of the future covariates.
+            known_steps: steps for which each covariate is known after an origin; None: over the whole horizon.
+        """
+        assert panel.future is not None
+        limits = [UNLIMITED if steps is None else steps for steps in known_steps]
+        masked = [i for i, steps in enumerate(limits) if steps < UNLIMITED]
+        past = _scaled_columns(panel, list(range(len(limits))), scaler, masked)
+        ahead = _scaled_columns(panel, panel.ahead_index, scaler, masked) if panel.as_of else past
+        return cls(
+            past,
+            ahead,
+            torch.tensor([*limits, *(limits[i] for i in masked)]),
+            torch.tensor([False] * len(limits) + [True] * len(masked)),
+        )
+
+    @property
+    def n_columns(self) -> int:
+        return self.past.n_columns
+
+    @property
+    def depends_on_origin(self) -> bool:
+        """Whether what is read of a row depends on the forecast origin."""
+        return self.ahead is not self.past or bool(self.is_mask.any())
+
+    def past_windows(
+        self, first: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        """Windows of `length` rows before a forecast origin, which begin at these rows."""
+        return self.past.windows(first, length)
+
+    def known_windows(
+        self, origins: Int64[Tensor, " batch"], length: int
+    ) -> Float32[Tensor, "batch {length} columns"]:
+        """Windows of `length` rows after these forecast origins, as they are known at the origins."""
+        found = self.ahead.windows(origins, length)
+        if not self.is_mask.any():
+            return found
+        last = origins[:, None] + self.known_steps.clamp(max=length) - 1
+        repeated = self.ahead[last].diagonal(dim1=1, dim2=2).masked_fill(self.is_mask, 0.0)
+        is_known = torch.arange(length, device=origins.device)[:, None] < self.known_steps
+        return torch.where(is_known, found, repeated[:, None])
+
+    def to(self, device: torch.device | str) -> "FutureCovariates":
+        past = self.past.to(device)
+        ahead = past if self.ahead is self.past else self.ahead.to(device)
+        return FutureCovariates(past, ahead, self.known_steps.to(device), self.is_mask.to(device))
+
+
+def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list[int]) -> Rows:
+    """Scaled columns of the future covariates of a panel, then the masks of some of them."""
+    assert panel.future is not None
+    if isinstance(panel.future, StoredValues):
+        return CarriedRows(DiskRows(panel.future.select(index), scaler, panel.starts), panel.starts, masked)
+    scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
+    masks = (~scaled[:, masked].isnan()).float()
+    return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
+
+
+def carry_into(
+    excerpt: Panel, panel: Panel, chosen: Int64[np.ndarray, " chosen"], first: Int64[np.ndarray, " chosen"]
+) -> Panel:
+    """An excerpt of a panel in which future covariates that its first rows lack have the value before, as in training.
+
+    Args:
+        excerpt: rows of the series `chosen` of `panel`, from the rows `first` on.
+    """
+    if panel.future is None:
+        return excerpt
+    sources = last_measured(panel.future, panel.starts[chosen], first + 1)
+    values = np.diagonal(panel.future[sources.clip(min=0)], axis1=1, axis2=2)
+    future = np.array(excerpt.future)
+    future[excerpt.starts] = np.where(sources < 0, np.nan, values)
+    return replace(excerpt, future=future)
 
 
 @dataclass(frozen=True)

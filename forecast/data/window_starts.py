@@ -7,8 +7,7 @@ from math import gcd
 import numpy as np
 from jaxtyping import Bool
 
-from forecast.data.panel import Panel
-from forecast.data.panel_labels import name_some
+from forecast.data.panel import Panel, name_some
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.system.errors import DataError
 

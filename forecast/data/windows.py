@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.fill import Fill
-from forecast.data.rows import Rows, TensorRows
-from forecast.data.step_features import StepFeatures
+from forecast.data.step_features import Rows, StepFeatures, TensorRows
 
 
 class Batch(NamedTuple):

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from forecast.data import Panel
 from forecast.data.row_ranges import PerSeries
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors, ErrorSums
 from forecast.evaluation.intervals import IntervalSums, map_quantiles

@@ -39,7 +39,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.levels import DECILES, Level, bounds, probabilities, windows_needed
 from forecast.evaluation.significance import diebold_mariano
 

@@ -24,8 +24,8 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data.row_ranges import RowRanges, ranges, series_slices
-from forecast.data.rows import Rows
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
+from forecast.data.step_features import Rows
 from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 

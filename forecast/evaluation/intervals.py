@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.errors import RunningSums
 from forecast.evaluation.levels import CONFORMAL, DECILES, QUANTILE, Level, bounds, trained_levels

@@ -15,8 +15,7 @@ from forecast.evaluation.measurement import Results, SplitScorer, ValidationErro
 from forecast.inference.model import TrainedModel
 from forecast.models import ForecastModel
 from forecast.models.residual import arrange_quantiles
-from forecast.system.checks import check_choice
-from forecast.system.errors import CheckpointError
+from forecast.system.errors import CheckpointError, check_choice
 from forecast.system.progress import track
 from forecast.training.hardware import computing, has_gpu, keep_precision
 

@@ -10,8 +10,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float64, Int64
 
 from forecast.data.files.text import quote
-from forecast.data.panel import Panel
-from forecast.data.panel_labels import describe_size, label_rows, name_some
+from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.data.utc_offset import UtcOffset
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, Level
 from forecast.evaluation.scores import (

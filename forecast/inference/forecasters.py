@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.known_steps import covariate_feature_names
+from forecast.data.covariates import covariate_feature_names
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline
 from forecast.evaluation.scores import LABELS, MODEL
 from forecast.inference.forecast import ForecasterFacts

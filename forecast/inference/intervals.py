@@ -11,8 +11,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import DataModule, Panel, Windows
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.backtest import adapt
 from forecast.evaluation.conformal import Calibration, calibrate, scale_ratio
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, Level, list_untrained

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import load_checkpoint
-from forecast.checkpoints.find import find_checkpoint, find_trained
-from forecast.checkpoints.settings import check_settings
+from forecast.checkpoints.settings import check_settings, find_checkpoint, find_trained
 from forecast.data import Batch, DataModule, Panel
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.levels import trained_quantiles

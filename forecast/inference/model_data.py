@@ -18,20 +18,28 @@ import numpy as np
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.archive import read_plain
 from forecast.checkpoints.contents import check_parts, data_state
-from forecast.checkpoints.find import find_checkpoint, find_trained
-from forecast.checkpoints.settings import check_settings, replace_download_address
+from forecast.checkpoints.settings import (
+    check_settings,
+    find_checkpoint,
+    find_trained,
+    read_plain,
+    replace_download_address,
+)
 from forecast.data import DataModule, Panel
 from forecast.data.calendars import choose_days
-from forecast.data.categories import Categories, columns_of_indicators, encode_categories, indicator_names
+from forecast.data.covariates import (
+    Categories,
+    columns_of_indicators,
+    encode_categories,
+    indicator_names,
+)
 from forecast.data.files.align import align
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.columns import ColumnRoles, list_id_columns
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import list_id_columns
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID
 from forecast.data.row_ranges import ranges
@@ -211,7 +219,7 @@ class ModelData:
         config: the whole configuration of the run as plain values.
         data_state: the state of the data module of training.
         feature_columns, target_columns: columns that the model reads, and those that it forecasts.
-        categories: of the covariates that are text, see `forecast.data.categories`.
+        categories: of the covariates that are text, see `forecast.data.covariates`.
         has_ids: whether the series of the training data have ids; that of a table has none.
         freq: time between two rows.
         season: rows of a season.

@@ -7,8 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, INTERVAL_METHODS, QUANTILE, parse_levels
 from forecast.evaluation.scores import LABELS
-from forecast.system.checks import check_choice, check_count
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, check_count
 
 AUTO = "auto"
 

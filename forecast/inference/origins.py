@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Bool, Int64
 
 from forecast.data import DataModule, Panel, Windows
-from forecast.data.future_covariates import carry_into
 from forecast.data.missing import has_values
-from forecast.data.options import ScalingOptions
-from forecast.data.panel_labels import describe_longest, name_some
+from forecast.data.panel import describe_longest, name_some
 from forecast.data.row_ranges import RowRanges, ranges
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaling.scales import Scales
+from forecast.data.scaling import Scales
+from forecast.data.source import ScalingOptions
+from forecast.data.step_features import carry_into
 from forecast.data.time_features import parse_frequency
 from forecast.data.utc_offset import UtcOffset, check_year
 from forecast.evaluation.backtest import Origins

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data import Panel, Windows
-from forecast.data.panel_labels import name_series
+from forecast.data.panel import name_series
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level, bounds, parse_levels
 from forecast.inference.forecast import (

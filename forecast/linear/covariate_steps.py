@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data import Batch, Windows
-from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.row_ranges import ranges
 from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.models.linear_model import LinearWeights, read_covariates
 
 CovariateRole = Literal["past", "future"]

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.even_spacing import choose_evenly_spaced
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.linear.covariate_steps import (
     CovariateSteps,
     WindowChoice,

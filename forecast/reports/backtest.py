@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from forecast.data.panel_labels import id_columns, of_series, series_entry
+from forecast.data.panel import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest, Origins, name_bounds
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.evaluation.levels import QUANTILE, Level

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float32
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.row_ranges import RowRanges
+from forecast.data.time_features import choose_evenly_spaced
 
 FILE = "inputs_by_block.parquet"
 """Name of the table in a run folder."""

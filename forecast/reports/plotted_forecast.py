@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
-from forecast.data.even_spacing import choose_evenly_spaced
 from forecast.data.panel import Panel
+from forecast.data.time_features import choose_evenly_spaced
 
 MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data import DataModule
-from forecast.data.panel_labels import ID_COLUMN, id_columns
+from forecast.data.panel import ID_COLUMN, id_columns
 from forecast.evaluation.errors import Errors, average
 from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses

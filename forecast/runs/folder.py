@@ -18,7 +18,7 @@ from yaml import YAMLError
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
-from forecast.system.identity import RUN_EFFECTS, identity, without_hydra
+from forecast.system.keys import RUN_EFFECTS, identity, without_hydra
 
 UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
 """Errors that reading a file of another program can raise."""

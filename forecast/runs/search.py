@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
 from forecast.system.formatting import shorten
-from forecast.system.identity import identifying_overrides, key_of_override
+from forecast.system.keys import identifying_overrides, key_of_override
 
 RESULTS = "optimization_results.yaml"
 """The file in a sweep's folder that holds the parameters and the value of the best trial."""

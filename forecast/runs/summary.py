@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from forecast.runs.folder import is_running, read_overrides, result_file
 from forecast.system.files import atomic_file
 from forecast.system.formatting import plural
-from forecast.system.identity import RUN_EFFECTS, effect_of_override, key_of_override
+from forecast.system.keys import RUN_EFFECTS, effect_of_override, key_of_override
 
 SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
 """Scores in the summary."""

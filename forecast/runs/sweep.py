@@ -40,7 +40,7 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
 from forecast.system.formatting import format_duration, plural
 from forecast.system.hydra_internals import process_state, restore_process_state
-from forecast.system.identity import identifying_overrides
+from forecast.system.keys import identifying_overrides
 
 COMMAND = "command.yaml"
 """The file in a sweep's folder that holds the command's overrides."""

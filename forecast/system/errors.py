@@ -1,9 +1,29 @@
-"""Exceptions for user errors, which commands print in one line on stderr (see `forecast.cli.errors`)."""
+"""Errors for users, checks of values, paths of the user."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from forecast.system.paths import install_command
+_PACKAGE = Path(__file__).resolve().parents[1]
+CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
+UNPINNED = {"fev"}
+"""Extras whose packages exclude versions of constraints.txt."""
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path that a user typed: `~` is the home folder; `~name` stays where there is no such user."""
+    return Path(os.path.expanduser(path))
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra of pyproject.toml: in a checkout, or of an installed wheel."""
+    if CONF.parent == _PACKAGE:
+        return f"pip install 'informer-forecast[{extra}]'"
+    if extra in UNPINNED:
+        return f"pip install -e '.[{extra}]'"
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
+
 
 MAX_MESSAGE = 2_000
 
@@ -108,3 +128,25 @@ def printable(text: str) -> str:
     if len(line) > MAX_MESSAGE:
         line = f"{line[: MAX_MESSAGE // 2]} ... {line[-MAX_MESSAGE // 2 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def check_choice(key: str, value: object, choices: Iterable[str], *, advice: str = "") -> None:
+    """Raise ConfigError unless the value of the setting `key` is one of `choices`."""
+    known = list(choices)
+    if value not in known:
+        raise ConfigError(f"{key}={value} is not one of {', '.join(known)}{advice}")
+
+
+def check_count(
+    key: str, value: object, *, unit: str | None = None, least: int = 1, advice: str = ""
+) -> None:
+    """Raise ConfigError unless the value of the setting `key` is a whole number (of `unit`) of at least `least`."""
+    if type(value) is not int or value < least:
+        limit = f"of at least {least}" if unit is None else f"of {unit}, at least {least}"
+        raise ConfigError(f"{key}={value} must be a whole number {limit}{advice}")
+
+
+def check_flag(key: str, value: object) -> None:
+    """Raise ConfigError unless the value of the setting `key` is true, false or null."""
+    if value not in (None, True, False):
+        raise ConfigError(f"{key}={value}: true, false or null is needed")

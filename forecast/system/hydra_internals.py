@@ -24,7 +24,7 @@ from hydra.core.utils import configure_log, run_job, setup_globals
 from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from forecast.system.paths import CONF
+from forecast.system.errors import CONF
 
 VERSION_BASE = "1.3"
 INFO_FLAGS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve")

@@ -1,4 +1,4 @@
-"""The location of a file: a path on disk, or a URL such as s3://bucket/load.csv, which fsspec opens."""
+"""Locations of files, folders of YAML files, and the classes that they name."""
 
 import importlib
 import io
@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from forecast.system.errors import ConfigError, DataError
-from forecast.system.paths import user_path
+from forecast.system.errors import CONF, ConfigError, DataError, user_path
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PACKAGES = {
@@ -111,3 +110,49 @@ def _open_remote(location: RemoteFile) -> io.BufferedIOBase:
         if isinstance(error, ValueError) and "Protocol not known" in str(error):
             raise ConfigError(f"{location}: fsspec knows no protocol {location.protocol}://") from None
         raise DataError(f"{location}: cannot be opened: {type(error).__name__}: {error}") from None
+
+
+GROUPS_OF_ATTENTION = ("attention", "encoder", "decoder", "cross", "variables")
+"""The groups whose options are the files of the folder `attention`."""
+
+
+def conf_folders() -> list[Path]:
+    """The folders of YAML files: that of this package, and that of the environment variable FORECAST_CONF.
+
+    A user's folder has the same folders, such as `attention` and `model`, with options of their own.
+    Raises ConfigError if it is no folder.
+    """
+    own = os.environ.get("FORECAST_CONF")
+    if not own:
+        return [CONF]
+    folder = user_path(own).absolute()
+    if not folder.is_dir():
+        raise ConfigError(
+            f"FORECAST_CONF={own}: no such folder: name one with YAML files, or unset the variable"
+        )
+    return [CONF, folder]
+
+
+def folder_of_group(group: str) -> str:
+    """The folder, below each of `conf_folders`, of the options of a group."""
+    return "attention" if group in GROUPS_OF_ATTENTION else group
+
+
+def conf_files(group: str) -> list[Path]:
+    """The YAML files of the options of a group, by name; of two of one name, that of the package."""
+    places = [folder / folder_of_group(group) for folder in conf_folders()[::-1]]
+    files = {path.stem: path for place in places for path in place.glob("*.yaml")}
+    return [files[name] for name in sorted(files)]
+
+
+def known_targets(*groups: str) -> frozenset[str]:
+    """Return the targets in the files of these configuration groups, or of all groups without arguments.
+
+    The environment variable FORECAST_TARGETS adds targets, separated by colons.
+    """
+    all_groups = [folder.name for folder in CONF.iterdir() if folder.is_dir()]
+    places = [folder / group for group in groups or all_groups for folder in conf_folders()]
+    files = [path for place in (*places, *([] if groups else [CONF])) for path in place.rglob("*.yaml")]
+    named = {name for path in files for name in re.findall(r"_target_: *([\w.]+)", path.read_text("utf-8"))}
+    added = os.environ.get("FORECAST_TARGETS", "").split(":")
+    return frozenset(named) | frozenset(filter(None, added))

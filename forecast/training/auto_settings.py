@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs
 from forecast.data import DataModule
-from forecast.data.scaling.domain import ASINH, AUTO, LOG1P, NONE
+from forecast.data.domain import ASINH, AUTO, LOG1P, NONE
 from forecast.evaluation.baselines import FittedBaselines, Linear, thin_validation
 from forecast.evaluation.measurement import score_windows
 from forecast.system import signals

@@ -13,8 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.time_features import time_feature_names
+from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.models import ForecastModel

@@ -27,7 +27,7 @@ from forecast.checkpoints.compatibility import (
 )
 from forecast.checkpoints.contents import data_settings, is_finished, run_seconds
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
-from forecast.checkpoints.find import find_checkpoint
+from forecast.checkpoints.settings import find_checkpoint
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.system import signals

@@ -29,7 +29,7 @@ from forecast.cli.errors import print_warning
 from forecast.evaluation.measurement import Results
 from forecast.system.errors import ConfigError, NotInstalled
 from forecast.system.files import atomic_file, without_nan
-from forecast.system.identity import flatten, variant_id, without_local_paths
+from forecast.system.keys import flatten, variant_id, without_local_paths
 
 MLFLOW_PACKAGES = ("mlflow", "sqlalchemy", "alembic")
 ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}

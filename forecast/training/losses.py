@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from forecast.data import Batch, DataModule
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.intervals import pinball
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date

@@ -13,13 +13,12 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.cli.named_files import find_named_files
+from forecast.cli.compose import find_named_files
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
-from forecast.system.checks import check_choice, check_count
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, check_count
 
 if TYPE_CHECKING:
     import lightning as L

@@ -10,11 +10,11 @@ from lightning.pytorch.strategies import ModelParallelStrategy
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from forecast.data import DataModule
-from forecast.data.panel_digest import describe_content, digest
+from forecast.data.panel import describe_content, digest
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
-from forecast.system.identity import first_difference, identity
+from forecast.system.keys import first_difference, identity
 
 
 def gather(trainer: L.Trainer, value: Any) -> list[Any]:

@@ -14,8 +14,8 @@ from rich.console import Console
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.panel_labels import ID_COLUMN, describe_panel, id_columns
+from forecast.data.panel import ID_COLUMN, describe_panel, id_columns
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.baselines import NaiveShrinkage
 from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.measurement import Results

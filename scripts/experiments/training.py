@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.cells import Cell
 from experiments.run import CHANGED, CellFailed, Context, describe_commit
 from experiments.store import Row
-from forecast.cli.quoting import quote_value
+from forecast.cli.overrides import quote_value
 from forecast.evaluation.scores import BASELINES
 
 FACTS = (

@@ -16,7 +16,7 @@ from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
-from forecast.cli.quoting import quote
+from forecast.cli.overrides import quote
 from forecast.commands.train import train
 from forecast.data import Panel
 from malformed import files, settings, tables

@@ -14,8 +14,8 @@ import pytest
 from filelock import FileLock
 
 from forecast.data import Panel, read_table
+from forecast.data.row_ranges import StoredValues
 from forecast.data.store.format import open_store
-from forecast.data.stored_values import StoredValues
 from forecast.system.errors import ForecastError, RowOrderError
 from tests.support.commands import PLAIN, TINY, answer
 from tests.support.conversions import (

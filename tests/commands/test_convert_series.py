@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel
-from forecast.data.files.file_source import LongSource
+from forecast.data.files.sources import LongSource
 from forecast.data.store.format import open_store
 from tests.support.conversions import Convert, check_same_bytes, converter, kill_conversion, resume_conversion
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data.static_features import encode_static, fit_static, static_feature_names
+from forecast.data.covariates import encode_static, fit_static, static_feature_names
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError

@@ -23,13 +23,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast import load
 from forecast.attention import FullAttention
-from forecast.checkpoints.safe_load import safe_load
+from forecast.checkpoints.file import safe_load
 from forecast.cli.compose import compose_config
-from forecast.data import Windows, module
+from forecast.data import Windows, module, scaling
 from forecast.data.missing import FILLS
-from forecast.data.scaling import panel_scaler
-from forecast.data.scaling.fit_scaler import fit_scaler
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import fit_scaler
 from forecast.data.window_starts import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
@@ -275,7 +274,7 @@ def centred_by_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "a scaler of all rows": lambda patch: patch.setattr(panel_scaler, "fit_scaler", scaled_by_all_rows),
+    "a scaler of all rows": lambda patch: patch.setattr(scaling, "fit_scaler", scaled_by_all_rows),
     "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
     "completed with the horizon": lambda patch: patch.setattr(Windows, "gather", completed_with_the_horizon),
     "completed with its level": lambda patch: patch.setattr(Windows, "gather", centred_by_the_horizon),

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from forecast.system.identity import flatten, variant_id
+from forecast.system.keys import flatten, variant_id
 from tests.support.commands import finish, only, start, train, train_here, workplace
 from tests.support.wandb_file import WandbRun, records
 

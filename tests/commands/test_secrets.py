@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.cli import secrets_check
+from forecast.cli import safety
 from forecast.cli.main import main_with_run_folder
 from forecast.system.errors import ConfigError
 from tests.support.commands import SMALL, answer, only, train, workplace
@@ -96,11 +96,11 @@ def test_a_secret_that_is_typed_is_refused_and_not_repeated(
 def test_ordinary_settings_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", CANARY)
     monkeypatch.setenv("SHORT_KEY", "1")  # could not be told from a number
-    secrets_check.check_typed(
+    safety.check_typed(
         [
             *SMALL, "benchmark.tokens=4096", "data.target=token", "data.path=a/b@c.csv", "logger.mode=online",
             "data.url=https://host/a?b=c", "+x.api_key=null", "hydra.sweeper.storage=sqlite:///study.db", "levels=[80]",
         ]
     )  # fmt: skip
     with pytest.raises(ConfigError):
-        secrets_check.check({"a": [{"password": "x"}]})
+        safety.check({"a": [{"password": "x"}]})

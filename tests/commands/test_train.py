@@ -23,7 +23,7 @@ from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
 from forecast.commands.train import train
-from forecast.data.even_spacing import choose_evenly_spaced
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
 from forecast.reports.colours import attention_colour

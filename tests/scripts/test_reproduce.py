@@ -20,7 +20,7 @@ from experiments.run import CellFailed, Context, run_missing
 from experiments.store import Row, Store
 from experiments.training import read_scores, scale_as_published
 from forecast.cli.compose import compose_config
-from forecast.cli.quoting import quote
+from forecast.cli.overrides import quote
 from tests.support.long_variants import every_nth
 
 ROOT = Path(__file__).parents[2]

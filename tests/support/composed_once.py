@@ -12,7 +12,7 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import DictConfig, _utils, base, grammar_parser
 from omegaconf.resolvers import oc
 
-from forecast.system.paths import CONF
+from forecast.system.errors import CONF
 
 OWN = {"pkg://hydra.conf", f"attention-slots://{CONF}", str(CONF), "structured://"}
 _load = ConfigLoaderImpl.load_configuration

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
-from forecast.system.paths import CONF
+from forecast.system.errors import CONF
 
 FRAGMENTS = {("data", "base/reading"), ("data", "base/windows"), ("experiment", "informer2020/paper")}
 """Options that other files include, and that cannot be chosen alone."""

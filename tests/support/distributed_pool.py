@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor
 
 from forecast.cli.compose import compose_config
 from forecast.data import Batch, DataModule, Panel
-from forecast.data.sets.generated import GeneratedSource
+from forecast.data.sets import GeneratedSource
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel

@@ -8,7 +8,7 @@ import pandas as pd
 
 from forecast.data import Panel
 from forecast.data.panel import TABLE_ID
-from forecast.data.store.writer import StoreWriter
+from forecast.data.store.format import StoreWriter
 
 COLUMNS = tuple(f"sensor{number}" for number in range(16))
 BLOCK = 1 << 19  # rows generated at a time

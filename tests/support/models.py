@@ -9,7 +9,7 @@ from torch import nn
 
 from forecast.attention import Attention
 from forecast.models.informer import AttentionSlots
-from forecast.system.conf_folders import conf_files
+from forecast.system.location import conf_files
 
 ATTENTION_TYPES: dict[str, type[Attention]] = {
     path.stem: get_class(yaml.safe_load(path.read_text("utf-8"))["_target_"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from forecast.data import Panel
-from forecast.data.store.writer import StoreWriter
+from forecast.data.store.format import StoreWriter
 
 
 def write_store(folder: Path, table: Panel, dtype: str = "<f8") -> Path:

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from forecast.data import Windows
-from forecast.data.rows import TensorRows
-from forecast.data.step_features import StepFeatures
+from forecast.data.step_features import StepFeatures, TensorRows
 
 
 def windows_over(

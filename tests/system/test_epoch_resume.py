@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from forecast.data import csv_data
-from forecast.data.files.file_source import read_table
+from forecast.data.files.sources import read_table
 from forecast.training.module import LightningData
 from tests.support.csv_files import numbers
 

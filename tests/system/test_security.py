@@ -19,13 +19,13 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from forecast import load
-from forecast.checkpoints.archive import SAFE_NAMES, read_plain
-from forecast.checkpoints.safe_load import safe_load
-from forecast.cli import allowed_targets, compose, overrides, secrets_check
+from forecast.checkpoints.file import safe_load
+from forecast.checkpoints.settings import SAFE_NAMES, read_plain
+from forecast.cli import compose, overrides, safety
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_with_run_folder
 from forecast.inference.model_data import read_model_data
-from forecast.system import conf_folders, hydra_internals, targets
+from forecast.system import hydra_internals, location
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from tests.support import hostile_checkpoints as hostile
 from tests.support.commands import answer, train_here
@@ -292,7 +292,7 @@ ATTACKS = {
 def looked_at(given: list[str]) -> DictConfig:
     """A composed command whose targets are checked."""
     config = compose_command("train", given)
-    allowed_targets.check_composed(config)
+    safety.check_composed(config)
     return config
 
 
@@ -315,7 +315,7 @@ def test_the_command_line_makes_only_what_conf_names(name: str) -> None:
     ],
 )  # fmt: skip
 def test_the_settings_of_the_project_pass_the_checks(given: list[str]) -> None:
-    secrets_check.check(looked_at(given))
+    safety.check(looked_at(given))
 
 
 def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
@@ -327,23 +327,23 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     monkeypatch.setenv("FORECAST_TARGETS", "a.B:forecast.attention.MineAttention")
     looked_at([own])
     monkeypatch.delenv("FORECAST_TARGETS")
-    shutil.copytree(targets.CONF, tmp_path / "conf")
-    for module in (compose, conf_folders, hydra_internals, overrides, targets):
+    shutil.copytree(location.CONF, tmp_path / "conf")
+    for module in (compose, location, hydra_internals, overrides, location):
         monkeypatch.setattr(module, "CONF", tmp_path / "conf")
     for group in ("attention", "encoder", "decoder"):
-        text = (targets.CONF / group / "linear.yaml").read_text()
+        text = (location.CONF / group / "linear.yaml").read_text()
         text = text.replace("LinearAttention", "MineAttention").replace(": linear", ": mine")
-        (targets.CONF / group / "mine.yaml").write_text(text)
+        (location.CONF / group / "mine.yaml").write_text(text)
     looked_at(["attention=mine"])
-    assert "forecast.attention.MineAttention" in targets.known_targets("encoder")
+    assert "forecast.attention.MineAttention" in location.known_targets("encoder")
 
 
-@pytest.mark.parametrize("flag", allowed_targets.FLAGS)
+@pytest.mark.parametrize("flag", safety.FLAGS)
 def test_settings_come_from_conf_alone(flag: str) -> None:
-    typed = dict.fromkeys(allowed_targets.FLAGS)
-    allowed_targets.check_flags(Namespace(**typed))
+    typed = dict.fromkeys(safety.FLAGS)
+    safety.check_flags(Namespace(**typed))
     with pytest.raises(ConfigError):
-        allowed_targets.check_flags(Namespace(**{**typed, flag: "/elsewhere"}))
+        safety.check_flags(Namespace(**{**typed, flag: "/elsewhere"}))
 
 
 ANSWERED = ("predict", "evaluate", "explain", "export", "compare", "check", "dashboard")

@@ -10,9 +10,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 
 from forecast.cli.overrides import EXTRAS, options
+from forecast.system.errors import CONF
 from forecast.system.hydra_internals import prefer_own_plugins
-from forecast.system.paths import CONF
-from forecast.system.targets import known_targets
+from forecast.system.location import known_targets
 from tests.support import fake_slurm
 from tests.support.commands import only, train, train_here, workplace
 

@@ -21,7 +21,7 @@ from optuna.trial import TrialState
 from forecast.cli.compose import compose_command
 from forecast.runs.folder import is_running
 from forecast.runs.search import remaining_trials
-from forecast.system.identity import identifying_overrides
+from forecast.system.keys import identifying_overrides
 from tests.support.commands import finish, only, start, train, train_here, workplace
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")

@@ -1,29 +1,120 @@
-"""Errors of tables whose columns are not numbers or whose dates repeat, with likely remedies."""
+"""Advice on tables that are refused: settings with which they can be read."""
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import pandas as pd
 
-from forecast.data.files.cell_numbers import propose_signs
-from forecast.data.files.cells import COVARIATES, FRAME, Cells
-from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.column_types import (
-    are_hours,
-    are_times,
-    count_to_24,
-    have_times,
-    is_like_a_number,
-    list_numbers,
-)
-from forecast.data.files.covariates import LIKE_A_NUMBER
-from forecast.data.files.long_tables import find_series_columns
+from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells, propose_signs
+from forecast.data.files.columns import LIKE_A_NUMBER, ColumnRoles
+from forecast.data.files.date_columns import find_part
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError, Remedy, TextColumns
 from forecast.system.formatting import shorten
 from forecast.system.location import Location
+
+_HOURS = ("hour", "hours", "hr", "hourofday", "heure", "hora", "ora", "stunde", "uhrzeit", "time")
+"""Names of columns of the hour, in lower case and without signs."""
+
+
+def list_numbers(frame: pd.DataFrame) -> list[str]:
+    """The names of the columns of numbers."""
+    return [str(name) for name in frame.columns if frame[name].dtype.kind in "iuf"]
+
+
+def are_times(column: pd.Series) -> bool:
+    """Whether a column begins with a time of day, such as 18:00 or 18.00.00."""
+    return bool(re.match(TIME_OF_DAY, str(column.iloc[0]).strip()))
+
+
+def have_times(cells: Cells, roles: ColumnRoles) -> bool:
+    """Whether the dates have times of day."""
+    return roles.date in cells.frame and bool(re.search(r"\d:\d\d", str(cells.frame[roles.date].iloc[0])))
+
+
+def is_like_a_number(column: pd.Series) -> bool:
+    """Whether the first text of a column is a date, a time or was meant as a number: it is no category."""
+    texts = column.dropna()
+    return bool(len(texts)) and re.fullmatch(LIKE_A_NUMBER, str(texts.iloc[0]).strip()) is not None
+
+
+def are_hours(name: str, column: pd.Series) -> bool:
+    """Whether a column is named after the hour and has whole numbers from 0 to 24."""
+    if re.sub("[^a-z]", "", name.lower()) not in _HOURS or column.dtype.kind not in "iu":
+        return False
+    return bool(column.between(0, 24).all())
+
+
+def count_to_24(column: pd.Series) -> bool:
+    """Whether a column of hours counts them from 1 to 24, so that they are named by their ends."""
+    return column.dtype.kind in "iu" and (column.min(), column.max()) == (1, 24)
+
+
+def counts_rows(column: pd.Series) -> bool:
+    """Whether a column numbers the rows of a file."""
+    return bool(column.diff().iloc[1:].eq(1).all())
+
+
+MAX_PAIRED = 12
+"""Number of columns of which pairs are tried as the names of series."""
+
+
+def find_series_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, list[Remedy]] | None:
+    """How to read a table whose dates repeat because it holds several series; None if it does not look like one."""
+    ids = find_id_columns(cells, roles)
+    if not ids:
+        return None
+    frame, taken = cells.frame, (*ids, *roles.drop)
+    numbers = [
+        name for name in list_numbers(frame) if name not in taken and not counts_rows(pd.Series(frame[name]))
+    ]
+    note = f" or another number: {shorten(numbers[1:])}" if numbers[1:] else ""
+    layout = {"data": "long", "id_column": ids[0] if len(ids) == 1 else list(ids), "date_column": roles.date}
+    return describe_ids(ids), [Remedy({**layout, "target": name}, note) for name in numbers[:1]]
+
+
+def describe_ids(ids: Sequence[str]) -> str:
+    """Say that columns name the series."""
+    return f"the file looks long, with one series for each {' and '.join(map(repr, ids))}"
+
+
+def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
+    """The columns that name the series of a row in a table that looks long; empty if it does not.
+
+    It does if most dates come several times, and a column of texts or whole numbers, or two of them, tell the rows of a
+    date apart.
+    """
+    frame, date = cells.frame, roles.date
+    if date not in frame or pd.Series(frame[date]).nunique() > len(frame) / 2:
+        return ()
+    if roles.id is not None and not frame.duplicated(list(roles.keys)).any():
+        return ()
+    numbers = list_numbers(frame)
+    texts = [
+        str(name)
+        for name in frame.columns
+        if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
+    ]
+    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
+    possible = [
+        name
+        for name in (*texts, *whole)
+        if name != date and find_part(name) is None and _may_name_series(pd.Series(frame[name]))
+    ]
+    pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
+    if roles.id is None:
+        found = [*((name,) for name in possible), *pairs]
+    else:
+        found = [(*roles.id_columns, name) for name in possible if name not in roles.id_columns]
+    return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
+
+
+def _may_name_series(column: pd.Series) -> bool:
+    return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)
+
 
 MAX_DROPPED, MAX_CODES, MAX_CODE = 20, 3, 20
 """Largest numbers of columns that advice names in data.drop, of texts in data.na_values, and of their characters."""

@@ -9,15 +9,14 @@ import pyarrow.compute as pc
 from jaxtyping import Float64, Int32
 
 from forecast.data.files.advice import refuse_text_as_target
-from forecast.data.files.cells import COVARIATES, FRAME, Cells, quote
-from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.covariates import Texts, convert_texts
+from forecast.data.files.cells import COVARIATES, FRAME, Cells
+from forecast.data.files.columns import ColumnRoles, Ids, Texts, convert_texts, join_ids
+from forecast.data.files.date_column import number_dates
 from forecast.data.files.dates import read_dates
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import Ids, join_ids
 from forecast.data.files.table_rows import TableRows
+from forecast.data.files.text import quote
 from forecast.data.files.timezone import place_in_time, without_zone
-from forecast.data.files.undated import number_dates
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 

@@ -15,20 +15,15 @@ from jaxtyping import Float64
 
 from forecast.data.files.advice import find_split_dates, refuse
 from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cell_numbers import read_numbers
-from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, quote
-from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.compressed import UNREADABLE, is_workbook
-from forecast.data.files.covariates import find_booleans, read_covariates
+from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, read_numbers
+from forecast.data.files.columns import ColumnRoles, find_booleans, read_covariates, read_ids
+from forecast.data.files.date_column import DEFAULT_NAMES, choose_date_column, find_date_column, number_dates
 from forecast.data.files.dates import read_dates
-from forecast.data.files.find_date_column import DEFAULT_NAMES, choose_date_column, find_date_column
 from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import read_ids
 from forecast.data.files.series_in_rows import melt_series
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.text import cut_preamble, read_text
-from forecast.data.files.undated import number_dates
+from forecast.data.files.text import UNREADABLE, cut_preamble, is_workbook, quote, read_text
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location, is_folder, opened

@@ -9,8 +9,7 @@ from jaxtyping import Float64
 
 from forecast.data.time_features import name_step
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.checks import check_choice, check_count, check_flag
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, check_count, check_flag
 
 STAMPS = ("start", "end")
 HEADERS = ("first", "none")

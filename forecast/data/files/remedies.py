@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError, ForecastError, Remedy
+from forecast.system.formatting import write_setting
 
 MAX_TRIALS = 32
 """Largest number of times that a file is read to find the settings."""

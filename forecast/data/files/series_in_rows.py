@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from forecast.data.files.cells import MISSING, TIME_OF_DAY, Cells, parse_cells
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.date_columns import has_short_year, names_period
-from forecast.data.files.date_formats import orders_of_short_years
+from forecast.data.files.dates import orders_of_short_years
 from forecast.data.files.header import Header, is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pandas as pd
 import pyarrow as pa
 
-from forecast.data.files.cells import Cells, quote, read_cells
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.cells import Cells, read_cells
+from forecast.data.files.columns import ColumnRoles, name_ids, read_ids, take_parts
 from forecast.data.files.read import is_parquet, read_numbers_or_texts
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import name_ids, read_ids, take_parts
+from forecast.data.files.text import quote
 from forecast.system.errors import DataError
 from forecast.system.location import Location, opened
 

@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.files.cell_numbers import BOOLEANS
-from forecast.data.files.cells import FRAME, Cells
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.cells import BOOLEANS, FRAME, Cells
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.text import quote
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.arguments import write_setting
 from forecast.system.errors import DataError
-from forecast.system.formatting import shorten
+from forecast.system.formatting import shorten, write_setting
 
 
 @dataclass

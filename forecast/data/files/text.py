@@ -1,14 +1,202 @@
-"""Reading text files in bounded memory; compression and encoding are detected from the content, not from the name."""
+"""Text of files: encoding and compression detected from the content, Excel sheets as text."""
 
+import bz2
 import codecs
+import csv
+import gzip
 import io
+import lzma
+import re
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, time
+from typing import cast
 
-from forecast.data.files.compressed import UNREADABLE, is_workbook, unpacked
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from jaxtyping import Int64
+
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.workbook import sheet_as_csv
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, NotInstalled
+from forecast.system.formatting import plural
 from forecast.system.location import Location, opened
 from forecast.system.memory import available
+
+_OTHER_KINDS = {
+    b"PAR1": "a Parquet file",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    b"\x93NUMPY": "a NumPy array",
+    b"%PDF": "a PDF",
+    b"\x89PNG": "a picture",
+    b"7z\xbc\xaf": "packed by 7-Zip",
+}
+UNREADABLE = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
+)  # fmt: skip
+
+
+@contextmanager
+def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
+    """Yield the content of an open file: of gzip, bzip2, xz, zstd and zip without the compression, else the file.
+
+    Raises DataError for a file of another kind, and for an archive of several files.
+    """
+    head = file.read(16)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=file) as stream:
+            yield stream
+    elif head.startswith(b"BZh"):
+        with bz2.BZ2File(file) as stream:
+            yield stream
+    elif head.startswith(b"\xfd7zXZ"):
+        with lzma.LZMAFile(file) as stream:  # type: ignore[arg-type]
+            yield stream
+    elif head.startswith(b"\x28\xb5\x2f\xfd"):
+        with io.BufferedReader(_Zstd(file)) as stream:
+            yield stream
+    elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        with zipfile.ZipFile(file) as archive, archive.open(_only_member(location, archive)) as stream:
+            yield cast(io.BufferedIOBase, stream)
+    else:
+        for mark, kind in _OTHER_KINDS.items():
+            if head.startswith(mark):
+                raise DataError(f"{location}: {kind}, not CSV: save the table as CSV, Parquet or .xlsx")
+        yield file
+
+
+def is_workbook(file: io.BufferedIOBase) -> bool:
+    """Return whether an open file is an Excel workbook (.xlsx)."""
+    head = file.read(4)
+    file.seek(0)
+    if head != b"PK\x03\x04":
+        return False
+    with zipfile.ZipFile(file) as archive:
+        found = "[Content_Types].xml" in archive.namelist()
+    file.seek(0)
+    return found
+
+
+def _only_member(location: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    files = [file for file in archive.infolist() if not file.filename.startswith("__MACOSX/")]
+    if len(files) != 1:
+        raise DataError(f"{location}: {len(files)} files in the archive, where one is expected")
+    if files[0].flag_bits & 1:
+        raise DataError(f"{location}: the archive is encrypted: unpack it first")
+    return files[0]
+
+
+class _Zstd(io.RawIOBase):
+    """The content of a zstd file; a seek backwards begins again."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file.seek(0)
+        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(self._file, "r"), "zstd"), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        content = self._stream.read(len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        target = offset + (self._at if whence == io.SEEK_CUR else 0)
+        if target < self._at:
+            self._begin()
+        while self._at < target and self.readinto(memoryview(bytearray(min(1 << 20, target - self._at)))):
+            pass
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+_MEMORY_PER_BYTE = 2
+"""Bytes of memory that reading a sheet needs per byte of its XML."""
+
+
+def sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptions) -> bytes:
+    """The rows of a sheet as lines of CSV in UTF-8, with the separator and the decimal sign of `options`.
+
+    The sheet is `options.sheet`; None: the only one. Row n of the sheet is line n. Formulas count as the values that
+    Excel saved with them.
+
+    Raises:
+        DataError: there is no such sheet, there are several, or the workbook is damaged or too large.
+        NotInstalled: openpyxl is not installed.
+    """
+    try:
+        import openpyxl
+    except ModuleNotFoundError:
+        raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
+    _check_size(location, file)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheet = book[_choose(location, book.sheetnames, options.sheet)]
+            text = io.StringIO()
+            writer = csv.writer(text, delimiter=options.separator, lineterminator="\n")
+            for row in sheet.iter_rows(values_only=True):
+                writer.writerow([_write(value, options.decimal_sign) for value in row])
+    except DataError:
+        raise
+    except Exception as error:  # whatever a damaged part of the XML causes
+        reason = " ".join(str(error).split())
+        raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
+    return text.getvalue().encode()
+
+
+def _choose(location: Location, sheets: list[str], wanted: str | None) -> str:
+    names = ", ".join(sheets)
+    if wanted is not None:
+        if str(wanted) not in sheets:
+            raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {names}")
+        return str(wanted)
+    if len(sheets) != 1:
+        raise DataError(f"{location}: {len(sheets)} sheets: set data.sheet to one of {names}")
+    return sheets[0]
+
+
+def _write(value: object, decimal: str) -> str:
+    """A cell as text: numbers with the decimal sign of the options, dates in ISO 8601."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime | time):
+        return str(value)
+    if isinstance(value, float):
+        return (str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)).replace(
+            ".", decimal
+        )
+    return str(value)
+
+
+def _check_size(location: Location, file: io.BufferedIOBase) -> None:
+    """Raise DataError for a workbook that unpacks to more than fits into memory."""
+    with zipfile.ZipFile(file) as archive:
+        needed = _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist())
+    file.seek(0)
+    if needed > available():
+        raise DataError(
+            f"{location}: needs some {needed / 2**30:,.1f} GiB of memory, and {available() / 2**30:,.1f} GiB are free"
+        )
+
 
 _CHUNK = 2**24
 """Bytes read at a time; the upper limit of a line."""
@@ -142,3 +330,30 @@ def _encoding(raw: bytes) -> str:
 
 def _zero_byte(path: Location, line: int) -> DataError:
     return DataError(f"{path}, line {line}: a zero byte: this is no text, or the file is damaged")
+
+
+def strip_blank_lines(raw: bytes) -> bytes:
+    """The text with lines of spaces or tabs as lines without characters, as pandas takes them for missing values."""
+    if b"\n " in raw or b"\n\t" in raw:  # which is faster than the expression
+        return re.sub(rb"(?<=\n)[ \t]+(?=\r?\n|\Z)", b"", raw)
+    return raw
+
+
+def find_rows(frame: pd.DataFrame, texts: Sequence[int]) -> Int64[np.ndarray, " rows"]:
+    """The positions of the lines with a value; columns with a number in `texts` have one in most files."""
+    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:
+        return np.arange(len(frame))
+    return np.flatnonzero(frame.notna().any(axis=1))
+
+
+def line_of_row(number: int, skipped: Sequence[int]) -> int:
+    """The line of a row that would be line `number` of the file without the lines `skipped`, which ascend."""
+    before = np.asarray(skipped, dtype=np.int64) - np.arange(len(skipped))
+    return number + int(np.searchsorted(before, number, side="right"))
+
+
+def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
+    """Warn of a number of skipped lines, of which `first` is the first."""
+    if count:
+        first_of = f"line {first}" if count == 1 else f"the first is line {first}"
+        warnings.warn(f"{path}: skipped {plural(count, 'line')} without a value: {first_of}", stacklevel=3)

@@ -1,33 +1,131 @@
-"""Conversion of a file to a store, chunk by chunk, with the checks of the table reader on every row.
+"""Conversion of a file to a store, chunk by chunk, with the checks of the table reader on every row."""
 
-The conversion writes into a hidden folder beside the store, and saves a note of its progress after every chunk. If it
-is interrupted, it resumes after the last complete chunk and gives the same bytes. The store appears once complete.
-"""
-
+import contextlib
+import json
+import math
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from filelock import FileLock, Timeout
+from jaxtyping import Float64
 
 from forecast.data.files.align import align
-from forecast.data.files.cells import quote
+from forecast.data.files.columns import list_id_columns, name_ids
 from forecast.data.files.grid import Spacing
-from forecast.data.files.series_ids import list_id_columns, name_ids
 from forecast.data.files.table_rows import TableRows
+from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.store.chunks import Chunk, Chunks
-from forecast.data.store.column_types import ColumnKinds, LateText
-from forecast.data.store.conversion_note import NOTE, Note, read_note
-from forecast.data.store.series_progress import Removed
-from forecast.data.store.sorting import advise_on_order, refuse_interleaved
-from forecast.data.store.writer import StoreWriter
+from forecast.data.store.chunks import Chunk, Chunks, ColumnKinds, LateText
+from forecast.data.store.format import StoreWriter, Unit
+from forecast.data.store.series_progress import Removed, SeriesProgress, advise_on_order, refuse_interleaved
 from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
-from forecast.system.files import named_in_errors
+from forecast.system.files import named_in_errors, write_json
+
+ROUNDED = 1e-4
+"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
+
+
+@dataclass
+class Ranges:
+    """Statistics of each column so far; missing values do not count, except in `rows` and `missing`.
+
+    count, mean, squares: number of values and their moments (Chan, Golub and LeVeque 1979); lost: largest rounding
+    error of float32.
+    """
+
+    rows: int = 0
+    missing: list[int] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    squares: list[float] = field(default_factory=list)
+    minimum: list[float] = field(default_factory=list)
+    maximum: list[float] = field(default_factory=list)
+    lost: list[float] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "Ranges":
+        """Return the statistics from JSON, in which NaN, the range of a column without values, is null."""
+        known = {
+            name: [math.nan if number is None else number for number in saved[name]]
+            for name in ("minimum", "maximum")
+        }
+        return cls(**{**saved, **known})
+
+    def add(self, values: Float64[np.ndarray, "rows columns"]) -> "Ranges":
+        """Return the statistics with more rows included."""
+        rows, measured = len(values), np.isfinite(values)
+        size, missing = measured.sum(0), (~measured).sum(0)
+        mean = np.where(measured, values, 0).sum(0) / np.maximum(size, 1)
+        squares = np.square(np.where(measured, values - mean, 0)).sum(0)
+        lowest, highest = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+        with np.errstate(over="ignore"):
+            lost = np.where(measured, np.abs(values - values.astype(np.float32)), 0).max(0)
+        if self.rows > 0:
+            before = self.rows - np.array(self.missing)
+            total, step = np.maximum(before + size, 1), mean - self.mean
+            squares = self.squares + squares + step**2 * before * size / total
+            mean = self.mean + step * size / total
+            lowest, highest = np.fmin(self.minimum, lowest), np.fmax(self.maximum, highest)
+            lost, missing = np.maximum(self.lost, lost), self.missing + missing
+        numbers = (mean, squares, lowest, highest, lost)
+        return Ranges(self.rows + rows, missing.tolist(), *(part.tolist() for part in numbers))
+
+    def without(self, rows: int, missing: list[int]) -> "Ranges":
+        """Return the statistics without some rows that have no number; `missing` are their missing values."""
+        left = [mine - other for mine, other in zip(self.missing, missing, strict=True)]
+        return replace(self, rows=self.rows - rows, missing=left)
+
+    def fit_float32(self) -> bool:
+        """Return whether float32 is exact enough for every column. Constant columns are not counted."""
+        count = np.maximum(self.rows - np.array(self.missing), 1)
+        standard_deviation = np.sqrt(np.array(self.squares) / count)
+        largest = np.nanmax(np.abs([*self.minimum, *self.maximum, 0.0]))
+        holds = largest <= np.finfo(np.float32).max
+        return bool(holds and (self.lost <= ROUNDED * standard_deviation)[standard_deviation > 0].all())
+
+
+NOTE = "progress.json"
+
+
+@dataclass
+class Note:
+    """Progress of a conversion: everything that resuming needs, as JSON values."""
+
+    identity: dict[str, Any]  # of the file and the options
+    dtype: str = "<f4"
+    unit: Unit = "us"
+    position: dict[str, Any] | None = None  # of the next chunk
+    columns: list[str] = field(default_factory=list)
+    date_column: str = ""
+    freq: str | None = None
+    dated: dict[str, Any] = field(default_factory=dict)  # `UtcOffset.state` of its dates
+    series: SeriesProgress = field(default_factory=SeriesProgress)
+    ranges: Ranges = field(default_factory=Ranges)
+    kinds: ColumnKinds = field(default_factory=ColumnKinds)
+
+    def save(self, partial: Path) -> None:
+        """Write the note into the folder of an incomplete store."""
+        write_json(partial / NOTE, asdict(self))
+
+
+def read_note(partial: Path, identity: dict[str, Any]) -> Note:
+    """Return the note of an interrupted conversion of the same file, else a new one."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        saved = json.loads((partial / NOTE).read_text())
+        if saved["identity"] == identity:
+            parts = {
+                "ranges": Ranges.from_json(saved["ranges"]),
+                "kinds": ColumnKinds(**saved["kinds"]),
+                "series": SeriesProgress(**saved["series"]),
+            }
+            return Note(**{**saved, **parts})
+    (partial / NOTE).unlink(missing_ok=True)
+    return Note(identity)
+
 
 LOCK = ".lock"
 

@@ -1,36 +1,23 @@
-"""The format of a store: a panel on disk that is mapped into memory, so that rows are read when a window needs them.
-
-A store is a folder with two NumPy arrays and a description:
-
-    values.npy   (rows, columns), float32 or float64, in original units; NaN is a missing value. The rows of a
-                 series are adjacent. A column of text holds codes: the position of the text in `texts`, −1 where the
-                 cell is empty
-    dates.npy    (dates,), datetime64, evenly spaced, from the first date of any series to the last
-    store.json   the names, value ranges and numbers of missing values of the columns; the texts of each column of text,
-                 in order of appearance; the ids of the series, their numbers of rows and their first dates; the step
-                 between rows; the UTC offset of the dates
-
-The columns of a row are adjacent, so a window is one contiguous block of the file. The operating system caches the
-pages that were read, and all processes share them. NumPy reads the arrays without pickle: a store cannot run code.
-"""
+"""The format of a store: a panel on disk that is mapped into memory, and its writer."""
 
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from numpy.lib import format as npy
 
-from forecast.data.files.cells import quote
+from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries
-from forecast.data.stored_values import StoredValues
+from forecast.data.row_ranges import PerSeries, StoredValues
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import is_zone, utc_offset_of
-from forecast.system.errors import DataError, ForecastError
+from forecast.system.errors import DataError, ForecastError, user_path
+from forecast.system.files import write_json
 from forecast.system.memory import available
-from forecast.system.paths import user_path
 
 _WORK = 5
 """Memory that examining a table takes, as a multiple of its size."""
@@ -186,3 +173,84 @@ def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeri
     if not found.all() or places.min() > 0 or (places + lengths).max() != len(dates):
         raise DataError(f"{DATES} has other dates than the series of {DESCRIPTION}")
     return places
+
+
+DATES_AT_ONCE = 1 << 20
+"""Dates that are written at a time."""
+
+Unit = Literal["us", "ns"]
+"""Resolution of the dates."""
+
+
+class StoreWriter:
+    """Writes a store: `append` adds rows, and `finish` adds the dates and the description."""
+
+    def __init__(self, folder: Path, columns: list[str], dtype: str, rows: int) -> None:
+        """Open the values in `folder`, of this type, with their first `rows` rows; later rows are removed."""
+        self.folder, self.columns = folder, columns
+        self._values = _GrowingArray(folder / VALUES, np.dtype(dtype), (len(columns),), rows)
+
+    def append(self, values: Float[np.ndarray, "rows columns"]) -> None:
+        """Append these rows, and flush them to disk."""
+        self._values.append(values)
+
+    def drop_last(self, rows: int) -> None:
+        """Remove the last rows."""
+        self._values.drop_last(rows)
+
+    def finish(self, *, freq: str, first: str, last: str, unit: Unit = "us", **about: Any) -> None:
+        """Write the dates from `first` to `last` by the step `freq`, and the description `about` the store."""
+        self._values.close()
+        dates = _GrowingArray(self.folder / DATES, np.dtype(f"<M8[{unit}]"), (), 0)
+        begin, end = pd.Timestamp(first), pd.Timestamp(last)
+        while begin <= end:
+            two = date_range(begin, periods=2, freq=freq).to_numpy()
+            left = int((end.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
+            part = date_range(begin, periods=min(left, DATES_AT_ONCE) + 1, freq=freq).as_unit(unit)
+            dates.append(part[:-1][part[:-1] <= end].to_numpy())
+            begin = pd.Timestamp(part.to_numpy()[-1])
+        dates.close()
+        description = {
+            "kind": KIND, "version": VERSION, "columns": self.columns, "dates": dates.rows, "freq": freq,
+        }  # fmt: skip
+        write_json(self.folder / DESCRIPTION, description | about)
+
+
+class _GrowingArray:
+    """An .npy file to which rows are appended. The header of NumPy has room for a larger number of rows."""
+
+    def __init__(self, path: Path, dtype: np.dtype, row: tuple[int, ...], rows: int) -> None:
+        self._dtype, self._row, self.rows = dtype, row, rows
+        path.touch()
+        self._file = path.open("r+b")
+        self._write_header()
+        self._truncate()
+
+    def _write_header(self) -> None:
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.rows, *self._row)}
+        self._file.seek(0)
+        npy.write_array_header_1_0(self._file, header)
+        self._begin = self._file.tell()
+
+    def _truncate(self) -> None:
+        self._file.truncate(self._begin + self.rows * self._dtype.itemsize * int(np.prod(self._row)))
+        self._file.seek(0, os.SEEK_END)
+
+    def append(self, rows: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            self._file.write(rows.astype(self._dtype).tobytes())
+        self.rows += len(rows)
+        self._flush()
+
+    def drop_last(self, rows: int) -> None:
+        self.rows -= rows
+        self._truncate()
+
+    def close(self) -> None:
+        self._write_header()
+        self._flush()
+        self._file.close()
+
+    def _flush(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())

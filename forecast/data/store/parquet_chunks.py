@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from forecast.data.files.arrow import is_text
-from forecast.data.files.cells import Cells, quote
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.cells import Cells
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.table_rows import TableRows
+from forecast.data.files.text import quote
 from forecast.data.files.timezone import has_one_offset, is_days
-from forecast.data.store.chunks import Chunk, Chunks
-from forecast.data.store.column_types import strip
+from forecast.data.store.chunks import Chunk, Chunks, strip
 from forecast.system.errors import DataError
 
 _INDEX = re.compile(r"__index_level_\d+__")

@@ -1,4 +1,4 @@
-"""The series of a file that is read in chunks, each from its first value to its last one."""
+"""The series of a file that is read in chunks, and the order of rows that a conversion needs."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -6,10 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from forecast.data.files.advice import describe_ids, find_id_columns
+from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID, Panel
 from forecast.data.row_ranges import ranges
-from forecast.system.errors import DataError
+from forecast.data.store.chunks import Chunks
+from forecast.system.errors import DataError, RowOrderError
+from forecast.system.formatting import write_setting
 
 
 class Removed(NamedTuple):
@@ -130,3 +134,39 @@ def _find_filled(chunk: Panel) -> Bool[np.ndarray, " rows"]:
     """The rows with a number or a text."""
     is_text, values = [name in chunk.texts for name in chunk.columns], np.asarray(chunk.values)
     return np.asarray(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
+
+
+def refuse_interleaved(rows: TableRows, known: SeriesProgress, chunks: Chunks) -> None:
+    """Raise DataError for the first row whose series is above it, with rows of another series between them."""
+    begins = np.flatnonzero(np.diff(rows.codes, prepend=-1))
+    series = rows.ids[rows.codes[begins]]
+    again = series.duplicated() | (series.isin(known.ids) & (series != known.open_id))
+    if again.any():
+        row = int(begins[int(again.argmax())])
+        advice = advise_sorting(rows, chunks)
+        raise rows.error(
+            f"rows of other series lie between this row and those of its series above: {advice}",
+            row,
+            rows.roles.id,
+        )
+
+
+def advise_on_order(error: RowOrderError, rows: TableRows, chunks: Chunks) -> str:
+    """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
+    if ids := find_id_columns(rows.cells, rows.roles):
+        setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
+        return f"{describe_ids(ids)}: set {setting}"
+    return error.advice if error.repeats else advise_sorting(rows, chunks)
+
+
+def advise_sorting(rows: TableRows, chunks: Chunks) -> str:
+    """Advice on how to sort the file by series and date: a command, where there is one."""
+    keys = rows.roles.keys
+    command = chunks.sort_command(rows, keys)
+    how = f", with {command}" if command else ""
+    data = "csv data.sort=true" if rows.roles.id is None else "long"
+    advice = f"sort the file by {' and '.join(keys)} first{how}, or train in memory (data={data})"
+    if rows.roles.id is None and rows.texts:
+        name = next(iter(rows.texts))
+        advice += f"; if {quote(name)} names series, set data.id_column={name}"
+    return advice

@@ -18,9 +18,8 @@ from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
-from forecast.system.errors import ConfigError
-from forecast.system.identity import variant_settings
-from forecast.system.paths import user_path
+from forecast.system.errors import ConfigError, user_path
+from forecast.system.keys import variant_settings
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
 MAX_NESTING = 50  # levels of nested settings

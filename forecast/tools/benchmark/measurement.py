@@ -24,8 +24,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.attention import Attention
 from forecast.attention.base import ROLES
-from forecast.system.conf_folders import conf_files
 from forecast.system.errors import ConfigError
+from forecast.system.location import conf_files
 from forecast.system.memory import read_status, release_unused, reset_peak
 from forecast.system.progress import bar
 from forecast.training.create_model import create_model

@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from torch import Tensor
 
 from forecast.checkpoints.settings import TRAINING_TARGETS, check_settings
-from forecast.data.options import choose_batch_size
+from forecast.data.source import choose_batch_size
 from forecast.inference.model import BATCH_SIZE, TrainedModel, load_tested
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.compare.task import Task

@@ -6,16 +6,14 @@ import numpy as np
 from jaxtyping import Float64
 
 from forecast.data import Panel
-from forecast.data.categories import MAX_INDICATORS
-from forecast.data.options import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
+from forecast.data.covariates import MAX_INDICATORS
+from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
 from forecast.data.time_features import rows_in
-from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, shorten
-from forecast.tools.check.categories import CategoryColumn
 from forecast.tools.check.columns import Column
-from forecast.tools.check.copies import Copy
 from forecast.tools.check.lengths import PATCH
+from forecast.tools.check.relations import CategoryColumn, Copy
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
 

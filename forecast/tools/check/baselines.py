@@ -12,7 +12,7 @@ from forecast.data.source import Source
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import score_windows
-from forecast.tools.check.windows import BaselineScores
+from forecast.tools.check.gaps import BaselineScores
 
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""

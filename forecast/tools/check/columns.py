@@ -1,19 +1,228 @@
-"""Facts about each column of all series, with notes on unusual ones."""
+"""Facts about each column, with notes on unusual ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
-from forecast.system.arguments import write_setting
-from forecast.tools.check.gaps import all_columns, all_values, date_at
-from forecast.tools.check.gross_errors import GrossError, name_gross_errors
-from forecast.tools.check.series_column import SeriesColumn, measure_series_column, numbers_rows
-from forecast.tools.check.windows import SplitPart
+from forecast.system.formatting import write_setting
+from forecast.tools.check.gaps import SplitPart, all_columns, all_values, date_at, runs
+
+SENTINEL_COUNT = 3
+"""A code for a missing value comes at least this often."""
+
+
+def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
+    """The lowest or highest number if it is a probable code for a missing value, such as −9999.
+
+    It must be a whole number other than 0 that comes at least `SENTINEL_COUNT` times, and must lie farther from all
+    other numbers than these lie from each other.
+    """
+    if not len(known):
+        return None
+    for extreme in (float(known.min()), float(known.max())):
+        rest = known[known != extreme]
+        if (
+            extreme == 0
+            or not len(rest)
+            or not extreme.is_integer()
+            or len(known) - len(rest) < SENTINEL_COUNT
+        ):
+            continue
+        distance = min(abs(extreme - rest.min()), abs(extreme - rest.max()))
+        if distance > rest.max() - rest.min() > 0:
+            return extreme
+    return None
+
+
+MIN_DISTANCE = 10
+"""Least distance of a gross error from the range of the other numbers, in lengths of this range.
+
+The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
+"""
+MAX_GROSS_ERRORS = 3
+"""Largest number of gross errors of a series: more of them are no isolated errors."""
+ZERO_DISTANCE, ZERO_GAPS = 0.25, 5
+"""Least distance of isolated zeros from the other numbers: in lengths of the range of these, and in their largest gap.
+
+Zeros stand for missing values more often than other numbers. The counts 1, 2, 3 and 4 are one gap away from zero.
+"""
+MIN_NUMBERS = 50
+"""Fewest numbers of a series in which gross errors are sought."""
+
+
+@dataclass(frozen=True)
+class GrossError:
+    """A number that is probably an error; all numbers of its series that are not lie from `low` to `high`."""
+
+    series: str  # empty if the source has no ids
+    date: pd.Timestamp
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """Rows of a series that hold gross errors; its other numbers lie from `low` to `high`."""
+
+    rows: tuple[int, ...] = ()
+    low: float = np.nan
+    high: float = np.nan
+
+
+def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
+    """The rows of at most `MAX_GROSS_ERRORS` numbers that lie far from all others; NaN does not count.
+
+    They lie `MIN_DISTANCE` from all others, or are zero and lie `ZERO_DISTANCE` from them.
+    """
+    rows = np.flatnonzero(~np.isnan(values))
+    if len(rows) < MIN_NUMBERS:
+        return Isolated()
+    known = values[rows]
+    far = np.argpartition(-np.abs(known - np.median(known)), MAX_GROSS_ERRORS)[: MAX_GROSS_ERRORS + 1]
+    far = far[np.argsort(-np.abs(known[far] - np.median(known)), kind="stable")]
+    for count in range(MAX_GROSS_ERRORS, 0, -1):
+        rest = np.delete(known, far[:count])
+        low, high = rest.min(), rest.max()
+        distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
+        if high > low and distance > MIN_DISTANCE * (high - low):
+            return Isolated(tuple(sorted(rows[far[:count]].tolist())), float(low), float(high))
+    zeros = known == 0
+    rest = np.sort(known[~zeros])
+    if 0 < zeros.sum() <= MAX_GROSS_ERRORS and rest[0] * rest[-1] > 0:
+        distance, extent = np.abs(rest).min(), rest[-1] - rest[0]
+        if distance > max(ZERO_DISTANCE * extent, ZERO_GAPS * np.diff(rest).max()):
+            return Isolated(tuple(rows[zeros].tolist()), float(rest[0]), float(rest[-1]))
+    return Isolated()
+
+
+def name_gross_errors(
+    panel: Panel, column: Float[np.ndarray, " rows"], by_series: Sequence[Isolated]
+) -> tuple[GrossError, ...]:
+    """The first `MAX_GROSS_ERRORS` gross errors of a column of all series."""
+    found: list[GrossError] = []
+    for series, isolated in enumerate(by_series):
+        if isolated.rows and len(found) < MAX_GROSS_ERRORS:
+            rows = int(panel.starts[series]) + np.array(isolated.rows)
+            found += [
+                GrossError(str(panel.ids[series]), date, value, isolated.low, isolated.high)
+                for date, value in zip(panel.local_dates(rows), column[rows].tolist(), strict=True)
+            ]
+    return tuple(found[:MAX_GROSS_ERRORS])
+
+
+OUTLIER = 10
+"""A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
+MIN_COUNTED = 10
+"""Fewest numbers of a column that counts rows."""
+
+
+@dataclass(frozen=True)
+class SeriesColumn:
+    """Facts about one column of one series; see `Column`."""
+
+    minimum: float
+    maximum: float
+    total: float
+    known: int
+    zeros: int
+    missing: int
+    leading_missing: int
+    leading_zeros: int
+    longest_run: int
+    run_start: int
+    outliers: int
+    gross_errors: Isolated
+    sentinel: float | None
+    counter: bool
+    constant: bool
+    constant_in_training: bool
+    drift: float
+
+
+def measure_series_column(
+    values: Float[np.ndarray, " rows"], has_row: Bool[np.ndarray, " rows"], train: slice, test: slice
+) -> SeriesColumn:
+    """Return the facts about one column of one series."""
+    known = values[~np.isnan(values)]
+    before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
+    run, start = find_longest_run(values)
+    empty, sentinel = not len(known), find_sentinel(known)
+    return SeriesColumn(
+        minimum=np.inf if empty else float(known.min()),
+        maximum=-np.inf if empty else float(known.max()),
+        total=float(known.sum()),
+        known=len(known),
+        zeros=int((known == 0).sum()),
+        missing=int(np.isnan(values[has_row]).sum()),
+        leading_missing=_count_leading(np.isnan(values)),
+        leading_zeros=_count_leading(values == 0),
+        longest_run=run,
+        run_start=start,
+        outliers=_count_outliers(known),
+        gross_errors=find_gross_errors(
+            values if sentinel is None else np.where(values == sentinel, np.nan, values)
+        ),
+        sentinel=sentinel,
+        counter=is_counter(values),
+        constant=not empty and bool(known.min() == known.max()),
+        constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
+        drift=_measure_drift(before, after),
+    )
+
+
+def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
+    """Return the length and the first row of the longest run of equal values. A missing value equals no other value."""
+    starts, lengths = runs(values[1:] == values[:-1])
+    if not len(starts):
+        return 1, 0
+    longest = int(lengths.argmax())
+    return int(lengths[longest]) + 1, int(starts[longest])
+
+
+def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:
+    """Rows before the first one where `mask` is false."""
+    return len(mask) if mask.all() else int(mask.argmin())
+
+
+def _count_outliers(known: Float[np.ndarray, " known"]) -> int:
+    if not len(known):
+        return 0
+    low, high = np.quantile(known, (0.25, 0.75))
+    reach = OUTLIER * (high - low)
+    return int(((known < low - reach) | (known > high + reach)).sum()) if reach > 0 else 0
+
+
+def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray, " test"]) -> float:
+    if not len(before) or not len(after) or before.min() == before.max():
+        return np.nan
+    return float((after.mean() - before.mean()) / before.std())
+
+
+def numbers_rows(values: Float[np.ndarray, " rows"]) -> bool:
+    """Whether a column of all series holds consecutive whole numbers, each once, as one that numbers a long file."""
+    known = values[~np.isnan(values)]
+    if len(known) < MIN_COUNTED or known.max() - known.min() != len(known) - 1:
+        return False
+    return bool((np.diff(np.sort(known)) == 1).all())
+
+
+def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
+    """Whether each number is the one before plus 1, as in a column of row numbers.
+
+    After a missing row, the number may be larger by up to the number of steps: rows are numbered before or after some
+    are left out.
+    """
+    rows = np.flatnonzero(~np.isnan(values))
+    steps, distances = np.diff(values[rows]), np.diff(rows)
+    is_next = (steps >= 1) & (steps <= distances) & (steps == np.round(steps))
+    return len(rows) >= MIN_COUNTED and bool(is_next.all())
+
 
 LARGE_DRIFT, DRIFT = 1.0, 0.5
 """Smallest absolute drifts that are noted, in standard deviations of the training rows."""

@@ -10,9 +10,8 @@ from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.panel_labels import describe_size
-from forecast.data.time_features import parse_frequency
+from forecast.data.panel import describe_size
+from forecast.data.time_features import choose_evenly_spaced, parse_frequency
 from forecast.reports.figures import TRUTH_COLOUR, format_dates, save, style_axis, subplots
 from forecast.tools.check.columns import format_date
 from forecast.tools.check.diagnosis import Diagnosis

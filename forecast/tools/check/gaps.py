@@ -1,4 +1,4 @@
-"""Missing rows and missing numbers."""
+"""Missing rows, gaps of the calendar, and windows."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,11 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Int64
 
 from forecast.data import Panel
-from forecast.data.row_ranges import ranges
+from forecast.data.calendars import MIN_MATCH, Calendar, find_calendar
+from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.split import Split, split_panel
+from forecast.data.time_features import parse_frequency, rows_in
+from forecast.system.errors import ConfigError, DataError
 
 MAX_NAMED = 3
 """Largest number of gaps, and of missing numbers, that are named."""
@@ -134,3 +138,118 @@ def interpolate(panel: Panel) -> Panel:
         rows = pd.DataFrame(values[start:end]).interpolate(limit_direction="both")
         values[start:end] = rows.fillna(0.0)  # of a series without any value
     return replace(panel, values=values)
+
+
+DAYS = ("D", "B")
+CONTINUOUS = 0.9
+"""Share of a week's steps from which rows come at all hours."""
+
+
+def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
+    """The calendar that the rows of a panel follow; None if they have no gaps, or gaps that follow no calendar.
+
+    A gap that is longer than a week of the calendar's dates is missing data, and no holidays.
+    """
+    offset = parse_frequency(panel.freq)
+    if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
+        return None
+    dates = panel.utc_offset.local(dates_with_values(panel))
+    span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
+    if len(dates) == span:
+        return None
+    try:
+        calendar = find_calendar("", dates, None)
+    except DataError:
+        return None
+    of_week = 7 if panel.freq in DAYS else rows_in(days=7, freq=panel.freq)
+    if not 0 < len(calendar.slots) <= CONTINUOUS * of_week:
+        return None
+    expected = calendar.between(dates)
+    lacking = ~expected.isin(dates)
+    _, lengths = runs(lacking)
+    fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
+    return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
+
+
+def dates_with_values(panel: Panel) -> pd.DatetimeIndex:
+    """The dates at which any series has a value."""
+    there = np.isfinite(all_values(panel)).any(axis=1)
+    history = ranges(panel.starts, panel.ends)
+    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
+    return pd.DatetimeIndex(panel.grid[np.unique(places[np.asarray(there)[history]])])
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """One split: the rows first[s] … stop[s] − 1 of each series s of a panel.
+
+    Attributes:
+        history: rows of each series before `first`, from which windows of validation and test may take their past.
+        has_scale: the series that can be scaled; one without training rows has no windows unless data.scale_by=all.
+        begins, ends: the first and the last date of any series.
+    """
+
+    name: str
+    first: PerSeries
+    stop: PerSeries
+    history: PerSeries
+    has_scale: Bool[np.ndarray, " series"]
+    begins: pd.Timestamp
+    ends: pd.Timestamp
+
+    @property
+    def lengths(self) -> PerSeries:
+        return self.stop - self.first
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def longest(self) -> int:
+        return int(self.lengths.max())
+
+    @property
+    def typical(self) -> int:
+        """The median number of rows of the series that have rows in this split and in training."""
+        used = np.sort(self.lengths[self.has_scale & (self.lengths > 0)])
+        return int(used[(len(used) - 1) // 2]) if len(used) else 0
+
+    def windows(self, seq_len: int, pred_len: int) -> Int64[np.ndarray, " series"]:
+        """The number of windows of each series."""
+        own = pred_len + np.maximum(0, seq_len - self.history)
+        return np.where(self.has_scale, np.maximum(0, self.lengths - own + 1), 0)
+
+
+def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[SplitPart]:
+    """Split each series into training, validation and test rows; `scale_by` as in `DataModule`.
+
+    Raises:
+        ConfigError: a `split` of one part.
+        DataError: a split without rows.
+    """
+    rows = split_panel(panel, split, seq_len=1, season=1)
+    if set(rows) != {"train", "val", "test"}:
+        raise ConfigError(f"data.split={split} is one part: leave it out, or give all three")
+    has_scale = (rows["train"][1] > rows["train"][0]) | (scale_by == "all")
+    parts = []
+    for name, (first, last) in rows.items():
+        used = last > first
+        if not used.any():
+            raise DataError(
+                f"{panel.n_rows} rows leave none for the {name} part: give more rows, or another data.split"
+            )
+        begins = date_at(panel.local_dates(first[used]).sort_values(), 0)
+        ends = date_at(panel.local_dates(last[used] - 1).sort_values(), -1)
+        parts.append(SplitPart(name, first, last, first - panel.starts, has_scale, begins, ends))
+    return parts
+
+
+@dataclass(frozen=True)
+class BaselineScores:
+    """Scores of the baselines, best first, on `windows` test windows (every `every`-th of them)."""
+
+    scores: dict[str, dict[str, float]]
+    windows: int
+    every: int
+    season: int

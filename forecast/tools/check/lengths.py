@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from forecast.data.window_starts import refuse_short_split
+from forecast.tools.check.gaps import SplitPart
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting
-from forecast.tools.check.windows import SplitPart
 
 MAX_PAST, MAX_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""

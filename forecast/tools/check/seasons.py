@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from forecast.data.calendars import Calendar
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.time_features import rows_in, season_length
+from forecast.data.time_features import choose_evenly_spaced, rows_in, season_length
 
 WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
 """Least strengths of a weak, a clear and a strong season; a weaker period is not a season."""

@@ -8,8 +8,7 @@ from jaxtyping import Float64, Int64
 
 from forecast.data import Panel
 from forecast.tools.check.columns import SeriesColumn
-from forecast.tools.check.gaps import Gaps
-from forecast.tools.check.windows import SplitPart
+from forecast.tools.check.gaps import Gaps, SplitPart
 
 SAMPLED = 8
 """Number of series, the longest, in which seasons are searched."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forecast.cli.quoting import FREE_TEXT
-from forecast.system.arguments import quote_for_shell, write_value
+from forecast.cli.overrides import FREE_TEXT
+from forecast.system.formatting import quote_for_shell, write_value
 
 
 @dataclass(frozen=True)

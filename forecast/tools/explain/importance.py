@@ -22,9 +22,8 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
-from forecast.data.even_spacing import choose_evenly_spaced
-from forecast.data.static_features import static_feature_names
-from forecast.data.time_features import time_feature_names
+from forecast.data.covariates import static_feature_names
+from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Panel, Windows
-from forecast.data.panel_labels import of_series
+from forecast.data.panel import of_series
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date
 from forecast.models.residual import arrange_quantiles

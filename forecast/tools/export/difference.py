@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from forecast.attention import Attention
 from forecast.data import Batch, DataModule
-from forecast.data.panel_labels import series_entry
+from forecast.data.panel import series_entry
 from forecast.data.time_features import time_features
 from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.intervals import map_quantiles

@@ -8,12 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.dates import COUNTS
 from forecast.data.files.read import PARQUET
-from forecast.data.files.series_ids import SEPARATOR, list_id_columns
 from forecast.data.files.series_in_rows import ROW
-from forecast.data.holidays import is_exchange, split_code
-from forecast.data.time_features import DaysOfMonth, code_of, parse_frequency
+from forecast.data.time_features import DaysOfMonth, code_of, is_exchange, parse_frequency, split_code
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate
 from forecast.tools.export.metadata import metadata_path
@@ -293,7 +292,7 @@ def write_reading(data: Mapping[str, Any], freq: str, utc_offset: UtcOffset) -> 
 
 
 def _write_merging(data: Mapping[str, Any], how: str) -> list[str]:
-    """Write the lines that merge rows of one date, as `forecast.data.files.order.choose_merging` says."""
+    """Write the lines that merge rows of one date, as `forecast.data.files.grid.choose_merging` says."""
     if how in ("first", "last"):
         return [f"table = table[~table.index.duplicated(keep={how!r})]"]
     covariates = [*(data.get("past_covariates") or ()), *(data.get("future_covariates") or ())]

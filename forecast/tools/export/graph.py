@@ -14,8 +14,8 @@ from jaxtyping import Float32, Float64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from forecast.data.scaling.domain import Domain
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.domain import Domain
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel

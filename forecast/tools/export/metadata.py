@@ -10,10 +10,9 @@ import numpy as np
 
 from forecast import __version__
 from forecast.data import DataModule
-from forecast.data.holidays import NAMES as HOLIDAYS
-from forecast.data.holidays import split_code
-from forecast.data.static_features import MISSING
-from forecast.data.time_features import time_feature_names
+from forecast.data.covariates import MISSING
+from forecast.data.time_features import NAMES as HOLIDAYS
+from forecast.data.time_features import split_code, time_feature_names
 from forecast.inference.model_data import ModelData, name_keys
 from forecast.system.errors import ConfigError, DataError, NotInstalled
 

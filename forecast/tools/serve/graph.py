@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
+from forecast.data.covariates import encode_static
+from forecast.data.domain import Domain, check_values
 from forecast.data.panel import Panel
-from forecast.data.scaling.domain import Domain, check_values
-from forecast.data.static_features import encode_static
 from forecast.data.time_features import time_features
 from forecast.evaluation.levels import Level, bounds, parse_levels
 from forecast.evaluation.scores import ReportedScores

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from forecast import __version__
-from forecast.checkpoints.find import check_exists, find_run
+from forecast.checkpoints.settings import check_exists, find_run
 from forecast.system.errors import CheckpointError, ConfigError
 
 FORMAT = 2

@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from forecast.checkpoints.find import find_trained
+from forecast.checkpoints.settings import find_trained
 from forecast.system.errors import ForecastError
 from forecast.system.progress import track
 from forecast.tools.serve.models import file_state, read_facts

@@ -11,15 +11,13 @@ import pandas as pd
 import pyarrow as pa
 from jaxtyping import Float64
 
-from forecast.data.categories import encode_categories
+from forecast.data.covariates import encode_categories
 from forecast.data.files.cells import FRAME, Cells
-from forecast.data.files.column_roles import ColumnRoles
-from forecast.data.files.covariates import Texts, convert_texts, warn_of_booleans
+from forecast.data.files.columns import ColumnRoles, Ids, Texts, convert_texts, join_ids, warn_of_booleans
 from forecast.data.files.dates import are_far_away
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import Ids, join_ids
+from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.table_source import TableSource
 from forecast.data.files.timezone import place_in_time, without_zone, zone_name
 from forecast.data.panel import Panel
 from forecast.data.utc_offset import MIDNIGHT, OFFSET, YEARS, UtcOffset, utc_offset_of

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from forecast.data.categories import columns_of_indicators
-from forecast.data.files.series_ids import list_id_columns, name_ids
-from forecast.data.files.table_source import TableSource
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.covariates import columns_of_indicators
+from forecast.data.files.columns import list_id_columns, name_ids
+from forecast.data.files.sources import TableSource
+from forecast.data.scaler import Scaler
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pydantic_core
 
-from forecast.checkpoints.find import find_trained
+from forecast.checkpoints.settings import find_trained
 from forecast.inference.forecast import Forecast, describe_forecast, describe_test
 from forecast.system.errors import DataError, ForecastError, NotInstalled, printable
 from forecast.tools.export.metadata import TORCH, list_missing_packages

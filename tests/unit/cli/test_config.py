@@ -11,8 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
-from forecast.system.identity import without_hydra
-from forecast.system.paths import CONF
+from forecast.system.errors import CONF
+from forecast.system.keys import without_hydra
 from forecast.training.create_model import create_model
 from forecast.training.hardware import resolve_auto
 from tests.support.configurations import (

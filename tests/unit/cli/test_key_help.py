@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.cli.compose import compose_command
-from forecast.cli.key_help import describe_keys, read_comments
+from forecast.cli.compose import compose_command, describe_keys, read_comments
 from tests.support.configurations import COMMANDS
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.cli.named_files import find_named_files
+from forecast.cli.compose import find_named_files
 
 
 @pytest.mark.parametrize(

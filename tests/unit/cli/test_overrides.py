@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.cli.compose import compose_command
-from forecast.cli.overrides import parse
-from forecast.cli.quoting import can_parse, join_split, quote, quote_all
-from forecast.cli.sweep_values import values_of
-from forecast.system.arguments import read_mapping, write_mapping
+from forecast.cli.overrides import can_parse, join_split, parse, quote, quote_all, values_of
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import read_mapping, write_mapping
 
 pytestmark = pytest.mark.slow
 

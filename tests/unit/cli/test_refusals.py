@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.cli.compose import compose_command
-from forecast.cli.key_help import describe_keys
-from forecast.cli.named_files import find_named_files
+from forecast.cli.compose import compose_command, describe_keys, find_named_files
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from tests.support.refusals import Refusal
 

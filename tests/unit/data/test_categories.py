@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, frame_data, long_data, read_frame, read_table
-from forecast.data.categories import MAX_INDICATORS, encode_categories
+from forecast.data.covariates import MAX_INDICATORS, encode_categories
 
 ROWS, SEQ_LEN, PRED_LEN = 60, 6, 3
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}

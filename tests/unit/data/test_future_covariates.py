@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from forecast.data import DataModule, long_data, read_table
-from forecast.data.future_covariates import FutureCovariates
-from forecast.data.known_steps import covariate_feature_names, describe_known
+from forecast.data.covariates import covariate_feature_names, describe_known
+from forecast.data.step_features import FutureCovariates
 from forecast.system.errors import DataError
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 

@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 
 from forecast.data import load_data
-from forecast.data.holidays import holiday_features
-from forecast.data.sets.national_load import COLUMNS, load_table
-from forecast.data.time_features import time_feature_names, time_features
+from forecast.data.sets import LOAD_COLUMNS as COLUMNS
+from forecast.data.sets import load_table
+from forecast.data.time_features import holiday_features, time_feature_names, time_features
 from forecast.tools.export.metadata import calendar_expression
 
 

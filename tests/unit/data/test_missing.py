@@ -12,7 +12,7 @@ from torch import Tensor
 from forecast.data import DataModule, frame_data
 from forecast.data.fill import SEASONS_BACK, Fill
 from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
 from forecast.evaluation.errors import ErrorSums, window_errors

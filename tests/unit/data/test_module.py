@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
-from forecast.data.files.file_source import read_table
-from forecast.data.options import count_windows_per_epoch
+from forecast.data.files.sources import read_table
+from forecast.data.source import count_windows_per_epoch
 from tests.support.csv_files import numbers, real_file
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel
-from forecast.data.panel_labels import (
+from forecast.data.panel import (
     describe_longest,
     describe_panel,
     describe_size,

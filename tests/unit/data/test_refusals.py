@@ -11,9 +11,9 @@ import torch
 
 from forecast.data import WindowLoader, csv_data, frame_data, read_table
 from forecast.data.calendars import find_calendar
-from forecast.data.categories import MAX_INDICATORS
+from forecast.data.covariates import MAX_INDICATORS
 from forecast.data.missing import choose_methods
-from forecast.data.scaling.fit_scaler import fit_scaler
+from forecast.data.scaling import fit_scaler
 from forecast.data.split import split_panel, split_rows
 from forecast.data.time_features import infer_frequency, season_length, time_features
 from forecast.system.errors import ConfigError, DataError

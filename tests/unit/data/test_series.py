@@ -12,9 +12,9 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from forecast.data import DataModule, long_data
 from forecast.data.missing import describe_missing, missing_shares
 from forecast.data.row_ranges import RowRanges
-from forecast.data.rows import TensorRows
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.data.sources import store_data
+from forecast.data.step_features import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines, SeasonalNaive
 from forecast.evaluation.errors import ErrorSums, TargetValues, seasonal_naive_mae, window_errors

@@ -9,11 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
-from forecast.data import DataModule, csv_data
-from forecast.data.scaling import transforms
-from forecast.data.scaling.domain import Domain, choose_domain
-from forecast.data.scaling.fit_scaler import fit_scaler
-from forecast.data.scaling.scaler import Scaler
+from forecast.data import DataModule, csv_data, scaler
+from forecast.data.domain import Domain, choose_domain
+from forecast.data.scaler import Scaler
+from forecast.data.scaling import fit_scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import ErrorSums, window_errors
@@ -30,7 +29,7 @@ SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 
 def scaler_of(kind: str, values: np.ndarray, lower: float = -np.inf, upper: float = np.inf) -> Scaler:
     """A scaler of one series and column, fitted to all values."""
-    location, shape = transforms.fit(kind, values)
+    location, shape = scaler.fit(kind, values)
     parts = (torch.tensor([[number]], dtype=torch.float64) for number in (5.0, 2.0, location, shape))
     center, scale, *parameters = parts
     return Scaler(center, scale, Domain((kind,), (lower,), (upper,)), *parameters)
@@ -51,8 +50,8 @@ def test_the_inverse_is_exact(kind: str, values: np.ndarray) -> None:
 
 def test_transforms_are_those_of_numpy_and_scipy() -> None:
     def transformed(kind: str, values: np.ndarray) -> np.ndarray:
-        parameters = (torch.tensor([number], dtype=torch.float64) for number in transforms.fit(kind, values))
-        return transforms.apply(torch.from_numpy(values)[:, None], (kind,), *parameters)[:, 0].numpy()
+        parameters = (torch.tensor([number], dtype=torch.float64) for number in scaler.fit(kind, values))
+        return scaler.apply(torch.from_numpy(values)[:, None], (kind,), *parameters)[:, 0].numpy()
 
     np.testing.assert_allclose(transformed("log1p", COUNTS), np.log1p(COUNTS), rtol=1e-14)
     median = np.median(PRICES)
@@ -60,7 +59,7 @@ def test_transforms_are_those_of_numpy_and_scipy() -> None:
     np.testing.assert_allclose(
         transformed("asinh", PRICES), np.arcsinh((PRICES - median) / deviation), rtol=1e-12
     )
-    _, power = transforms.fit("boxcox", COUNTS + 0.5)
+    _, power = scaler.fit("boxcox", COUNTS + 0.5)
     np.testing.assert_allclose(
         transformed("boxcox", COUNTS + 0.5), stats.boxcox(COUNTS + 0.5, power), rtol=1e-12
     )
@@ -69,14 +68,14 @@ def test_transforms_are_those_of_numpy_and_scipy() -> None:
 @pytest.mark.parametrize("power", [0.1, 0.3, 0.5, 1.0])
 def test_the_power_has_the_largest_likelihood(power: float) -> None:
     values = np.random.default_rng(1).normal(8, 1, 4000).clip(1) ** (1 / power)
-    _, found = transforms.fit("boxcox", values)
+    _, found = scaler.fit("boxcox", values)
     assert found == pytest.approx(stats.boxcox_normmax(values, method="mle"), abs=0.05)
 
 
 def test_a_constant_column_keeps_its_values_apart() -> None:
-    assert transforms.fit("asinh", np.full(10, 3.0)) == (0.0, 1.0)
-    assert transforms.fit("boxcox", np.full(10, 3.0)) == (0.0, 1.0)
-    _, deviation = transforms.fit("asinh", np.array([0.0] * 8 + [5.0]))  # the median deviation is 0
+    assert scaler.fit("asinh", np.full(10, 3.0)) == (0.0, 1.0)
+    assert scaler.fit("boxcox", np.full(10, 3.0)) == (0.0, 1.0)
+    _, deviation = scaler.fit("asinh", np.array([0.0] * 8 + [5.0]))  # the median deviation is 0
     assert deviation > 0
 
 
@@ -242,7 +241,7 @@ def test_parameters_come_from_the_training_rows(tmp_path: Path, kind: str) -> No
     after = ready(tmp_path / "b.csv", frame, transform={"load": kind})
     assert all(map(torch.equal, before.scaler.tensors, after.scaler.tensors))
     assert torch.equal(before.scaled.values[torch.arange(350)], after.scaled.values[torch.arange(350)])
-    location, shape = transforms.fit(kind, sales()["load"].to_numpy()[:350])
+    location, shape = scaler.fit(kind, sales()["load"].to_numpy()[:350])
     assert (before.scaler.location[0, 0], before.scaler.shape[0, 0]) == (location, shape)
 
 
@@ -257,7 +256,7 @@ def test_each_series_has_its_own_parameters(scale_by: str) -> None:
     values = np.asarray(data.panel.values)[:, 0]
     rows = [values[a:b] for a, b in zip(first, last, strict=True)]
     for s in range(len(rows)):
-        fitted = transforms.fit("asinh", rows[s] if scale_by == "series" else np.concatenate(rows))
+        fitted = scaler.fit("asinh", rows[s] if scale_by == "series" else np.concatenate(rows))
         assert (data.scaler.location[s, 0], data.scaler.shape[s, 0]) == pytest.approx(fitted)
         transformed = np.arcsinh((rows[s] - fitted[0]) / fitted[1])
         if scale_by == "series":
@@ -281,7 +280,7 @@ def test_each_series_has_its_own_parameters(scale_by: str) -> None:
     if scale_by == "series":
         new = list(other.panel.ids).index("new")
         (a,), (b,) = (other.rows["train"][i][[new]] for i in (0, 1))
-        fitted = transforms.fit("asinh", np.asarray(other.panel.values)[a:b, 0])
+        fitted = scaler.fit("asinh", np.asarray(other.panel.values)[a:b, 0])
         assert (other.scaler.location[new, 0], other.scaler.shape[new, 0]) == pytest.approx(fitted)
 
 

@@ -5,8 +5,8 @@ import torch
 
 from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
-from forecast.data.rows import TensorRows
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
+from forecast.data.step_features import TensorRows
 from forecast.evaluation.baselines import RIDGE, FittedBaselines, Linear, Naive, SeasonalNaive, choose_season
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums

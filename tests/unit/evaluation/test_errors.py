@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import crps, pinball
 from forecast.evaluation.levels import DECILES

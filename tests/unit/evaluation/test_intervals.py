@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES, Calibration
 from forecast.evaluation.intervals import IntervalSums
 from forecast.evaluation.levels import DECILES, probabilities

@@ -11,7 +11,7 @@ from forecast.data import DataModule
 from forecast.data.sources import LONG, STORE, TABLE, option_names
 from forecast.data.store.format import DESCRIPTION
 from forecast.inference.model_data import choose_data_config, name_keys
-from forecast.system.paths import CONF
+from forecast.system.errors import CONF
 from tests.support.configurations import composed_once, with_values
 
 SETS = sorted(path.stem for path in (CONF / "data").glob("*.yaml"))

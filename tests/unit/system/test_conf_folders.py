@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forecast.system.conf_folders import conf_files, conf_folders
-from forecast.system.errors import ConfigError
-from forecast.system.paths import CONF
-from forecast.system.targets import known_targets
+from forecast.system.errors import CONF, ConfigError
+from forecast.system.location import conf_files, conf_folders, known_targets
 
 
 def test_files_of_both_folders_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,20 @@ import pytest
 from omegaconf import OmegaConf
 
 from forecast.system import keys
-from forecast.system.identity import (
+from forecast.system.keys import (
+    ROWS,
     RUN_EFFECTS,
+    STATE,
+    TABLE,
     VARIANT_EFFECTS,
     effect_of_override,
     first_difference,
     flatten,
     identity,
+    row_of,
     variant_id,
     without_local_paths,
 )
-from forecast.system.keys import ROWS, STATE, TABLE, row_of
 from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
 
 OPEN = ("benchmark", "callbacks", "hydra", "logger", "model", "optimizer", "schedule", "trainer.strategy")

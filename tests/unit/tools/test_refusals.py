@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import ConfigError, DataError
 from forecast.tools.explain.window import choose_window

@@ -9,8 +9,7 @@ import torch
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule
 from forecast.system.errors import ConfigError
-from forecast.system.identity import first_difference, identity
-from forecast.system.keys import STATE
+from forecast.system.keys import STATE, first_difference, identity
 from forecast.training import hardware
 from tests.support.configurations import composed_once, with_values
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.data import Batch
-from forecast.data.scaling.scaler import Scaler
+from forecast.data.scaler import Scaler
 from forecast.training.losses import window_losses
 
 QUANTILES = (0.1, 0.5, 0.9)

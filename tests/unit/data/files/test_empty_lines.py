@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecast.data.files.empty_lines import line_of_row
-from forecast.data.files.file_source import LongSource, read_table
+from forecast.data.files.sources import LongSource, read_table
+from forecast.data.files.text import line_of_row
 from forecast.system.errors import DataError
 from tests.support.csv_files import write
 

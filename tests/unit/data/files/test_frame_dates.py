@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.frame_source import FrameSource, read_frame
+from forecast.data.files.sources import FrameSource, read_frame
 from forecast.system.errors import DataError
 
 DATES = pd.date_range("2024-02-01", periods=40, freq="h")

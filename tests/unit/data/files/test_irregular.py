@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.file_source import LongSource, read_table
-from forecast.data.files.frame_source import read_frame
 from forecast.data.files.grid import step_with_gaps
+from forecast.data.files.sources import LongSource, read_frame, read_table
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])

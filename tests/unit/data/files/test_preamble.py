@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.files.file_source import LongSource
+from forecast.data.files.sources import LongSource
 from forecast.system.errors import ConfigError, DataError
 from tests.support.commands import answer
 from tests.support.csv_files import write

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import csv_data
-from forecast.data.files.file_source import LongSource, read_table
-from forecast.data.files.frame_source import read_frame
+from forecast.data.files.sources import LongSource, read_frame, read_table
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write

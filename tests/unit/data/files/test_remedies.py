@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.files import file_source
+from forecast.data.files import sources
 from forecast.system.errors import DataError
 
 DATES = pd.date_range("2024-01-01", periods=200, freq="h")
@@ -26,7 +26,7 @@ DATES = pd.date_range("2024-01-01", periods=200, freq="h")
 def test_the_settings_found_are_tried_on_the_whole_file(
     bad: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_source, "MAX_TEXT", 1 << 11)
+    monkeypatch.setattr(sources, "MAX_TEXT", 1 << 11)
     cells = [bad if bad and n == 189 else f"{n},5" for n in range(len(DATES))]
     path = tmp_path / "table.csv"
     path.write_text(

@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.file_source import LongSource
-from forecast.data.files.frame_source import read_frame
+from forecast.data.files.columns import split_ids
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_ids import split_ids
+from forecast.data.files.sources import LongSource, read_frame
 from forecast.data.panel import Panel
+from forecast.data.store.chunks import CsvChunks
 from forecast.data.store.convert import convert
-from forecast.data.store.csv_chunks import CsvChunks
 from forecast.data.store.format import open_store
 from forecast.data.store.parquet_chunks import ParquetChunks
 from forecast.system.errors import DataError

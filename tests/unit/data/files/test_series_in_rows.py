@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.file_source import LongSource, read_table
-from forecast.data.files.frame_source import read_frame
+from forecast.data.files.sources import LongSource, read_frame, read_table
 from forecast.system.errors import DataError
 
 HEADER = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\n"

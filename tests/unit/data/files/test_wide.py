@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data.files.file_source import read_table
+from forecast.data.files.sources import read_table
 from forecast.system.errors import ForecastError
 from tests.support.csv_files import numbers, real_file, write
 

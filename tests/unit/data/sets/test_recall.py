@@ -7,8 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from forecast.data import Panel, recall_data
-from forecast.data.sets.recall import (
-    COLUMNS,
+from forecast.data.sets import (
     LATEST,
     PRODUCTS,
     SOONEST,
@@ -16,6 +15,9 @@ from forecast.data.sets.recall import (
     WEEKS,
     lowest_possible_mse,
     recall_table,
+)
+from forecast.data.sets import (
+    RECALL_COLUMNS as COLUMNS,
 )
 
 

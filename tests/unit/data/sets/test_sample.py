@@ -3,7 +3,8 @@ import hashlib
 import numpy as np
 
 from forecast.data import sample_data
-from forecast.data.sets.sample import COLUMNS, sample_table
+from forecast.data.sets import SAMPLE_COLUMNS as COLUMNS
+from forecast.data.sets import sample_table
 
 
 def test_the_sample_is_hourly_and_in_etts_columns():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, long_data, store_data
-from forecast.data.files.file_source import LongSource
+from forecast.data.files.sources import LongSource
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ForecastError
 from tests.support.long_files import long_frame
@@ -101,7 +101,7 @@ def test_what_is_taken_from_the_training_rows_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, kind: str
 ) -> None:
     """Of series that are longer and shorter than a part."""
-    monkeypatch.setattr("forecast.data.stored_values.BYTES_AT_ONCE", size)
+    monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", size)
     memory, disk = both(tmp_path, frame_of(gaps=True), scaler=kind, past_covariates=["temperature", "size"])
     torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-9, atol=1e-9)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.data import DataModule, csv_data, read_table, store_data
-from forecast.data.future_covariates import carry_into
+from forecast.data.row_ranges import StoredValues
+from forecast.data.step_features import carry_into
 from forecast.data.store.format import PARTS, check_fits_memory, is_store, open_store
-from forecast.data.stored_values import StoredValues
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import DataError
@@ -121,8 +121,8 @@ def test_future_covariates_with_missing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None, block: int
 ) -> None:
     """A missing value is the one before it, also where that lies before the window, or outside the block of the row."""
-    monkeypatch.setattr("forecast.data.carried_rows.BLOCK_ROWS", block)
-    monkeypatch.setattr("forecast.data.measured_rows._FEWEST", 2)
+    monkeypatch.setattr("forecast.data.step_features.BLOCK_ROWS", block)
+    monkeypatch.setattr("forecast.data.row_ranges._FEWEST", 2)
     random, frame = (
         np.random.default_rng(3),
         numbers(500).assign(told=np.random.default_rng(4).normal(size=500)),
@@ -179,7 +179,7 @@ def test_rows_are_read_where_they_are_indexed(file: Path, store: Path):
 def test_what_is_taken_from_the_training_rows_in_parts(
     file: Path, store: Path, monkeypatch: pytest.MonkeyPatch, stretch: int, season: int
 ):
-    monkeypatch.setattr("forecast.data.stored_values.BYTES_AT_ONCE", stretch)
+    monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", stretch)
     monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 1 + stretch % 1000)
     memory, disk = both(file, store, season=season)
     torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from forecast.data import downloaded_data
-from forecast.data.files.frame_source import read_frame
-from forecast.tools.check.calendar_gaps import find_calendar_of_gaps
-from forecast.tools.check.reading import read
+from forecast.data.files.sources import read_frame
+from forecast.tools.check.diagnosis import read
+from forecast.tools.check.gaps import find_calendar_of_gaps
 from forecast.tools.check.settings import Choices
 
 HOURS = pd.date_range("2024-01-01", "2024-03-29", freq="h")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.tools.check.copies import (
+from forecast.tools.check.relations import (
     Copy,
     find_copies,
     find_copies_and_functions,

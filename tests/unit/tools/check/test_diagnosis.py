@@ -12,17 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.cli.compose import compose_config
-from forecast.cli.overrides import parse
-from forecast.cli.quoting import quote
+from forecast.cli.overrides import parse, quote
 from forecast.data import Panel, read_table
-from forecast.data.options import AUTO
-from forecast.system.arguments import quote_for_shell
+from forecast.data.source import AUTO
+from forecast.system.formatting import quote_for_shell
 from forecast.tools.check import advice, lengths
 from forecast.tools.check.advice import suggest_columns, suggest_model, suggest_training
-from forecast.tools.check.columns import follows_date, measure_columns, number_date_parts
+from forecast.tools.check.columns import (
+    find_gross_errors,
+    find_longest_run,
+    follows_date,
+    is_counter,
+    measure_columns,
+    number_date_parts,
+    numbers_rows,
+)
 from forecast.tools.check.figure import average_by, envelope, shorten
-from forecast.tools.check.gaps import find_gaps, runs
-from forecast.tools.check.gross_errors import find_gross_errors
+from forecast.tools.check.gaps import find_gaps, runs, split_parts
 from forecast.tools.check.lengths import suggest_lengths
 from forecast.tools.check.seasons import (
     Season,
@@ -31,9 +37,7 @@ from forecast.tools.check.seasons import (
     find_seasons,
     seasonal_strength,
 )
-from forecast.tools.check.series_column import find_longest_run, is_counter, numbers_rows
 from forecast.tools.check.settings import Choices, Setting, format_argument
-from forecast.tools.check.windows import split_parts
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40))

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from forecast.data import DataModule, csv_data
-from forecast.tools.check.outliers import suggest_transform
+from forecast.tools.check.relations import suggest_transform
 
 RANDOM = np.random.default_rng(0)
 EVEN, HEAVY = RANDOM.normal(size=400), RANDOM.standard_t(2, size=400)

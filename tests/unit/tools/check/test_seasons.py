@@ -6,8 +6,8 @@ import pytest
 import scipy.signal
 
 from forecast.data.calendars import Calendar
+from forecast.tools.check.options import suggest_overrides
 from forecast.tools.check.seasons import find_peaks, find_seasons, measure_prominence
-from forecast.tools.check.suggest_for_frame import suggest_overrides
 
 
 def season_of_pulses(rows: int, part: int, cycles: float) -> np.ndarray:

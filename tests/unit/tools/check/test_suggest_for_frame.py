@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.system.errors import DataError
-from forecast.tools.check.suggest_for_frame import suggest_overrides
+from forecast.tools.check.options import suggest_overrides
 
 
 def sales(days: int) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.files.file_source import LongSource
+from forecast.data.files.sources import LongSource
 from forecast.data.utc_offset import UtcOffset
 from forecast.tools.export.example import write_reading
 

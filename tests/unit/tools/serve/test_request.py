@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.column_roles import ColumnRoles
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError
 from forecast.tools.serve.request import ForecastRequest, read_request, to_columns

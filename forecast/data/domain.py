@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from forecast.data.columns import by_column
-from forecast.data.panel import Panel
-from forecast.data.stored_values import StoredValues, pieces_of
-from forecast.system.checks import check_choice
-from forecast.system.errors import ConfigError, DataError
+from forecast.data.panel import Panel, by_column
+from forecast.data.row_ranges import StoredValues, pieces_of
+from forecast.system.errors import ConfigError, DataError, check_choice
 
 NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
 AUTO = "auto"

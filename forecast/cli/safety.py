@@ -1,12 +1,6 @@
-"""Allowed targets: a configuration may only instantiate the classes that the files below conf/ name.
+"""Safety: allowed targets, and secrets that stay out of run folders."""
 
-Hydra instantiates any class that a `_target_` names, and a user may paste a command line of unknown origin. To allow a
-class, such as a new attention type, name it in a YAML file below conf/ or in the environment variable FORECAST_TARGETS,
-which separates several names with colons. `forecast.checkpoints.settings` checks checkpoints.
-
-Imports no torch: `forecast.cli.main` runs these checks before every command.
-"""
-
+import os
 import re
 from argparse import Namespace
 from collections.abc import Sequence
@@ -17,7 +11,7 @@ from omegaconf import DictConfig
 from forecast.cli.traverse import leaves
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import plugin_targets
-from forecast.system.targets import known_targets
+from forecast.system.location import known_targets
 
 FLAGS = ("config_dir", "config_path", "config_name", "experimental_rerun")
 """Hydra's flags that read settings from other places than conf/; the last one unpickles a file."""
@@ -82,3 +76,54 @@ def check_targets(config: Any, known: frozenset[str]) -> None:
                 f"{name}={value}: no file below conf/ names this class; nothing was run. Name a class of "
                 "your own in a YAML file there, or in the environment variable FORECAST_TARGETS"
             )
+
+
+KEY = re.compile(
+    r"(?:^|[._])(?:api_?key|(?:secret|private|access)_?key|secret|token|passw(?:or)?d|credentials?)$", re.I
+)
+VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.I)
+ADDRESS = re.compile(
+    r"://[^/?#\s]+@|[?&][\w-]*(?:token|secret|signature|password|credential|api_?key)[\w-]*=", re.I
+)
+MIN_LENGTH = 8  # fewer characters of a variable may occur in other text by chance
+ADVICE = (
+    "it would be saved where others may read it; set an environment variable (WANDB_API_KEY) or use a password file "
+    "(~/.netrc)"
+)
+
+
+def check_typed(arguments: Sequence[str]) -> None:
+    """Raise ConfigError for a secret on the command line. The message does not repeat the secret."""
+    known = in_environment()
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        check_setting(key.lstrip("+~"), value, known)
+        if value.startswith("{"):
+            for below, text in re.findall(r"([\w.]+)['\"]?\s*:\s*([^,{}]*)", value):
+                check_setting(f"{key.lstrip('+~')}.{below}", text, known)
+
+
+def check(config: Any) -> None:
+    """Raise ConfigError for a secret in a configuration. The message does not repeat the secret."""
+    known = in_environment()
+    for name, value in leaves(config):
+        if value is not None and not isinstance(value, bool):
+            check_setting(name, str(value), known)
+
+
+def in_environment() -> dict[str, str]:
+    """Secrets in the environment, by the names of their variables."""
+    return {
+        name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= MIN_LENGTH
+    }
+
+
+def check_setting(name: str, value: str, known: dict[str, str]) -> None:
+    """Raise ConfigError if a setting is a secret by its key, its address or its value."""
+    if KEY.search(name) and value not in ("", "null"):
+        raise ConfigError(f"{name}: a secret: {ADVICE}")
+    if ADDRESS.search(value):
+        raise ConfigError(f"{name}: an address with a secret in it: {ADVICE}")
+    for variable, secret in known.items():
+        if secret in name + value:
+            raise ConfigError(f"{name.replace(secret, '...')}: the value of {variable}: {ADVICE}")

@@ -1,14 +1,19 @@
-"""Columns of a file that look like dates."""
+"""The columns of dates: those that look like one, and dates of rows without any."""
 
 import warnings
 from collections.abc import Sequence
 
-from forecast.data.files.header import Header
-from forecast.data.files.header_hints import find_date_columns
+import numpy as np
+import pandas as pd
+from jaxtyping import Int32
+
+from forecast.data.files.header import Header, find_date_columns
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.series_in_rows import refuse_series_in_rows
 from forecast.data.files.text import quote
-from forecast.system.errors import DataError, Remedy
+from forecast.data.time_features import date_range
+from forecast.data.utc_offset import YEARS, check_year
+from forecast.system.errors import ConfigError, DataError, Remedy
 from forecast.system.location import Location
 
 DEFAULT_NAMES = ("date", "ds")
@@ -50,3 +55,31 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
         stacklevel=2,
     )
     return dates[0]
+
+
+def number_dates(codes: Int32[np.ndarray, " rows"], options: ReadOptions) -> pd.DatetimeIndex:
+    """Return the dates of rows without dates: those of each series are `freq` apart, from `start` on.
+
+    Raises ConfigError for a `start` that is not a date or not on the grid of the step.
+    """
+    start = pd.to_datetime(str(options.start), format="ISO8601", errors="coerce")
+    if start is pd.NaT or start.tz is not None:
+        raise ConfigError(
+            f"data.start={options.start} is not a date: write it as 2010-01-01 or 2010-01-01T06:00"
+        )
+    check_year(f"data.start={options.start}", start)
+    place = pd.Series(codes).groupby(codes).cumcount().to_numpy()
+    rows = int(place.max(initial=0)) + 1
+    try:
+        grid = date_range(start, periods=rows, freq=str(options.freq))
+    except (pd.errors.OutOfBoundsDatetime, OverflowError):
+        grid = pd.DatetimeIndex([start, pd.Timestamp.max])
+    if int(np.max(grid.year)) > YEARS[1]:
+        raise ConfigError(
+            f"data.start={options.start} data.freq={options.freq}: row {rows:,} would lie after {YEARS[1]}"
+        )
+    if (grid[:1] != start).any():
+        raise ConfigError(
+            f"data.start={options.start} is no date of data.freq={options.freq}: the next is {grid[0]}"
+        )
+    return pd.DatetimeIndex(grid[place])

@@ -1,13 +1,16 @@
-"""Columns that repeat another column, in the same rows or some rows earlier or later, or follow from others."""
+"""Relations between columns: copies, categories; and targets with outliers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
-from forecast.system.formatting import plural
-from forecast.tools.check.gross_errors import find_gross_errors
+from forecast.data import DataModule, Panel
+from forecast.system.formatting import plural, shorten
+from forecast.tools.check.columns import find_gross_errors
+from forecast.tools.check.settings import Setting
 
 MAX_SHIFT = 48
 """Largest number of rows by which a copy is sought to be shifted."""
@@ -187,3 +190,93 @@ def find_functions(
             if may_copy(copy, source, names, target):
                 found.setdefault(names[copy], Copy(names[copy], names[source], 0, is_function=True))
     return list(found.values())
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """Facts about a column of text.
+
+    Attributes:
+        distinct: number of different texts.
+        most_frequent: the text that comes most often, in this fraction of the cells with text; empty if there is none.
+        missing, filled: empty cells and cells with text.
+    """
+
+    name: str
+    distinct: int
+    most_frequent: str
+    fraction: float
+    missing: int
+    filled: int
+
+    @property
+    def note(self) -> str:
+        """The facts in words."""
+        if not self.distinct:
+            return "text, empty"
+        values = "one value" if self.distinct == 1 else f"{self.distinct:,} values"
+        missing = f"; {self.missing:,} missing" if self.missing else ""
+        return f"text, {values}, most often {self.most_frequent!r} ({self.fraction:.0%}){missing}"
+
+
+def measure_categories(panel: Panel) -> list[CategoryColumn]:
+    """The facts about the covariates that are text; of static ones, a cell is that of a series."""
+    found = []
+    blocks = [(np.asarray(panel.values), panel.columns), (panel.future, panel.future_columns)]
+    for block, names in blocks:
+        for number, name in enumerate(names):
+            if name in panel.texts and block is not None:
+                codes = np.asarray(block)[:, number]
+                found.append(_measure(name, panel.texts[name], codes[~np.isnan(codes)]))
+    for name, column in panel.static.items():
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            codes, texts = pd.factorize(column)
+            found.append(_measure(str(name), list(map(str, texts)), codes))
+    return found
+
+
+def _measure(name: str, texts: Sequence[str], codes: np.ndarray) -> CategoryColumn:
+    counts = np.bincount(codes[codes >= 0].astype(np.int64), minlength=len(texts))
+    most = int(counts.argmax()) if counts.sum() else None
+    return CategoryColumn(
+        name=name,
+        distinct=int((counts > 0).sum()),
+        most_frequent="" if most is None else texts[most],
+        fraction=0.0 if most is None else float(counts[most] / counts.sum()),
+        missing=int((codes < 0).sum()),
+        filled=int(counts.sum()),
+    )
+
+
+HEAVY_TAILS = 10.0
+"""Excess kurtosis from which a transform is suggested: those of hourly loads and of ETT are lower, of prices higher."""
+
+
+def suggest_transform(
+    train: Sequence[Float64[np.ndarray, "_ columns"]], targets: Sequence[str], data: DataModule
+) -> list[Setting]:
+    """Suggest data.transform=auto for targets with outliers, of which the squared error would learn most.
+
+    `train` has the training rows of the targets, of one or several series.
+    """
+    kurtosis = (
+        np.mean([_excess_kurtosis(rows) for rows in train if len(rows)], axis=0) if train else np.zeros(0)
+    )
+    names = [name for name, size in zip(targets, np.atleast_1d(kurtosis), strict=False) if size > HEAVY_TAILS]
+    if not names or data.options.transform is not None:
+        return []
+    listed = shorten(names, 3)
+    return [
+        Setting(
+            "data.transform", "auto", f"outliers in {listed}; kept if validation errors are lower with it"
+        )
+    ]
+
+
+def _excess_kurtosis(rows: Float64[np.ndarray, "rows columns"]) -> Float64[np.ndarray, " columns"]:
+    """0 for normal values, and for columns of at most two values, such as the days on which something happened."""
+    centered = rows - rows.mean(0)
+    variance = (centered**2).mean(0)
+    has_two_values = ((rows == rows.min(0)) | (rows == rows.max(0))).all(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(has_two_values, 0.0, (centered**4).mean(0) / variance**2 - 3)

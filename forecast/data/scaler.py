@@ -1,7 +1,4 @@
-"""The map from original units to scaled units, and back: x → (f(x) − center) / scale.
-
-f is a monotone transform (`forecast.data.scaling.transforms`), by default x itself.
-"""
+"""The map from original units to scaled units, and back: x → (f(x) − center) / scale; monotone transforms f."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +8,86 @@ import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int64
 from torch import Tensor
 
+from forecast.data.domain import ASINH, BOXCOX, LOG1P, NONE, TRANSFORMS, Domain
 from forecast.data.row_ranges import PerSeries, series_slices
-from forecast.data.scaling import transforms
-from forecast.data.scaling.domain import NONE, Domain
+
+POWERS = np.arange(1, 21) / 20
+"""The values of λ that are compared: 0.05, close to the logarithm, to 1. With λ > 0, zero is mapped to a number."""
+
+NORMAL_DEVIATION = 0.6744897501960817
+"""Median absolute deviation of the standard normal distribution."""
+
+SAMPLED_ROWS = 1 << 16
+"""Most rows that the parameters of one series are fitted to, evenly spaced."""
+
+
+def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
+    """Location and shape of a transform: m and s of `asinh`, 0 and λ of `boxcox`. Missing values (NaN) do not count."""
+    values = values[np.isfinite(values)].astype(np.float64)
+    if kind not in (BOXCOX, ASINH) or not len(values) or values.min() == values.max():
+        return 0.0, 1.0
+    if kind == ASINH:
+        median = float(np.median(values))
+        deviation = float(np.median(np.abs(values - median))) / NORMAL_DEVIATION
+        return median, deviation or float(values.std())
+    log = np.log(values)
+    log -= log.mean()  # over the geometric mean, the likelihood is largest where the variance is smallest
+    variances = [float((np.expm1(power * log) / power).var()) for power in POWERS]
+    return 0.0, float(POWERS[int(np.argmin(variances))])
+
+
+def apply(
+    values: Float64[Tensor, "... columns"],
+    kinds: Sequence[str],
+    location: Float64[Tensor, "... columns"],
+    shape: Float64[Tensor, "... columns"],
+) -> Float64[Tensor, "... columns"]:
+    """Transform columns. Values outside the range of a transform get the value at its end."""
+    for kind, columns in _columns(values, kinds):
+        if kind == LOG1P:
+            found = values.clamp(min=-1 + torch.finfo(values.dtype).eps).log1p()
+        elif kind == BOXCOX:
+            found = torch.expm1(shape * values.clamp(min=0).log()) / shape
+        else:
+            found = _asinh((values - location) / shape)
+        values = torch.where(columns, found, values)
+    return values
+
+
+def invert(
+    values: Float64[Tensor, "... columns"],
+    kinds: Sequence[str],
+    location: Float64[Tensor, "... columns"],
+    shape: Float64[Tensor, "... columns"],
+) -> Float64[Tensor, "... columns"]:
+    """The inverse of `apply`."""
+    for kind, columns in _columns(values, kinds):
+        if kind == LOG1P:
+            found = values.expm1()
+        elif kind == BOXCOX:
+            found = torch.exp((shape * values).clamp(min=-1).log1p() / shape)
+        else:
+            found = _sinh(values) * shape + location
+        values = torch.where(columns, found, values)
+    return values
+
+
+def _columns(values: Tensor, kinds: Sequence[str]) -> list[tuple[str, Tensor]]:
+    """Each transform that is used, and a mask of its columns."""
+    used = [kind for kind in TRANSFORMS[1:] if kind in kinds]
+    return [(kind, torch.tensor([kind == one for one in kinds], device=values.device)) for kind in used]
+
+
+def _asinh(values: Tensor) -> Tensor:
+    """asinh from functions that ONNX Runtime has in float64."""
+    size = values.abs()
+    return values.sign() * torch.log1p(size + size.square() / (1 + (size.square() + 1).sqrt()))
+
+
+def _sinh(values: Tensor) -> Tensor:
+    """sinh from functions that ONNX Runtime has in float64."""
+    return (values.expm1() - (-values).expm1()) / 2
+
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
@@ -25,7 +99,7 @@ class Scaler:
     Args:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
-        location, shape: parameters of the transforms (series, columns), see `forecast.data.scaling.transforms.fit`.
+        location, shape: parameters of the transforms (series, columns), see `forecast.data.scaler.fit`.
         error_unit: unit of scaled errors in original units (series, columns); None: `scale`. It differs from `scale`
             for transformed columns, where it is the scale of x, and after a refit, where it is that of the tested
             model.
@@ -85,7 +159,7 @@ class Scaler:
         if not self.domain.has_transforms:
             return values
         location, shape = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
-        return transforms.apply(
+        return apply(
             torch.tensor(values, dtype=torch.float64), self.domain.transforms, location, shape
         ).numpy()
 
@@ -99,7 +173,7 @@ class Scaler:
         center, scale, *parameters, _ = self._of(series, values.device)
         values = values.double() * scale + center
         if self.domain.has_transforms:
-            values = transforms.invert(values, self.domain.transforms, *parameters)
+            values = invert(values, self.domain.transforms, *parameters)
         if self.domain.has_bounds:
             values = values.clamp(*self._bounds(values.device))
         return values
@@ -151,8 +225,8 @@ class Scaler:
         if not self.domain.has_transforms:
             return of_scale * scale + of_center * center.abs()
         kinds = self.domain.transforms
-        next_to_it = transforms.apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
-        return transforms.invert(next_to_it, kinds, *parameters)
+        next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
+        return invert(next_to_it, kinds, *parameters)
 
     def _scale(
         self,
@@ -164,7 +238,7 @@ class Scaler:
         error_unit: Tensor,
     ) -> Tensor:
         if self.domain.has_transforms:
-            values = transforms.apply(values, self.domain.transforms, location, shape)
+            values = apply(values, self.domain.transforms, location, shape)
         return (values - center) / scale
 
     def _bounds(

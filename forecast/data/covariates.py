@@ -1,24 +1,91 @@
-"""Covariates that are categories, as indicator columns: 1 where a row has the category, else 0.
+"""Covariates: static ones, categories, and the steps for which future ones are known."""
 
-A linear layer multiplies an indicator by a column of its weight, so that the columns of the first layer that reads the
-indicators are the learned embeddings of the categories. A row of a category that is not known has zeros only.
-"""
-
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Num
+from jaxtyping import Bool, Float32, Float64, Num
 
-from forecast.data.files.cell_numbers import BOOLEANS
+from forecast.data.files.cells import BOOLEANS
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries
-from forecast.data.stored_values import StoredValues, Values, indicators, pieces_of, select_columns
-from forecast.system.errors import ConfigError, DataError
+from forecast.data.row_ranges import PerSeries, StoredValues, Values, indicators, pieces_of, select_columns
+from forecast.system.errors import ConfigError, DataError, check_count
 from forecast.system.formatting import shorten
+
+KnownSteps = int | Mapping[str, int]
+
+
+def covariate_feature_names(covariates: Sequence[str], known_steps: Sequence[int | None]) -> list[str]:
+    """Names of the columns of `FutureCovariates`: covariates, then masks. They follow the calendar features."""
+    masked = [name for name, steps in zip(covariates, known_steps, strict=True) if steps is not None]
+    return [*covariates, *(f"{name} known" for name in masked)]
+
+
+def describe_known(
+    covariates: Sequence[str], as_of: Mapping[str, str], known_steps: Sequence[int | None]
+) -> list[str]:
+    """Each future covariate, with the column and the number of steps that are known after a forecast origin."""
+    described = []
+    for name, steps in zip(covariates, known_steps, strict=True):
+        limits = [as_of[name]] if name in as_of else []
+        limits += [f"{steps} steps"] if steps is not None else []
+        described.append(name + (f" (horizon: {', '.join(limits)})" if limits else ""))
+    return described
+
+
+def resolve_known_steps(known_steps: KnownSteps | None, panel: Panel) -> list[int | None]:
+    """The steps of each future covariate by `data.known_steps`; None: known over the whole horizon.
+
+    Raises:
+        ConfigError: a name that is no future covariate, or no future covariate at all.
+    """
+    columns = [panel.indicators.get(name, name) for name in panel.future_covariates]
+    if not isinstance(known_steps, Mapping):
+        if known_steps is not None and not columns:
+            raise ConfigError(
+                f"data.known_steps={known_steps} limits data.future_covariates, and there are none"
+            )
+        return [known_steps] * len(columns)
+    for name in known_steps:
+        if name not in columns:
+            there = ", ".join(list(dict.fromkeys(columns))[:20]) or "none"
+            raise ConfigError(
+                f"data.known_steps names {name}, which is no future covariate: there are {there}"
+            )
+    return [known_steps.get(name) for name in columns]
+
+
+def check_known_steps(known_steps: KnownSteps | None) -> None:
+    """Raise ConfigError unless `data.known_steps` is null or positive whole numbers."""
+    for steps in known_steps.values() if isinstance(known_steps, Mapping) else [known_steps]:
+        if steps is not None:
+            advice = "; a covariate whose future is not known is one of data.past_covariates"
+            check_count("data.known_steps", steps, unit="steps", advice=advice)
+
+
+def check_known_as_trained(
+    name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]
+) -> None:
+    """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
+    both = (
+        describe_known(panel.future_covariates, panel.as_of, known_steps),
+        describe_known(
+            state["future_covariates"],
+            state.get("as_of", {}),
+            state.get("known_steps", [None] * len(state["future_covariates"])),
+        ),
+    )
+    if both[0] != both[1]:
+        mine, theirs = (", ".join(names) or "none" for names in both)
+        raise DataError(
+            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
+        )
+
 
 MAX_INDICATORS = 100
 """Largest number of indicators of a column: those of its most frequent categories."""
@@ -208,3 +275,102 @@ def find_indicators(
         unknown = texts[np.unique(codes[new]).astype(np.int64)]
         _warn(where, name, list(map(str, unknown)), f"{new.sum():,} of {len(new):,} series")
     return found
+
+
+MISSING = "missing"
+"""The category of the series in which a column of texts is empty."""
+
+MAX_FEATURES = 1_000
+"""Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""
+
+Encoding = dict[str, Any]
+"""By column: the texts that have a feature each, or the mean and the standard deviation of the numbers.
+
+If all numbers are equal, the standard deviation is infinite, so that a different number in another file becomes 0.
+"""
+
+
+def fit_static(where: str, static: pd.DataFrame) -> Encoding:
+    """Return the encoding of the static covariates. Warns of missing texts, which are a category.
+
+    Raises:
+        ConfigError: the texts need too many features.
+        DataError: a number is missing.
+    """
+    encoding: Encoding = {}
+    for name, column in static.items():
+        if pd.api.types.is_numeric_dtype(column):
+            numbers = _read_numbers(where, column)
+            deviation = float(numbers.std())
+            if not deviation:
+                warnings.warn(
+                    f"data.static_covariates: {quote(name)} is the same in every series, so it tells a model nothing",
+                    stacklevel=2,
+                )
+            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or math.inf}
+        else:
+            texts, n_missing = {str(text) for text in column.dropna().unique()}, int(column.isna().sum())
+            if n_missing:
+                texts.add(MISSING)
+                warnings.warn(
+                    f"{where}: static covariate {quote(name)} is empty in {n_missing:,} of {len(column):,} series, "
+                    f"which have the category {quote(MISSING)}",
+                    stacklevel=2,
+                )
+            encoding[str(name)] = {"texts": sorted(texts)}
+    width = len(static_feature_names(encoding))
+    if width > MAX_FEATURES:
+        widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
+        raise ConfigError(
+            f"data.static_covariates: {width:,} features, with one for each text of {widest!r}, and at most "
+            f"{MAX_FEATURES:,} are read: leave it out"
+        )
+    return encoding
+
+
+def static_feature_names(encoding: Encoding) -> list[str]:
+    return [
+        f"{name}={text}" if text else name
+        for name, how in encoding.items()
+        for text in how.get("texts", [""])
+    ]
+
+
+def encode_static(
+    where: str, static: pd.DataFrame, encoding: Encoding
+) -> Float32[np.ndarray, "series n_static"]:
+    """The features of each series, in the order of `static_feature_names`; a text that is not known has none.
+
+    Raises DataError for a number that is missing, and for text where the model was trained on numbers.
+    """
+    features = []
+    for name, how in encoding.items():
+        column = static[name]
+        if "texts" in how:
+            codes, texts = pd.factorize(column)
+            found = find_indicators(where, name, codes, pd.Index(texts), how["texts"])
+            if MISSING in how["texts"]:
+                found[:, how["texts"].index(MISSING)] |= codes < 0
+            features += list(found.T)
+        elif pd.api.types.is_numeric_dtype(column):
+            features.append((_read_numbers(where, pd.Series(column)) - how["mean"]) / how["deviation"])
+        else:
+            raise DataError(
+                f"{where}: column {quote(name)} holds text, and numbers where the model was trained"
+            )
+    if not features:
+        return np.empty((len(static), 0), dtype=np.float32)
+    return np.stack(features, axis=1).astype(np.float32)
+
+
+def _read_numbers(where: str, column: pd.Series) -> Float64[np.ndarray, " series"]:
+    """A column of numbers. Raises DataError for the first series that has none."""
+    numbers = column.to_numpy(dtype=np.float64)
+    missing = np.isnan(numbers)
+    if missing.any():
+        series = quote(column.index[int(missing.argmax())])
+        raise DataError(
+            f"{where}: static covariate {quote(column.name)} has no number for series {series}: add one, or leave the "
+            "column out; only text may be missing"
+        )
+    return numbers

@@ -1,0 +1,348 @@
+"""The columns of a table to read, by role: targets, covariates, ids."""
+
+import difflib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int, Int32
+
+from forecast.data.files.cells import BOOLEANS, FRAME, Cells, read_numbers
+from forecast.data.files.header import is_unnamed
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.text import quote
+from forecast.data.panel import TABLE_ID
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import shorten
+
+LIKE_A_NUMBER = r"[^\w.]{0,2}[-+]?[0-9][0-9.,:'\s]*[^\w.]{0,2}"
+"""Texts that were probably meant as numbers, such as 98%, €98.50 and 12:30."""
+
+Texts = dict[str, Sequence[str]]
+"""By column of text, its categories; the column holds their positions, −1 for an empty cell."""
+
+
+def read_covariates(
+    cells: Cells, names: Sequence[str], options: ReadOptions
+) -> tuple[Float64[np.ndarray, "rows columns"], Texts]:
+    """Return columns of a CSV file, as numbers or as codes of texts. Raises DataError for a column that mixes both."""
+    block, texts = np.empty((len(cells.frame), len(names))), {}
+    for i, name in enumerate(names):
+        if cells.frame[name].dtype.kind in "iufb":
+            block[:, i] = read_numbers(cells, name, options)
+        else:
+            codes, found = pd.factorize(cells.frame[name].astype("string"))
+            block[:, i] = convert_texts(cells, name, codes, pd.Index(found), options, texts)
+    return block, texts
+
+
+def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
+    """Return the columns of a CSV file that hold true and false alone, not the numbers 1 and 0."""
+    found = set()
+    for name in names:
+        column = cells.frame[name]
+        if column.dtype.kind not in "iuf":
+            texts = pd.Series(column.dropna().unique()).astype("string").str.strip().str.lower()
+            if len(texts) and texts.isin(list(BOOLEANS)).all():
+                found.add(name)
+    return frozenset(found)
+
+
+def warn_of_booleans(names: Sequence[str]) -> None:
+    """Warn of columns whose numbers are true and false, where other numbers are expected."""
+    if names:
+        warnings.warn(f"true and false in {shorten(names)} are read as 1 and 0", stacklevel=3)
+
+
+def convert_texts(
+    cells: Cells,
+    name: str,
+    codes: Int[np.ndarray, " rows"],
+    found: pd.Index,
+    options: ReadOptions,
+    texts: Texts,
+) -> Float64[np.ndarray, " rows"]:
+    """Return a column of text as numbers if all its texts are numbers, or true and false; else as codes of categories.
+
+    Args:
+        cells: for messages.
+        codes: of each row, the position of its text in `found`, −1 if it is missing.
+        texts: receives the categories.
+
+    Raises:
+        DataError: some texts are numbers, or were probably meant as numbers, and others are not.
+    """
+    plain = pd.Series(found, dtype="string").str.strip()
+    plain = plain.mask(plain.isin(["", *options.na_texts]))
+    try:
+        numbers = read_numbers(replace(cells, frame=pd.DataFrame({name: plain})), name, options)
+        return np.append(numbers, np.nan)[codes]
+    except DataError:
+        is_like_a_number = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).astype(bool)
+    if is_like_a_number.any():
+        column = pd.concat([plain, pd.Series([pd.NA], dtype="string")], ignore_index=True).iloc[codes]
+        if not is_like_a_number[plain.notna()].all():
+            row = int(np.append(~is_like_a_number & plain.notna(), False)[codes].argmax())
+            raise cells.error(
+                f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
+                f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
+                row=row, column=name,
+            )  # fmt: skip
+        read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
+    places, categories = pd.factorize(plain)
+    texts[name] = categories.astype(str).tolist()
+    return np.append(places, -1)[codes].astype(np.float64)
+
+
+IdColumn = str | Sequence[str] | None
+"""Value of `data.id_column`: one column, several that name a series together, or None for a file of one series."""
+
+Ids = tuple[Int32[np.ndarray, " rows"], pd.Index]
+"""The number of the series of each row, and the id of each number."""
+
+SEPARATOR = "/"
+"""Between the parts of an id, and the names of its columns."""
+
+
+def list_id_columns(id_column: IdColumn) -> tuple[str, ...]:
+    """The columns of `data.id_column`. Raises ConfigError for an empty list, and for a column that is named twice."""
+    if id_column is None or isinstance(id_column, str):
+        return () if id_column is None else (id_column,)
+    names = tuple(map(str, id_column))
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            f"data.id_column={list(id_column)}: name the columns, each once, as in data.id_column=[store,department]"
+        )
+    return names
+
+
+def name_ids(id_columns: Sequence[str]) -> str | None:
+    """The name of the ids: that of the column, or the names of several columns, joined; None without a column."""
+    return SEPARATOR.join(id_columns) or None
+
+
+def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
+    """Return a table whose index holds the texts that `join_ids` joined with an index of their columns.
+
+    The table is unchanged if its index has another name, or if a text has the sign between them.
+    """
+    if len(id_columns) < 2 or table.index.name != name_ids(id_columns):
+        return table
+    codes, ids = pd.factorize(table.index)
+    parts = [tuple(str(name).split(SEPARATOR)) for name in ids]
+    if any(len(texts) != len(id_columns) for texts in parts):
+        return table
+    return table.set_index(pd.MultiIndex.from_tuples(parts, names=list(id_columns))[codes])
+
+
+def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) -> pd.Index:
+    """Return ids that `join_ids` joined with the parts of some of their columns.
+
+    Raises DataError if a text of the others has the sign between the parts.
+    """
+    if len(chosen) == len(id_columns):
+        return ids
+    parts = split_ids(pd.DataFrame(index=ids.rename(name_ids(id_columns))), id_columns).index
+    if not isinstance(parts, pd.MultiIndex):
+        raise DataError(
+            f"an id has {SEPARATOR} in a text of {', '.join(id_columns)}: use another sign there, or one id column"
+        )
+    return pd.Index(
+        [SEPARATOR.join(texts) for texts in parts.to_frame()[list(chosen)].itertuples(index=False)]
+    )
+
+
+def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
+    """Read the ids of the rows of a CSV file, as `join_ids` does."""
+    found = [pd.factorize(cells.frame[name].str.strip()) for name in id_columns]
+    parts = [(codes.astype(np.int32), pd.Index(ids, dtype=str)) for codes, ids in found]
+    return join_ids(cells, id_columns, parts, len(cells.frame))
+
+
+def join_ids(cells: Cells, id_columns: Sequence[str], parts: Sequence[Ids], n_rows: int) -> Ids:
+    """Join the ids of several columns of a file: store 1 and department 3 are the series 1/3.
+
+    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
+    Raises DataError for a row without an id, and if two series have one id when joined.
+    """
+    if not parts:
+        return np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
+    nowhere = np.logical_and.reduce([codes < 0 for codes, _ in parts])
+    if nowhere.any():
+        raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
+    if len(parts) == 1:
+        return parts[0]
+    parts = [
+        (np.where(codes < 0, np.int32(len(ids)), codes), ids.append(pd.Index([""], dtype=str)))
+        for codes, ids in parts
+    ]
+    columns = pd.DataFrame({number: codes for number, (codes, _) in enumerate(parts)})
+    codes = columns.groupby(list(columns), sort=False).ngroup().to_numpy().astype(np.int32)
+    first = np.unique(codes, return_index=True)[1]
+    texts = [ids[part[first]] for part, ids in parts]
+    joined = pd.Index([SEPARATOR.join(ids) for ids in zip(*texts, strict=True)], dtype=str)
+    if not joined.is_unique:
+        twice = quote(joined[joined.duplicated()][0])
+        raise DataError(
+            f"{cells.path}: two series are {twice} when joined with {SEPARATOR}: use another sign in their columns"
+        )
+    return codes, joined
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Names of the columns to read, by role.
+
+    Attributes:
+        id_columns: the columns that name the series; none for a table of one series.
+        date: the date column. Several columns, such as a date and a time, are joined when the file is parsed.
+        targets: None for all columns that have no other role, in the order of the file, except for row numbers: a
+            first column without a name.
+        past: past covariates.
+        future: future covariates, then the columns of `as_of`.
+        as_of: by future covariate, the column of its values as they were known in advance.
+        static: static covariates.
+        drop: columns that are not read.
+        optional: columns with numbers, or with categories, that may be absent: then all their values are missing.
+        target: a column that must be there where `targets` is None; None: no such column.
+        absent: the columns of `optional` that the table does not have.
+        without_role: the columns of the table that have no role.
+    """
+
+    id_columns: tuple[str, ...]
+    date: str
+    targets: tuple[str, ...] | None = None
+    past: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    as_of: Mapping[str, str] = field(default_factory=dict)
+    static: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+    target: str | None = None
+    absent: frozenset[str] = frozenset()
+    without_role: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Targets and past covariates."""
+        return (*(self.targets or ()), *self.past)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Past and future covariates."""
+        return (*self.past, *self.future)
+
+    @property
+    def future_covariates(self) -> tuple[str, ...]:
+        """Future covariates without the columns of `as_of`."""
+        return self.future[: len(self.future) - len(self.as_of)]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return (*self.values, *self.future)
+
+    @property
+    def id(self) -> str | None:
+        """The name of the ids; None for a table of one series."""
+        return name_ids(self.id_columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The id columns and the date column, as far as there are any; a store has neither."""
+        return tuple(name for name in (*self.id_columns, self.date) if name)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.keys, *self.numbers, *self.static)
+
+    def check(self) -> None:
+        """Raise ConfigError if a column has two roles."""
+        roles = {
+            "id_column": self.id_columns,
+            "date_column": (self.date,) if self.date else (),
+            "target" if self.targets == (self.target,) else "columns": self.targets or (),
+            "past_covariates": self.past,
+            "future_covariates": self.future_covariates,
+            "as_of": tuple(self.as_of.values()),
+            "static_covariates": self.static,
+            "drop": self.drop,
+        }
+        for name in [*self.all, *self.drop]:
+            keys = [key for key, names in roles.items() for one in names if one == name]
+            if len(keys) > 1:
+                named = " and ".join(f"data.{key}" for key in dict.fromkeys(keys))
+                raise ConfigError(
+                    f"column {name!r} is named twice ({named}): leave it out of data.{keys[-1]}"
+                )
+
+    def of_future_rows(self) -> "ColumnRoles":
+        """Return the roles of a table of future covariates after the ends of the series.
+
+        A covariate with an entry in `as_of` is read from the column of that entry.
+        """
+        names = tuple(self.as_of.get(name, name) for name in self.future_covariates)
+        return ColumnRoles(self.id_columns, self.date, targets=(), future=names, optional=self.optional)
+
+    def resolve(self, where: str, present: Sequence[str]) -> "ColumnRoles":
+        """Return the roles of a table that has the columns `present`, with the targets by name.
+
+        Raises DataError, beginning with `where`, for a column that is missing, and if no column is left to forecast.
+        """
+        wanted = [*self.all, *self.drop]
+        if self.targets is None and self.target is not None:
+            wanted.append(self.target)
+        for name in wanted:
+            if name not in present and name not in self.optional:
+                problem = (
+                    f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
+                )
+                raise DataError(problem) if where == str(FRAME) else self._with_key(problem, name)
+        absent = self.optional & {*self.all} - {*present}
+        others = {*self.all, *self.drop}
+        rest = tuple(name for name in present if name not in others)
+        if self.targets is not None:
+            return replace(self, absent=absent, without_role=rest)
+        targets = tuple(name for name in rest if not is_unnamed(name))
+        if not targets:
+            raise DataError(
+                f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
+            )
+        unnamed = tuple(name for name in rest if is_unnamed(name))
+        return replace(self, targets=targets, absent=absent, without_role=unnamed)
+
+    def _with_key(self, problem: str, name: str) -> DataError:
+        """The error of a column that is missing, with the key that names the column."""
+        if name in self.keys:
+            return DataError(f"{problem} (data.{'id' if name in self.id_columns else 'date'}_column)")
+        if name in self.static:
+            return DataError(f"{problem}; data.static_path names a file of static columns")
+        keys = {
+            "columns or data.target": self.targets or (self.target,),
+            "past_covariates": self.past,
+            "future_covariates": self.future_covariates,
+            "as_of": self.future,
+            "drop": self.drop,
+        }
+        return DataError(problem, f" (data.{next(key for key, names in keys.items() if name in names)})")
+
+
+def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:
+    """The pairs of columns of `data.as_of`. Raises ConfigError unless it maps future covariates to columns."""
+    pairs = {} if as_of is None else as_of
+    if not isinstance(pairs, Mapping):
+        raise ConfigError(
+            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
+        )
+    for name in pairs:
+        if name not in map(str, future_covariates):
+            raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")
+    return {str(name): str(column) for name, column in pairs.items()}
+
+
+def _hint(name: str, present: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, present, n=1)
+    meant = f"; did you mean {quote(near[0])}?" if near else ""
+    shown = shorten(list(map(quote, present)), 12)
+    return f"; there are {shown}{meant}"

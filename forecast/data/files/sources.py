@@ -1,0 +1,458 @@
+"""Files and DataFrames as sources of a panel."""
+
+import copy
+import difflib
+import warnings
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from datetime import date
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+
+from forecast.data.calendars import CalendarSetting
+from forecast.data.files.align import align
+from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
+from forecast.data.files.date_column import DEFAULT_NAMES
+from forecast.data.files.date_columns import date_name, is_date
+from forecast.data.files.grid import Spacing, check_duplicates
+from forecast.data.files.header import SAMPLED
+from forecast.data.files.read import holds_text, read_file, rows_from_frame
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.remedies import MAX_TEXT, Settings, advise
+from forecast.data.files.static_file import read_static
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.text import quote, read_text
+from forecast.data.panel import Panel
+from forecast.data.source import Source
+from forecast.data.utc_offset import check_year
+from forecast.system.errors import ConfigError, DataError, check_flag
+from forecast.system.formatting import write_setting
+from forecast.system.location import locate
+
+_EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
+
+AnyTable = TypeVar("AnyTable", bound="TableSource")
+
+
+@dataclass(kw_only=True)
+class TableSource(Source):
+    """Which rows and columns of a table are read, and how they are checked.
+
+    Args:
+        id_column: the column that names the series of a row, or several, whose texts are joined; None: one series.
+        date_column: the date column; of a CSV file also several, such as a date and a time.
+        target: the target, where `columns` does not name several. None: `columns`.
+        columns: the targets, in this order. None: `target`, or all columns that have no other role.
+        past_covariates: columns that are read and not forecast.
+        future_covariates: columns that are known beyond the end of each series too.
+        as_of: by future covariate, the column of its values as they were known in advance, such as forecasts of the
+            temperature. A window reads the covariate before its forecast origin and this column after it.
+        static_covariates: columns that do not change within a series, in the same file or in `static_path`, which has
+            one row for each series.
+        drop: columns that are not read.
+        rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
+        ids: the series to use; None: all.
+        freq: step between rows; None: inferred.
+        stamp: whether a date is the `start` or the `end` of its step.
+        steps: `dates`: rows are `freq` apart, and a date without a row is missing. `rows`: each date with a row is a
+            step, whatever the time between two rows.
+        calendar: with `steps=rows`, the dates at which rows come after the end, see
+            `forecast.data.calendars.find_calendar`.
+        duplicates: see `forecast.data.files.grid.order_rows`.
+        sort: sort the rows of each series by date, or refuse rows out of order. None: sort where there is `id_column`.
+    """
+
+    id_column: IdColumn = None
+    date_column: str | Sequence[str] = "date"
+    target: str | None = None
+    columns: Sequence[str | int] | None = None
+    past_covariates: Sequence[str] = ()
+    future_covariates: Sequence[str] = ()
+    as_of: Mapping[str, str] | None = None
+    static_covariates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    rows: Any = None  # checked by `parse_span`
+    ids: Sequence[str] | None = None
+    freq: str | None = None
+    stamp: str = "start"
+    steps: str = "dates"
+    calendar: CalendarSetting = None
+    sort: bool | None = None
+    duplicates: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.date_column:
+            raise ConfigError("data.date_column is empty: name the column of the dates")
+        check_flag("data.sort", self.sort)
+        check_duplicates(self.duplicates)
+        self._spacing = Spacing(self.freq, self.steps, self.calendar)
+        self._first, self._last = parse_span(self.rows)
+        for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
+            check_list(key, getattr(self, key))
+        if self.ids is not None and self.id_column is None:
+            raise ConfigError("data.ids names series, which needs data.id_column")
+        targets = self.columns
+        if targets is None and self.id_column is not None:
+            if self.target is None:
+                raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
+            targets = [self.target]
+        as_of = check_as_of(self.as_of, self.future_covariates)
+        self.roles = ColumnRoles(
+            list_id_columns(self.id_column),
+            date_name(self.date_column),
+            None if targets is None else tuple(map(str, targets)),
+            past=tuple(map(str, self.past_covariates)),
+            future=(*map(str, self.future_covariates), *as_of.values()),
+            as_of=as_of,
+            static=self._static_in_table(),
+            drop=tuple(map(str, self.drop)),
+            target=self.target,
+        )
+        self.roles.check()
+
+    def with_optional(self: AnyTable, columns: Set[str]) -> AnyTable:
+        """The same source, in which these columns may be absent: then all their values are missing."""
+        other = copy.copy(self)  # its other options are checked, and its paths complete
+        other.roles = replace(self.roles, optional=frozenset(columns))
+        return other
+
+    def _static_in_table(self) -> tuple[str, ...]:
+        return tuple(map(str, self.static_covariates))
+
+    def read_rows(self) -> TableRows:
+        """The rows of the table in its order, followed by those of its future covariates."""
+        options = self._options()
+        rows = self._choose_dates(self._read_given(options))
+        future = self._read_future(self.roles.of_future_rows(), options.of_rows_after(rows.utc_offset))
+        return rows if future is None else rows.followed_by(future)
+
+    def _options(self) -> ReadOptions:
+        """How the rows are parsed."""
+        return ReadOptions(stamp=self.stamp, freq=self.freq)
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        """The rows of the table itself."""
+        raise NotImplementedError
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
+        """The rows of future covariates after the ends of the series; None if there are none."""
+        raise NotImplementedError
+
+    def read(self) -> Panel:
+        rows = self._choose_series(self.read_rows())
+        rows.refuse_new_series()
+        warn_of_booleans([name for name in rows.roles.targets or () if name in rows.booleans])
+        self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
+        sort = self.id_column is not None if self.sort is None else self.sort
+        return self._finish(align(rows, self._spacing, sort=sort, duplicates=self.duplicates))
+
+    def _finish(self, panel: Panel) -> Panel:
+        return panel
+
+    def _choose_dates(self, rows: TableRows) -> TableRows:
+        """The rows between the dates of `rows`. Raises DataError if there are none."""
+        if self.rows is None:
+            return rows
+        try:
+            first, last = (rows.utc_offset.read(date).to_datetime64() for date in (self._first, self._last))
+        except ValueError as error:
+            raise ConfigError(
+                f"data.rows={list(self.rows)}: leave the offset from UTC out: {error}"
+            ) from None
+        chosen = np.flatnonzero((rows.dates >= first) & (rows.dates <= last))
+        if not len(chosen):
+            dates = rows.utc_offset.shown(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
+            span = " to ".join(map(str, dates))
+            raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
+        return rows.take(chosen)
+
+    def _choose_series(self, rows: TableRows) -> TableRows:
+        """The rows of the series `ids`. Raises ConfigError for a series that is not there."""
+        if self.ids is None:
+            return rows
+        present = rows.ids[np.bincount(rows.codes, minlength=len(rows.ids)) > 0]  # categories may have no row
+        chosen = present[find_series(self.ids, present, str(rows.cells.path))]
+        return rows.take(np.flatnonzero(rows.ids.isin(chosen)[rows.codes]))
+
+
+def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.ndarray, " series"]:
+    """Whether each series that is `present` is one of `ids`. Raises ConfigError for an id that is not there."""
+    wanted = [str(name) for name in ids]
+    for name in wanted:
+        if name not in present:
+            near = difflib.get_close_matches(name, present[:10_000].tolist(), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"data.ids: there is no series {quote(name)} in {where}{hint}")
+    return present.isin(wanted)
+
+
+def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
+    """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
+    first, last = _EARLIEST, _LATEST
+    if rows is None:
+        return first, last  # type: ignore[return-value]
+    if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
+        raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
+    dates = [
+        pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None
+    ]
+    is_short = [len(str(date)) < len("20060101") for date in rows if date is not None]  # a year, or a month
+    if any(date is pd.NaT for date in dates) or any(is_short):
+        raise ConfigError(f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00")
+    for bound in dates:
+        check_year(f"data.rows={list(rows)}", bound)
+    if rows[0] is not None:
+        first = dates[0]
+    if rows[1] is not None:
+        has_time = len(str(rows[1])) > len("2006-01-01")
+        last = dates[-1] if has_time else dates[-1] + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
+    if first.tz_localize(None) > last.tz_localize(None):
+        raise ConfigError(f"data.rows={list(rows)}: the first date lies after the last one")
+    return first, last  # type: ignore[return-value]
+
+
+def check_list(key: str, names: object) -> None:
+    """Raise ConfigError unless the option `data.KEY` is null or a list of different names."""
+    if names is None:
+        return
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        text = str(names)
+        name = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        raise ConfigError(f"data.{key}={names}: write a list, as in {write_setting(f'data.{key}', [name])}")
+    if key in ("columns", "ids") and not names:
+        raise ConfigError(
+            f"data.{key}=[]: name a {'series' if key == 'ids' else 'column'}, or leave it out (null)"
+        )
+    if len(set(map(str, names))) < len(names):
+        raise ConfigError(f"data.{key}={list(names)} must name columns, each once")
+
+
+@dataclass(kw_only=True)
+class FileSource(TableSource, ReadOptions):
+    """A CSV file, also compressed, a Parquet file, a folder of Parquet files, or a sheet of an Excel workbook.
+
+    Args:
+        path: the file, or its URL; see `forecast.system.location`.
+        static_path: a file of the static covariates, see `forecast.data.files.static_file.read_static`.
+        future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
+        date_format, timezone, ...: how text is parsed, see `ReadOptions`.
+    """
+
+    path: Any  # a path or a URL when given, then a Location
+    static_path: str | PathLike[str] | None = None
+    future_path: str | PathLike[str] | None = None
+    _text: bytes | None = field(default=None, init=False, repr=False)  # read instead of the file
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigError("data.path=null: data=csv and data=long need a file (data.path=FILE)")
+        if self.static_path is not None and not self.static_covariates:
+            raise ConfigError("data.static_path needs data.static_covariates: the columns to take from it")
+        if self.static_path is not None and self.id_column is None:
+            raise ConfigError("data.static_path has one row per series, which needs data.id_column")
+        if self.future_path is not None and not self.future_covariates:
+            raise ConfigError("data.future_path needs data.future_covariates: the columns to take from it")
+        if self.future_path is not None and self.start is not None:
+            raise ConfigError("a file of the future needs dates, and data.start numbers rows without dates")
+        TableSource.__post_init__(self)
+        ReadOptions.__post_init__(self)
+        self.path = locate(self.path)
+
+    def read(self) -> Panel:
+        """The panel. The message of a DataError names settings that read the file, where some were found."""
+        try:
+            return super().read()
+        except DataError as error:
+            self.add_advice(error)
+            raise
+
+    def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
+        """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
+        if not error.remedies:
+            return
+        text = read_text(self.path, self._options()) if holds_text(self.path) else None
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        read_whole = partial(self._count_missing, text)
+        if text is None or len(text) <= MAX_TEXT or b"\n" not in text[:MAX_TEXT]:
+            advise(error, given, read_whole, read_whole, keys)
+        else:
+            head = text[: text.rindex(b"\n", 0, MAX_TEXT) + 1]
+            advise(error, given, partial(self._count_missing, head), read_whole, keys)
+
+    def _count_missing(self, text: bytes | None, settings: Settings) -> int:
+        """The missing rows, with more settings, of the file or a text of it. Raises DataError if most dates are."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        source_class: type[FileSource] = type(self)
+        if "data" in settings:
+            source_class = LongSource
+            given = {
+                key: value
+                for key, value in given.items()
+                if key not in ("id_column", "date_column", "target")
+            }
+        chosen = {key: value for key, value in settings.items() if key != "data"}
+        source = source_class(**{**given, **chosen})
+        source._text, source.roles = text, replace(source.roles, optional=self.roles.optional)
+        with warnings.catch_warnings(action="ignore"):
+            panel = TableSource.read(source)
+        missing = int(panel.missing.max())
+        if "date_format" in settings and 3 * missing > 2 * len(panel.values):
+            raise DataError(f"{self.path}: most dates are missing")
+        return missing
+
+    def _static_in_table(self) -> tuple[str, ...]:
+        return super()._static_in_table() if self.static_path is None else ()
+
+    def _options(self) -> ReadOptions:
+        return ReadOptions(**{name: getattr(self, name) for name in ReadOptions.option_names()})
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return read_file(self.path, self.roles, self.date_column, options, self._text)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
+        if self.future_path is None:
+            return None
+        return read_file(locate(self.future_path), roles, self.date_column, options)
+
+    def _finish(self, panel: Panel) -> Panel:
+        if self.static_path is None:
+            return panel
+        path, names = locate(self.static_path), list(map(str, self.static_covariates))
+        options = replace(self._options(), skip_rows=None)  # a file of another kind
+        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
+
+
+@dataclass(kw_only=True)
+class LongSource(FileSource):
+    """A file with one row for each series and date, in any order; its columns have the field's usual names."""
+
+    id_column: IdColumn = "unique_id"
+    date_column: str | Sequence[str] = "ds"
+    target: str | None = "y"
+
+
+def read_table(path: str | PathLike[str], **options: object) -> Panel:
+    """Read a CSV or Parquet file as a panel, with the options of `FileSource`."""
+    return FileSource(path=path, **options).read()  # type: ignore[arg-type]
+
+
+@dataclass
+class FrameSource(TableSource):
+    """A DataFrame; ids and dates are columns or its index.
+
+    Without `id_column`, a `date_column` that is no default name must name the index or a column, see `name_dates`. The
+    rows of `future`, which is laid out as `frame`, follow those of `frame`.
+    """
+
+    frame: pd.DataFrame | pd.Series
+    _: KW_ONLY
+    future: pd.DataFrame | None = None
+    path: Path | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.frame = as_frame(self.frame)
+        if self.id_column is None:
+            self.date_column = name_dates(self.frame, date_name(self.date_column))
+        super().__post_init__()
+        self.frame = self._with_dates(self.frame)
+
+    def _with_dates(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The DataFrame with an index named as the date column, or if a column is, without names of the index."""
+        if self.id_column is not None:
+            return frame
+        if self.roles.date in map(str, frame.columns):
+            return frame.rename_axis([None] * frame.index.nlevels)
+        return frame.rename_axis(self.roles.date) if has_dates(frame.index) else frame
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return rows_from_frame(pd.DataFrame(self.frame), self.roles, options)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
+        if self.future is None:
+            return None
+        if not roles.future:
+            raise ConfigError("future needs data.future_covariates: the columns to take from it")
+        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options)
+
+
+def as_frame(frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
+    """A Series as a DataFrame of one column. Raises DataError for what is neither."""
+    if isinstance(frame, pd.Series):
+        return frame.to_frame(frame.name if frame.name is not None else "value")
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
+    return frame
+
+
+def has_date_index(frame: pd.DataFrame) -> bool:
+    return isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
+
+
+def name_dates(frame: pd.DataFrame, wanted: str) -> str:
+    """The name of the dates of a table, of its index or of a column.
+
+    They are `wanted`. If that is a default name, they are the DatetimeIndex, or the beginnings of the PeriodIndex; in a
+    table that has neither, the column `date` or `ds`, or the only column that looks like dates. A name of the index
+    that a column has too is changed.
+
+    Raises:
+        DataError: nothing of the name `wanted` holds dates, or no column, or several columns of other names.
+    """
+    dates = [str(name) for name, column in frame.items() if looks_like_dates(column)]
+    if wanted not in DEFAULT_NAMES:
+        if wanted in dates:
+            return wanted
+        if str(frame.index.name) != wanted or not has_dates(frame.index):
+            there = f"; these columns do: {', '.join(dates)}" if dates else ""
+            raise DataError(
+                f"the DataFrame: neither the index nor a column named {quote(wanted)} (date_column) holds dates{there}"
+            )
+        return name_index(frame)
+    if has_date_index(frame):
+        return name_index(frame)
+    named = [name for name in DEFAULT_NAMES if name in dates]
+    if not named and len(dates) != 1:
+        if dates:
+            raise DataError(
+                f"the DataFrame has several columns of dates ({', '.join(dates)}): give one, such as "
+                f"date_column={dates[0]!r}"
+            )
+        raise DataError(
+            "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
+            "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
+        )
+    return [*named, *dates][0]
+
+
+def has_dates(index: pd.Index) -> bool:
+    """Whether an index holds dates, periods or texts of dates."""
+    return looks_like_dates(index.to_series())
+
+
+def name_index(frame: pd.DataFrame) -> str:
+    """The name of the index, `date` if it has none, with `_index` at its end where a column has that name."""
+    name, columns = str(frame.index.name or "date"), {*map(str, frame.columns)}
+    while name in columns:
+        name += "_index"
+    return name
+
+
+def looks_like_dates(column: pd.Series) -> bool:
+    """Whether a column has the type of dates or of periods, or begins with dates or with texts of dates."""
+    if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    first = column.dropna().head(SAMPLED)
+    return len(first) > 0 and all(
+        is_date(cell) if isinstance(cell, str) else isinstance(cell, date) for cell in first
+    )
+
+
+def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:
+    """Read a DataFrame as a panel, with the options of `FrameSource`."""
+    return FrameSource(frame, **options).read()  # type: ignore[arg-type]

@@ -1,1 +1,0 @@
-"""Synthetic and downloaded data sets."""
