@@ -336,7 +336,9 @@ def check_attention_type(group: str, name: str) -> None:
     Raises:
         ConfigError: the file names no class, or the class has no form for one of the slots.
     """
-    path = next(path for path in conf_files(group) if path.stem == name)
+    path = next((path for path in conf_files(group) if path.stem == name), None)
+    if path is None:
+        raise ConfigError(f"{group}={name}: place {name.rpartition('/')[2]}.yaml in attention/ itself")
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "_target_" not in content:
         raise ConfigError(
@@ -345,12 +347,17 @@ def check_attention_type(group: str, name: str) -> None:
     if group in ("cross", "variables") or not path.is_relative_to(CONF):
         from hydra.utils import get_object
 
-        attention = get_object(content["_target_"])  # imports PyTorch, as the run does
-        for slot in ("encoder", "decoder") if group == "attention" else (group,):
-            try:
+        try:
+            attention = get_object(content["_target_"])  # imports PyTorch, as the run does
+            for slot in ("encoder", "decoder") if group == "attention" else (group,):
                 attention.role_in(slot)
-            except ValueError as error:
-                raise ConfigError(f"{group}={name}: {error}") from None
+        except ValueError as error:
+            raise ConfigError(f"{group}={name}: {error}") from None
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"{group}={name}: {content['_target_']} is not a subclass of forecast.attention.Attention that can be "
+                f"imported: {' '.join(str(error).split())}"
+            ) from None
 
 
 def check_installed(choices: Mapping[str, str | None]) -> None:

@@ -37,7 +37,11 @@ def monitor(config: DictConfig) -> None:
     model_data = read_model_data(config.checkpoint)
     try:
         data = model_data.read_data({**OmegaConf.to_container(config.data), "split": "test"})  # type: ignore[dict-item]
-    except TooFewRows:  # a job may give the rows since its last run, of which there may be none
+    except TooFewRows as error:  # a job may give the rows since its last run, of which there may be none
+        if not str(error).startswith(
+            str(user_path(config.data.path))
+        ):  # another file, such as one of covariates
+            raise
         data = None
     from forecast.inference.model import load  # imports PyTorch
     from forecast.reports import figures

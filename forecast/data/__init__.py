@@ -44,8 +44,8 @@ ELSEWHERE = {
     "Panel": "panel",
     "WindowLoader": "loader",
     "Windows": "windows",
-    "read_frame": "files.frame_source",
-    "read_table": "files.file_source",
+    "read_frame": "files.sources",
+    "read_table": "files.sources",
 }
 """The modules of the names that `sources` does not define."""
 

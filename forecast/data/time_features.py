@@ -365,8 +365,8 @@ def time_features(
 ) -> Float[np.ndarray, "rows n_time_features"]:
     """Return the calendar features of each date, each in [-0.5, 0.5]; the table above lists them by step.
 
-    With `holidays`, a country code, three more follow. Raises ConfigError for an unknown country, or a step of more than
-    a day.
+    With `holidays`, a country code, three more follow. Raises ConfigError for an unknown country, or a step of more
+    than a day.
     """
     columns = []
     for name in time_feature_names(freq):

@@ -186,8 +186,12 @@ class Calibration:
 
         They stay equal in transformed units where the targets have a transform. Offsets of several series are pooled
         over the scales of the series, so they do not change, and neither do those of transforms of other parameters.
+        The deviation, a mean over variables of different scales, is unknown in another scale.
         """
-        return replace(self, offsets=(self.offsets * scale_ratio(old, new)).float())
+        ratio = scale_ratio(old, new)
+        is_same = bool((torch.as_tensor(ratio) == 1).all())
+        deviation = self.deviation if is_same else math.nan
+        return replace(self, offsets=(self.offsets * ratio).float(), deviation=deviation)
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -186,12 +186,22 @@ def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
         if not far:
             continue
         level, miss = max(far.items(), key=lambda item: abs(item[1]))
+        ratio = known(scores.get("error_ratio"))
+        above, below = (known(levels[level].get(side)) for side in ("above", "below"))
         causes = [
-            describe_error_ratio(known(scores.get("error_ratio")), miss),
-            describe_sides(known(levels[level].get("above")), known(levels[level].get("below")), miss),
+            describe_error_ratio(ratio, miss),
+            describe_sides(above, below, miss),
             "" if method == QUANTILE else describe_horizons(known(scores.get("horizons"))),
         ]
-        text = "; ".join(filter(None, causes)) or "neither the size nor the sign of the errors explains it"
+        is_measured = not all(
+            map(math.isnan, (ratio, above, below))
+        )  # runs of version 0.2.0 saved none of them
+        unknown = (
+            "neither the size nor the sign of the errors explains it"
+            if is_measured
+            else "the run saved no cause"
+        )
+        text = "; ".join(filter(None, causes)) or unknown
         points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
         found[method] = f"the {level}% interval ({method}) covers {points} than its level: {text}"
     return found

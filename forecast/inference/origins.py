@@ -18,7 +18,7 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaling import Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
-from forecast.data.time_features import parse_frequency
+from forecast.data.time_features import date_range
 from forecast.data.utc_offset import UtcOffset, check_year
 from forecast.evaluation.backtest import Origins
 from forecast.inference.forecast import Values, note_on_dates
@@ -147,7 +147,7 @@ def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: 
         return found
 
     earlier = int((before - panel.grid_starts).max().clip(0))
-    grid = pd.date_range(end=panel.grid[0], periods=earlier + 1, freq=parse_frequency(panel.freq))[:-1]
+    grid = date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]
     grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)
     return replace(
         panel,

@@ -89,6 +89,7 @@ class TextColumns(DataError):
     def __init__(self, error: DataError, names: Sequence[str]) -> None:
         advice = str(error).removeprefix(error.problem)
         super().__init__(error.problem, advice, error.remedies, error.joint)
+        self.fallback = error.fallback  # which `problem` ends with
         self.names = tuple(names)
 
 

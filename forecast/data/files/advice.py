@@ -168,7 +168,7 @@ def _remedies_of_texts(cells: Cells, roles: ColumnRoles, columns: "Refused") -> 
     if columns.texts:
         settings["drop"] = [*roles.drop, *columns.texts]
         if not any(are_times(pd.Series(cells.frame[name])) for name in columns.texts):
-            note = f" (text can also be read as {COVARIATES})"
+            note += f" (text can also be read as {COVARIATES})"
     return [Remedy(settings, note)] if settings else []
 
 
@@ -231,7 +231,7 @@ def _sort_refused(cells: Cells, refused: Sequence[str]) -> Refused:
     texts, codes = [], set()
     for name in refused:
         found = cells.frame[name].dropna().astype("string").str.strip()
-        is_number = found.str.fullmatch(_NUMBER)
+        is_number = found.str.fullmatch(_NUMBER) | pd.to_numeric(found, errors="coerce").notna()
         if is_number.mean() > 0.5:
             codes.update(text for text in found[~is_number] if not re.fullmatch(LIKE_A_NUMBER, text))
         else:

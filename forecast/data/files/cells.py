@@ -205,9 +205,12 @@ def _refuse_unclear_dots(
     dotted = {number: texts[number].str.contains(".", regex=False).fillna(False) for number in floats}
     if not all(texts[number][dotted[number]].str.fullmatch(_GROUPED).all() for number in floats):
         return
-    number = unclear[0]
+    wholes = {number: texts[number][~dotted[number] & (frame[number].abs() >= 100)] for number in unclear}
+    number = next((number for number in unclear if len(wholes[number])), None)
+    if number is None:  # every large number is written with a dot
+        return
     row = int(dotted[number].to_numpy(dtype=bool).argmax())
-    whole = texts[number][~dotted[number] & (frame[number].abs() >= 100)].iloc[0]
+    whole = wholes[number].iloc[0]
     raise cells.error(
         f"{quote(texts[number].iloc[row])} beside {quote(whole)}: the dot may separate thousands or decimals",
         row=row,

@@ -22,7 +22,7 @@ _NAMES = {
 }
 """By part of a date, the names of a column of its number, in lower case and without signs."""
 
-WEEK = r"(?:\d{4}[ -]?[Ww]\d{1,2}(?:-?[1-7])?|[Ww]\d{1,2}[ -]?\d{4})"
+WEEK = r"(?:\d{4}[ -]?[Ww]\d{1,2}(?:[ -]?[1-7])?|[Ww]\d{1,2}[ -]?\d{4})"
 """A week of ISO 8601, such as 2016-W01, perhaps with the number of its day."""
 
 QUARTER = r"^(?:\d{4}[ -]?)?[Qq][1-4](?:[ -]?\d{4})?$"
@@ -82,7 +82,7 @@ def split_dates(
     steps are written as local beginnings plus `stamp`: where clocks go back, the hours 1, 2, 2, 3. Their hours count
     from 1 to 24.
     """
-    parts, are_ends = [find_part(name) for name in names], bool(stamp)
+    parts, are_ends = find_parts(names), bool(stamp)
     if are_ends:
         dates = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
     days, hours = dates, dates.hour
@@ -106,6 +106,15 @@ def split_dates(
     return pd.DataFrame({name: list(column) for name, column in columns.items()})
 
 
+def find_parts(names: Sequence[str]) -> list[str | None]:
+    """The part of a date that each of several columns holds; beside a year, mm is a month unless it follows an hour."""
+    parts = [find_part(name) for name in names]
+    for number, name in enumerate(names):
+        if name.lower() == "mm" and "year" in parts and "month" not in parts and "hour" not in parts[:number]:
+            parts[number] = "month"
+    return parts
+
+
 def find_part(name: str) -> str | None:
     """The part of a date that a column of this name holds; None: not known."""
     plain = re.sub("[^a-z]", "", name.lower())
@@ -115,4 +124,4 @@ def find_part(name: str) -> str | None:
 def mark_periods(name: str, texts: pd.Series) -> pd.Series:
     """The numbers of a column of quarters as Q1 to Q4, of weeks as W1 to W53; others unchanged."""
     sign = {"quarter": "Q", "week": "W"}.get(find_part(name) or "")
-    return texts if sign is None else sign + texts.str.strip().str.removeprefix(sign)
+    return texts if sign is None else sign + texts.str.strip().str.upper().str.removeprefix(sign)

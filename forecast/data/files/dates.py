@@ -23,7 +23,7 @@ from forecast.system.errors import ConfigError, Remedy
 
 _QUARTER = r"^(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?$"
 _WEEK = (
-    r"^(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:-?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?$"
+    r"^(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:[ -]?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?$"
 )
 _OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
 _DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year

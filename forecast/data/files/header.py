@@ -45,7 +45,7 @@ def refuse_names(
     if names and names[0][:1] in ("{", "[", "<"):
         return DataError(f"{problem}, which looks like JSON or HTML: give a CSV file")
     if len(named) == 1 and names[0].lower().startswith("sep="):
-        settings = {"skip_rows": line, "separator": names[0][4:]}
+        settings = {"skip_rows": line} | ({"separator": names[0][4:]} if names[0][4:] else {})
         return DataError(f"{problem}, which names a separator", remedies=[Remedy(settings)])
     if remedy := find_preamble(raw, options, wanted):
         return DataError(f"{problem}: {describe_preamble(remedy)}", remedies=[remedy])
@@ -65,7 +65,7 @@ def refuse_names(
     problem += f" ({shown})"
     parts = list(filter(find_part, names))
     near = difflib.get_close_matches(wanted, names, n=1)
-    dated = [parts] if len(parts) > 1 else [*near, *find_date_columns(raw, options, names)]
+    dated = [parts] if len(parts) > 1 else [*near, *parts, *find_date_columns(raw, options, names)]
     remedies = [Remedy({"date_column": name}) for name in dated]
     if not remedies:
         problem += ": set data.date_column to the name of the dates"
@@ -214,6 +214,9 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             problem = f"{path}, line {first_line}: column {quote(name)} appears twice ({both})"
             if remedy := find_preamble(raw, options):
                 raise DataError(f"{problem}: {describe_preamble(remedy)}", remedies=[remedy])
+            if _NUMBER.fullmatch(name):
+                without = "for a file without a header set data.header=none"
+                raise DataError(problem, f": {without}", [Remedy({"header": "none"})])
             raise DataError(f"{problem}: rename one")
         seen[name] = number
     return Header(header, lines, width, first_line)

@@ -1,6 +1,7 @@
 """Advice on a file that is refused: settings with which it is read, each of which is tried before it is printed."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from forecast.system.errors import DataError, ForecastError, Remedy
@@ -42,18 +43,19 @@ def advise(
     fewest = min((missing for missing, _ in found), default=0)
     best = [remedy for missing, remedy in found if missing == fewest]
     best = [one for one in best if not any(_is_part(other.settings, one.settings) for other in best)]
-    if best and confirm is not read:
-        best = best[:1]
-        try:
-            confirm(best[0].settings)
-        except ForecastError as refused:
-            best, trials.first, trials.next_error = [], best[0].settings, str(refused)
+    if confirm is not read:
+        best = trials.confirm(best, confirm)
     settings = best[0].settings if best else trials.first
     if settings is None:
         return
     advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {trials.next_error}"
     if best:
-        advice = f"{error.joint}set {' or '.join(write_settings(one.settings) for one in best)}{best[0].note}"
+        notes = [one.note if one.note != following.note else "" for one, following in pairwise(best)]
+        named = [
+            write_settings(one.settings) + note
+            for one, note in zip(best, [*notes, best[-1].note], strict=True)
+        ]
+        advice = f"{error.joint}set {' or '.join(named)}"
     error.replace_advice(advice, is_for_training=not CHOOSING.isdisjoint(settings))
 
 
@@ -106,3 +108,15 @@ class _Trials:
             except ForecastError:
                 continue
         return found
+
+    def confirm(self, remedies: Sequence[Remedy], read: Read) -> list[Remedy]:
+        """Those of the remedies with which `read` reads; the first error becomes the next one if there are none."""
+        confirmed = []
+        for remedy in remedies:
+            try:
+                read(remedy.settings)
+                confirmed.append(remedy)
+            except ForecastError as refused:
+                if remedy is remedies[0]:
+                    self.first, self.next_error = remedy.settings, str(refused)
+        return confirmed

@@ -31,9 +31,9 @@ from forecast.data.files.text import quote, read_text
 from forecast.data.panel import Panel
 from forecast.data.source import Source
 from forecast.data.utc_offset import check_year
-from forecast.system.errors import ConfigError, DataError, check_flag
+from forecast.system.errors import ConfigError, DataError, ForecastError, check_flag
 from forecast.system.formatting import write_setting
-from forecast.system.location import locate
+from forecast.system.location import Location, is_folder, locate, opened
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
@@ -233,6 +233,14 @@ def check_list(key: str, names: object) -> None:
         raise ConfigError(f"data.{key}={list(names)} must name columns, each once")
 
 
+def is_large(path: Location) -> bool:
+    """Whether a file, or any folder of Parquet files, has more than `MAX_TEXT` bytes."""
+    if is_folder(path):
+        return True
+    with opened(path) as (_, size):
+        return size > MAX_TEXT
+
+
 @dataclass(kw_only=True)
 class FileSource(TableSource, ReadOptions):
     """A CSV file, also compressed, a Parquet file, a folder of Parquet files, or a sheet of an Excel workbook.
@@ -274,9 +282,13 @@ class FileSource(TableSource, ReadOptions):
 
     def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
         """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
-        if not error.remedies:
+        is_text = holds_text(self.path)
+        if not error.remedies or (not is_text and is_large(self.path)):
+            return  # a workbook or Parquet file is read anew in each trial
+        try:
+            text = read_text(self.path, self._options()) if is_text else None
+        except ForecastError:  # a text that memory does not hold, which a conversion reads in parts
             return
-        text = read_text(self.path, self._options()) if holds_text(self.path) else None
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         read_whole = partial(self._count_missing, text)
         if text is None or len(text) <= MAX_TEXT or b"\n" not in text[:MAX_TEXT]:

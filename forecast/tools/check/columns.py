@@ -19,8 +19,8 @@ SENTINEL_COUNT = 3
 def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
     """The lowest or highest number if it is a probable code for a missing value, such as −9999.
 
-    It must be a whole number other than 0 that comes at least `SENTINEL_COUNT` times, and must lie farther from all
-    other numbers than these lie from each other.
+    It must be a whole number other than 0, or have no other digits than 9 (−99.99), that comes at least
+    `SENTINEL_COUNT` times, and must lie farther from all other numbers than these lie from each other.
     """
     if not len(known):
         return None
@@ -29,7 +29,7 @@ def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
         if (
             extreme == 0
             or not len(rest)
-            or not extreme.is_integer()
+            or not (extreme.is_integer() or {*f"{abs(extreme):g}"} == {"9", "."})
             or len(known) - len(rest) < SENTINEL_COUNT
         ):
             continue

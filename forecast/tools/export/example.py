@@ -66,7 +66,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 {library}{extra}
-{define_steps(about["freq"])}
+{define_steps((about.get("calendar") or {}).get("step") or about["freq"])}
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {name_series(about)}{write_reading(data, about["freq"], utc_offset)}{make_indicators(about)}
 history = table.loc[: table[about["target_columns"]].last_valid_index()]

@@ -104,7 +104,11 @@ def describe(findings: Findings) -> list[str]:
         lines += [f"coverage   {line}" for line in findings.misses.values()]
         lines += describe_drift(findings.drift, findings.model.config["data"]["scaler"])
     else:
-        lines.append(f"           fewer than {findings.model.pred_len} rows are newer than the test")
+        seq_len, pred_len = findings.model.seq_len, findings.model.pred_len
+        lines.append(
+            f"           no forecast can be scored: the file needs {pred_len} rows after the test and {seq_len} before "
+            "them"
+        )
     return [*lines, f"verdict    {explain(verdict)}"]
 
 
