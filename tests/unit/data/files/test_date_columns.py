@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.files.date_columns import split_dates
+from forecast.data.files.date_columns import find_parts, split_dates
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,11 @@ def test_hours_that_end_are_those_of_the_file_where_clocks_change(
 def test_columns_of_unknown_names_become_one_date() -> None:
     dates = pd.date_range("2024-01-01", periods=3, freq="h")
     assert split_dates(dates, ["anno", "mese", "giorno"])["date"].tolist() == dates.tolist()
+
+
+def test_months_beside_years_are_named_mm() -> None:
+    """Columns yyyy and mm hold numbers; after an hour, mm is a minute."""
+    assert find_parts(["yyyy", "mm"]) == ["year", "month"]
+    assert find_parts(["year", "month", "day", "hour", "mm"])[-1] is None
+    table = split_dates(pd.date_range("2011-06-01", periods=2, freq="MS"), ["yyyy", "mm"])
+    assert table.to_dict("list") == {"yyyy": [2011, 2011], "mm": [6, 7]}

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import stats
 
 from forecast.data import DataModule, csv_data
+from forecast.tools.check.columns import find_sentinel
 from forecast.tools.check.relations import suggest_transform
 
 RANDOM = np.random.default_rng(0)
@@ -45,3 +47,10 @@ def test_rare_days_marked_by_one_are_no_outliers(tmp_path: Path) -> None:
     marks = (np.arange(400) % 40 == 0).astype(float)[:, None]
     assert stats.kurtosis(marks[:, 0]) > 10
     assert suggest_transform([marks], ["holiday"], data(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("code", "found"), [(-9999.0, -9999.0), (-99.99, -99.99), (-99.5, None)])
+def test_codes_for_missing_values(code: float, found: float | None) -> None:
+    """Whole numbers, and numbers of nines, that lie far from all others."""
+    values = np.r_[RANDOM.normal(350, 10, 500), np.full(5, code)]
+    assert find_sentinel(values) == found
