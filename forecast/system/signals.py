@@ -8,7 +8,7 @@ The safe points, where `exit_if_received` or `exit_to_resume` raises SystemExit,
 
 * the end of a training step or epoch, after its state is saved (`training.checkpointing`);
 * the end of training (`deferred`);
-* the end of a batch in validation and test (`training.safe_points`);
+* the end of a batch in validation and test (`training.callbacks`);
 * between the stages of a run (data, baselines, training, test, figures, refit) and between figures;
 * before a run of a sweep starts;
 * every item of a tracked loop (`system.progress`);

@@ -93,7 +93,7 @@ class Checkpointing(Checkpoint):
     The best epoch has the lowest validation MSE, or with `loss=quantile` the lowest quantile loss. A model with a warm
     start is validated before its first step too, and stays the best until an epoch improves on it. `best.ckpt` of such
     an epoch holds the shrinkage weight that the validation windows support, and the epoch's score is the upper bound of
-    the error with that weight (`training.shrinkage`). With quantiles it is an estimate, because only the median is
+    the error with that weight (`training.losses`). With quantiles it is an estimate, because only the median is
     shrunk.
 
     Args:
