@@ -37,7 +37,7 @@ class AttentionSlots(FileConfigSource):
         else:
             slot = "encoder" if group == "variables" else group
             layer = OmegaConf.to_container(super().load_config(self._place(config_path)).config)
-            config = OmegaConf.create({"types": {slot: option}, slot: {**layer, "_partial_": True}})
+            config = OmegaConf.create({"types": {slot: option}, slot: {**layer, "_partial_": True}})  # type: ignore[misc]
         return ConfigResult(self.provider, self.path, config, {"package": package})
 
     def is_group(self, config_path: str) -> bool:

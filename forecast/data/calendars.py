@@ -124,8 +124,8 @@ class Calendar:
         """The date of the step for a row on any day of its period, such as its last business day."""
         assert self.step is not None
         if code_of(parse_frequency(self.step)).endswith("S"):
-            return date_range(end=row, periods=1, freq=self.step)[0]
-        return date_range(row, periods=1, freq=self.step)[0]
+            return date_range(end=row, periods=1, freq=self.step)[0]  # type: ignore[return-value]
+        return date_range(row, periods=1, freq=self.step)[0]  # type: ignore[return-value]
 
     def between(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates of the calendar from the first to the last of `dates`."""

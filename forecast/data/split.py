@@ -54,7 +54,7 @@ def check_split(split: object) -> None:
         return
     given = list(split) if isinstance(split, Sequence) and not isinstance(split, str) else [split]
     numbers = [number for number in given if isinstance(number, int | float) and number > 0]
-    are_parts = len(given) == len(numbers) == 3 and (_counts_months(given) or abs(sum(numbers) - 1) < 1e-6)
+    are_parts = len(given) == len(numbers) == 3 and (_counts_months(given) or abs(sum(numbers) - 1) < 1e-6)  # type: ignore[arg-type]
     if not are_parts and not (len(given) == 2 and not numbers):
         raise ConfigError(
             f"data.split={given} is not a split: give months of 30 days [12,4,4], fractions of the rows "

@@ -191,15 +191,15 @@ class DaysOfMonth:
             numbers = self._number(end) - self.n * np.arange(periods)[::-1]
         else:
             first = self._number(start) + (not self.is_on_offset(start))
-            last = first + self.n * (periods - 1) if end is None else self._number(end)
+            last = first + self.n * (periods - 1) if end is None else self._number(end)  # type: ignore[operator]
             numbers = np.arange(first, last + 1, self.n)
         months, place = np.divmod(numbers, len(self.days))
         begins = months.astype("datetime64[M]")
         lengths = (begins + 1).astype("datetime64[D]") - begins.astype("datetime64[D]")
         days = np.minimum(np.array(self.days)[place], lengths.astype(np.int64))
         known = end if start is None else start
-        dates = pd.DatetimeIndex(begins.astype("datetime64[D]") + (days - 1)).as_unit(known.unit)
-        dates += known - known.normalize()
+        dates = pd.DatetimeIndex(begins.astype("datetime64[D]") + (days - 1)).as_unit(known.unit)  # type: ignore[union-attr]
+        dates += known - known.normalize()  # type: ignore[operator, union-attr]
         return dates if start is None or end is None else dates[dates <= end]
 
     def _number(self, date: pd.Timestamp) -> int:
@@ -262,7 +262,7 @@ def infer_calendar_step(dates: pd.DatetimeIndex) -> str | None:
     Candidates are a day of every n-th month, its first or last business day, a weekday of its n-th or last week, weeks,
     several days of every month, and business days. Returns None if the dates follow none of them.
     """
-    gap = np.diff(dates.to_numpy()).min(initial=np.timedelta64(366, "D"))
+    gap = np.diff(dates.to_numpy()).min(initial=np.timedelta64(366, "D"))  # type: ignore[arg-type]
     if gap < np.timedelta64(1, "D") or len(dates) < 3:
         return None
     weekday = f"{dates[0]:%a}".upper() if dates.day_of_week.nunique() == 1 else None
@@ -276,7 +276,7 @@ def infer_calendar_step(dates: pd.DatetimeIndex) -> str | None:
         return _name_multiple(f"W-{weekday}", np.diff(weeks), dates)
     if gap >= np.timedelta64(3, "D"):
         return _infer_days_of_month(dates)
-    return "B" if gap == np.timedelta64(1, "D") and dates.day_of_week.max() < 5 else None
+    return "B" if gap == np.timedelta64(1, "D") and dates.day_of_week.max() < 5 else None  # type: ignore[operator]
 
 
 def _months(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
@@ -305,7 +305,7 @@ def _name_multiple(code: str, steps: Int64[np.ndarray, " gaps"], dates: pd.Datet
 def _last_day(dates: pd.DatetimeIndex) -> int:
     """Return the last day of the month that dates are on: 31 if all late ones are the ends of their months."""
     late = dates[dates.day >= 28]
-    return 31 if len(late) and late.is_month_end.all() else int(dates.day.max())
+    return 31 if len(late) and late.is_month_end.all() else int(dates.day.max())  # type: ignore[arg-type]
 
 
 def _infer_days_of_month(dates: pd.DatetimeIndex) -> str | None:
@@ -419,8 +419,8 @@ def rows_in(days: int, freq: str) -> int:
 
 
 def date_range(
-    start: pd.Timestamp | None = None,
-    end: pd.Timestamp | None = None,
+    start: pd.Timestamp | Any = None,
+    end: pd.Timestamp | Any = None,
     *,
     periods: int | None = None,
     freq: str,

@@ -147,8 +147,8 @@ def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: 
         return found
 
     earlier = int((before - panel.grid_starts).max().clip(0))
-    grid = date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]
-    grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)
+    grid = date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]  # type: ignore[arg-type]
+    grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)  # type: ignore[attr-defined]
     return replace(
         panel,
         grid=grid,

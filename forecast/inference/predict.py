@@ -279,7 +279,7 @@ def warn_of_unusual_inputs(
     warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
     read, first = {*model.target_columns, *forecaster.columns_read()}, rows - model.seq_len
     low, high = FAR[model.config["data"]["scaler"]]
-    past = find_extremes(excerpt.values, first, model.seq_len)
+    past = find_extremes(excerpt.values, first, model.seq_len)  # type: ignore[arg-type]
     warn_of_far_values(excerpt.columns, read, past, (scales.scaler.at(low), scales.scaler.at(high)))
     warn_of_constant_values(excerpt.columns, model.target_columns, past, model.seq_len)
     if excerpt.future is not None:

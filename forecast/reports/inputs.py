@@ -73,7 +73,7 @@ def tabulate_inputs(data: DataModule, rows: RowRanges, blocks: int) -> pd.DataFr
             "count": count.astype(np.int64), "mean": means[0], "mean_square": means[1],
         }
     )  # fmt: skip
-    return table[(sums[0].sum(1) > 0).repeat(blocks)].reset_index(drop=True)
+    return table[(sums[0].sum(1) > 0).repeat(blocks)].reset_index(drop=True)  # type: ignore[return-value]
 
 
 def input_names(data: DataModule) -> Sequence[str]:

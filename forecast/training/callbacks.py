@@ -284,7 +284,7 @@ class SafePoints(Callback):
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
 
-    on_sanity_check_start = on_validation_start = on_test_start = on_train_start
+    on_sanity_check_start = on_validation_start = on_test_start = on_train_start  # type: ignore[misc]
 
     def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
         if trainer.state.fn != TrainerFn.FITTING:

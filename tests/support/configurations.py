@@ -19,7 +19,7 @@ SHARED = ("common", "tool", "trained")
 """Files that the configurations of several commands include."""
 
 COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml") if path.stem not in SHARED)
-GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra")
+GROUPS = sorted({*(path.name for path in CONF.iterdir() if path.is_dir()), "variables"} - {"hydra"})
 
 
 def choices() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -149,7 +149,7 @@ def refuse(
             f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
         )
     error.remedies = (
-        *propose_signs([cells.frame[one] for one in refused], options),
+        *propose_signs([cells.frame[one] for one in refused], options),  # type: ignore[arg-type]
         *_remedies_of_texts(cells, roles, sorted_columns),
     )
     may_be_categories = [
@@ -231,7 +231,7 @@ def _sort_refused(cells: Cells, refused: Sequence[str]) -> Refused:
     texts, codes = [], set()
     for name in refused:
         found = cells.frame[name].dropna().astype("string").str.strip()
-        is_number = found.str.fullmatch(_NUMBER) | pd.to_numeric(found, errors="coerce").notna()
+        is_number = found.str.fullmatch(_NUMBER) | pd.Series(pd.to_numeric(found, errors="coerce")).notna()
         if is_number.mean() > 0.5:
             codes.update(text for text in found[~is_number] if not re.fullmatch(LIKE_A_NUMBER, text))
         else:

@@ -203,14 +203,14 @@ def _refuse_unclear_dots(
         return
     texts = _read_csv(strip_blank_lines(raw), header, options, missing, types=dict.fromkeys(floats, str))
     dotted = {number: texts[number].str.contains(".", regex=False).fillna(False) for number in floats}
-    if not all(texts[number][dotted[number]].str.fullmatch(_GROUPED).all() for number in floats):
+    if not all(texts[number][dotted[number]].str.fullmatch(_GROUPED).all() for number in floats):  # type: ignore[attr-defined]
         return
     wholes = {number: texts[number][~dotted[number] & (frame[number].abs() >= 100)] for number in unclear}
     number = next((number for number in unclear if len(wholes[number])), None)
     if number is None:  # every large number is written with a dot
         return
     row = int(dotted[number].to_numpy(dtype=bool).argmax())
-    whole = wholes[number].iloc[0]
+    whole = wholes[number].iloc[0]  # type: ignore[attr-defined]
     raise cells.error(
         f"{quote(texts[number].iloc[row])} beside {quote(whole)}: the dot may separate thousands or decimals",
         row=row,
@@ -327,7 +327,7 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
         text = texts.iloc[row]
         error = cells.error(f"{quote(text)} is not a number", row=row, column=name)
         if re.fullmatch(rf"[-+]?\d[\d{_SIGNS}]*", text.strip()):
-            remedies = propose_signs([texts], options)
+            remedies = propose_signs([texts], options)  # type: ignore[arg-type]
             raise DataError(error.problem, remedies=remedies, fallback=": correct it")
         advice, choice = _advise(text.strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
         raise DataError(error.problem + advice, choice, joint=", or " if advice else ": ")
@@ -341,7 +341,7 @@ def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Re
     present = [sign for sign in ",. '" if numbers.str.contains(f"[{_SIGNS_ALIKE.get(sign, sign)}]").any()]
     pairs = []
     for thousands in (*present, None):
-        usual = options.decimal_sign if options.decimal_sign != thousands else {".": ",", ",": "."}[thousands]
+        usual = options.decimal_sign if options.decimal_sign != thousands else {".": ",", ",": "."}[thousands]  # type: ignore[arg-type]
         decimals = dict.fromkeys([usual, *(sign for sign in present if sign in ".," and sign != thousands)])
         pairs += [(decimal, thousands) for decimal in decimals if {decimal, thousands} >= {*present}]
     now = {"decimal": options.decimal_sign, "thousands": options.thousands}

@@ -103,7 +103,7 @@ def split_dates(
         columns = {names[0]: days.strftime("%Y-%m-%d"), names[1]: times}
     else:
         columns = {"date": dates}
-    return pd.DataFrame({name: list(column) for name, column in columns.items()})
+    return pd.DataFrame({name: list(column) for name, column in columns.items()})  # type: ignore[arg-type]
 
 
 def find_parts(names: Sequence[str]) -> list[str | None]:

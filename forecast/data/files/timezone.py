@@ -134,7 +134,7 @@ def find_repeating_zone(
     begins = pd.DatetimeIndex(dates - np.timedelta64(hours, "h"))
     same = np.flatnonzero((dates == dates[row]) & (series == series[row]))
     for zone in _ZONES:
-        if _is_ambiguous(begins[row], zone):
+        if _is_ambiguous(begins[row], zone):  # type: ignore[arg-type]
             utc = _try_to_utc(begins, zone, series)
             if utc is not None and utc[same].is_unique:
                 return zone

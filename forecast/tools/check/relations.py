@@ -110,7 +110,7 @@ def find_sums(
     """
     values = values[-MAX_ROWS:, :MAX_COLUMNS]
     filled = np.flatnonzero(np.isfinite(values).any(0))
-    values, names = values[:, filled], [names[i] for i in filled]
+    values, names = values[:, filled], [names[i] for i in filled]  # type: ignore[arg-type, call-arg]
     wrong = [
         row for column in values.T for row in find_gross_errors(column).rows
     ]  # they would decide the fit
@@ -124,7 +124,7 @@ def find_sums(
     )  # has the coefficients of all rows
     units, deviations, found = np.array([find_unit(column) for column in values.T]), values.std(0), []
     for total in range(values.shape[1]):
-        parts = find_parts(factor, scale, total)
+        parts = find_parts(factor, scale, total)  # type: ignore[arg-type]
         round_off = units[[total, *parts]].sum() / 2 + 1e-9 * np.abs(values[:, total]).max()
         if not len(parts) or round_off > WHOLE * deviations[[total, *parts]].min():
             continue

@@ -276,7 +276,7 @@ def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) ->
     quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
     with starting_wandb():
         run = wandb.init(
-            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,
+            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,  # type: ignore[arg-type]
             dir=Path.cwd(),
         )  # fmt: skip
     where = describe_wandb(run)

@@ -81,7 +81,7 @@ class Period:
         if len(self.dates) < 2:
             return 1
         step = (self.dates[-1] - self.dates[0]) / (len(self.dates) - 1)
-        return max(1, round(pd.Timedelta(days=7) / step))
+        return max(1, round(pd.Timedelta(days=7) / step))  # type: ignore[arg-type]
 
     @classmethod
     def of_windows(cls, table: pd.DataFrame, overlap: int) -> "Period":
@@ -101,7 +101,7 @@ def average_coverage(table: pd.DataFrame) -> np.ndarray | None:
     for method in (QUANTILE, CONFORMAL):
         covered = table.filter(regex=f"^{method}_coverage_")
         if len(covered.columns):
-            return covered.mean(axis=1).groupby(table["forecast_start"]).mean().to_numpy()
+            return covered.mean(axis=1).groupby(table["forecast_start"]).mean().to_numpy()  # type: ignore[attr-defined, return-value]
     return None
 
 
@@ -194,10 +194,10 @@ def measure_drift(newer: pd.DataFrame, run: pd.DataFrame | None) -> dict[str, Dr
     blocks = {} if run is None else {str(name): table for name, table in run.groupby("variable", sort=False)}
     found = {}
     for row in newer.itertuples():
-        of_newer, p = summarize(np.array([[row.mean, row.mean_square]]))[0], math.nan
-        if row.variable in blocks:
-            p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))
-        found[str(row.variable)] = Drift(*of_newer.tolist(), p)
+        of_newer, p = summarize(np.array([[row.mean, row.mean_square]]))[0], math.nan  # type: ignore[attr-defined]
+        if row.variable in blocks:  # type: ignore[attr-defined]
+            p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))  # type: ignore[attr-defined]
+        found[str(row.variable)] = Drift(*of_newer.tolist(), p)  # type: ignore[attr-defined, call-arg]
     return dict(
         sorted(found.items(), key=lambda item: -abs(item[1].mean) - abs(item[1].standard_deviation - 1))
     )
@@ -215,9 +215,9 @@ def merge_blocks(table: pd.DataFrame, dates: int) -> Float64[np.ndarray, "blocks
     None are returned if the blocks of `table` are longer: means over more dates vary less.
     """
     length = table["dates"].max()
-    if length > dates:
+    if length > dates:  # type: ignore[misc]
         return np.empty((0, 2))
-    merged = math.ceil(dates / table["dates"].min())
+    merged = math.ceil(dates / table["dates"].min())  # type: ignore[arg-type, call-arg]
     blocks = len(table) // merged
     counts = table["count"].to_numpy(dtype=float)
     sums = np.nan_to_num(table[["mean", "mean_square"]].to_numpy()) * counts[:, None]
@@ -297,7 +297,7 @@ def judge(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
     errors = [
         log_errors(period, MODEL, test) - log_errors(period, baseline, test) for period in (newer, test)
     ]
-    changes = {"errors": compare_with_test(*errors, newer.overlap, test)}
+    changes = {"errors": compare_with_test(*errors, newer.overlap, test)}  # type: ignore[call-arg]
     if newer.coverage is not None and test.coverage is not None:
         changes["coverage"] = compare_with_test(newer.coverage, test.coverage, newer.overlap, test)
     p_values = {

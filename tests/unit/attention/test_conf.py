@@ -19,7 +19,7 @@ KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map"
 
 
 def test_every_attention_type_has_a_file():
-    files = {path.stem: OmegaConf.load(path)["_target_"] for path in (CONF / "attention").glob("*.yaml")}
+    files = {path.stem: OmegaConf.load(path)["_target_"] for path in (CONF / "attention").glob("*.yaml")}  # type: ignore[arg-type]
     assert files == {name: f"forecast.attention.{kind.__name__}" for name, kind in ATTENTION_TYPES.items()}
 
 

@@ -70,7 +70,7 @@ def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) ->
 
 def on(freq: str, last: str) -> pd.DatetimeIndex:
     """Rows of a step, of which the last one is another day of its period."""
-    return pd.date_range(end=last, periods=9, freq=freq).append(pd.DatetimeIndex([last])).unique()
+    return pd.date_range(end=last, periods=9, freq=freq).append(pd.DatetimeIndex([last])).unique()  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,7 @@ def test_a_coverage_that_was_not_measured_is_not_told() -> None:
     test = ReportedScores.read({**content, "intervals": {"conformal": intervals}})
     assert describe_coverage(test, "conformal", [80, 95]) == [
         "the 80% interval covered 65.0% of the values",
-        "the 80% interval (conformal) covers 15 points less than its level: neither the size nor the sign of the "
-        "errors explains it",
+        "the 80% interval (conformal) covers 15 points less than its level: the run saved no cause",
     ]
     assert describe_coverage(test, "conformal", [95]) == []
 

@@ -109,4 +109,4 @@ def test_a_year_is_the_season_of_multiples_of_weeks_and_months(freq: str, season
 def test_formats_of_weeks_have_the_first_day_of_the_week(
     tmp_path: Path, date_format: str, dates: str, first: str
 ) -> None:
-    assert str(read(tmp_path, dates.split(), "csv", date_format=date_format).grid[0].date()) == first
+    assert str(read(tmp_path, dates.split(), "csv", date_format=date_format).grid[0].date()) == first  # type: ignore[call-arg]

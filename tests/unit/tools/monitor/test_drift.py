@@ -54,7 +54,7 @@ def test_a_covariate_that_has_shifted_comes_first(tmp_path: Path, trained: DataM
 def test_the_blocks_of_a_run_hold_the_moments_of_their_rows(trained: DataModule) -> None:
     table = tabulate_run_inputs(trained)
     assert table.groupby("variable")["dates"].sum().to_dict() == dict.fromkeys(("load", "wind", "sun"), ROWS)
-    merged = merge_blocks(table[table["variable"] == "load"], dates=400)
+    merged = merge_blocks(table[table["variable"] == "load"], dates=400)  # type: ignore[arg-type]
     assert len(merged) == 4  # of 58 blocks of 7 or 8 rows each
     values = trained.scaled.values[:][:, 0].double().numpy()
     last = table["dates"].iloc[256 - 58 : 256].sum()
@@ -81,4 +81,4 @@ def test_few_or_longer_blocks_give_no_test(trained: DataModule) -> None:
     table = tabulate_run_inputs(trained)
     load = table[table["variable"] == "load"]
     for dates in (5, 1000):
-        assert math.isnan(compare_with_blocks(np.zeros(2), merge_blocks(load, dates)))
+        assert math.isnan(compare_with_blocks(np.zeros(2), merge_blocks(load, dates)))  # type: ignore[arg-type]
