@@ -31,7 +31,7 @@ class AttentionSlots(FileConfigSource):
             group, "model.attention"
         )
         if group == "attention":
-            slots = [{"/encoder": option}, {"/decoder": option}, {"/cross": "full"}, "_self_"]
+            slots = ["_self_", {"/encoder": option}, {"/decoder": option}, {"/cross": "full"}]
             name = {"model": {"attention": {"name": f"${{attention_name:{option}}}"}}}
             config = OmegaConf.create({"defaults": slots, **name})
         else:

@@ -1,5 +1,6 @@
 """Body of `python -m forecast.convert`: convert a CSV or Parquet file to a store, whatever its size."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def convert(config: DictConfig) -> None:
                 show_progress=show,
             )
         except DataError as error:
-            FileSource(**{**options, "path": file}).add_advice(error, keys=options)
+            with contextlib.suppress(ConfigError):  # settings of many series, which this source does not take
+                FileSource(**{**options, "path": file}).add_advice(error, keys=options)
             raise
     report(file, output, note, options["id_column"])
 

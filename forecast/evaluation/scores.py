@@ -5,9 +5,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-from jaxtyping import Float64
-
 from forecast.evaluation.levels import QUANTILE
 
 MODEL = "model"
@@ -232,12 +229,3 @@ def describe_sides(above: float, below: float, miss: float) -> str:
 def describe_horizons(horizons: float) -> str:
     """The number of horizons of validation rows, if they are few."""
     return f"the validation rows hold only {horizons:.1f} horizons" if horizons < FEW_HORIZONS else ""
-
-
-def round_to_unit(
-    values: Float64[np.ndarray, "*shape"], unit: Float64[np.ndarray, "*#shape"], digits: int
-) -> Float64[np.ndarray, "*shape"]:
-    """Round values to this many decimal digits below a unit; values without a positive unit stay as they are."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = 10.0 ** (digits - np.floor(np.log10(unit)))
-        return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)

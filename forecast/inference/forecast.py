@@ -13,13 +13,13 @@ from forecast.data.files.text import quote
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.data.utc_offset import UtcOffset
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, Level
+from forecast.evaluation.rounding import round_to_unit
 from forecast.evaluation.scores import (
     LABELS,
     MODEL,
     SAME_ERROR,
     ReportedScores,
     describe_change,
-    round_to_unit,
 )
 from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError

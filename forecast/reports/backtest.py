@@ -19,6 +19,7 @@ from forecast.data.panel import id_columns, of_series, series_entry
 from forecast.evaluation.backtest import Backtest, Origins, name_bounds
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.evaluation.levels import QUANTILE, Level
+from forecast.evaluation.rounding import round_to_unit
 from forecast.evaluation.scores import (
     LABELS,
     MODEL,
@@ -28,7 +29,6 @@ from forecast.evaluation.scores import (
     explain_misses,
     labels,
     name_tested,
-    round_to_unit,
 )
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,

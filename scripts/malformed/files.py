@@ -216,7 +216,7 @@ REFUSED = [
     Case("names beside a header", "data.names names the columns of a file without a header: leave it out, or give data.header=none too", GOOD, ("data.names=[date,load,price]",)),
     Case("too few names", "{path}, line 1: 3 fields, and data.names has 2 names: give one for each", GOOD, ("data.header=none", "data.names=[date,load]")),
     Case("rows as steps, too few weeks", "{path}: the last dates, to 2024-04-01 23:00:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", GOOD, ("data.steps=rows",)),
-    Case("a calendar of even steps", "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", GOOD, ("data.calendar=business",)),
+    Case("a calendar of even steps", "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", GOOD, ("data.calendar=[Mon,Thu,Fri,Sat,Sun]",)),
     Case("an unknown calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", GOOD, ("data.steps=rows", "data.calendar=weekly")),
     Case("no header", "{path}: no column 'date' in line 1, which looks like a row of values ('2024-03-28 00:00', '1000.5', '0.25'): set data.header=none", b"\n".join(GOOD.splitlines()[1:])),
     Case("other separator", "{path}: no column 'date' in line 1, which looks separated by ';': set 'data.separator=;'", GOOD.replace(b",", b";")),

@@ -107,7 +107,7 @@ def test_wandb_has_the_final_scores(wandb_run: WandbRun, metrics: dict[str, Any]
             expected |= {f"intervals/conformal/{level}/{name}": value for name, value in scores.items()}
         else:
             expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
-    assert len(expected) == 4 * 8 + 5 + 2 * 4 + 2
+    assert len(expected) == 4 * 8 + 5 + 2 * 6 + 4
     assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
 
 

@@ -84,7 +84,7 @@ def test_too_few_newer_rows_give_the_verdict_unknown(
     found = json.loads((place / "few.json").read_text())
     assert found["verdict"] == "unknown"
     assert found["periods"]["newer"] == {"first": None, "last": None, "origins": 0, "mse": {}}
-    assert "fewer than 5 rows are newer than the test" in capsys.readouterr().out
+    assert "the file needs 5 rows after the test" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [("true", 3), ("false", 0)])

@@ -330,12 +330,10 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     shutil.copytree(location.CONF, tmp_path / "conf")
     for module in (compose, location, hydra_internals, overrides, location):
         monkeypatch.setattr(module, "CONF", tmp_path / "conf")
-    for group in ("attention", "encoder", "decoder"):
-        text = (location.CONF / group / "linear.yaml").read_text()
-        text = text.replace("LinearAttention", "MineAttention").replace(": linear", ": mine")
-        (location.CONF / group / "mine.yaml").write_text(text)
+    text = (location.CONF / "attention" / "linear.yaml").read_text()
+    (location.CONF / "attention" / "mine.yaml").write_text(text.replace("LinearAttention", "MineAttention"))
     looked_at(["attention=mine"])
-    assert "forecast.attention.MineAttention" in location.known_targets("encoder")
+    assert "forecast.attention.MineAttention" in location.known_targets("attention")
 
 
 @pytest.mark.parametrize("flag", safety.FLAGS)

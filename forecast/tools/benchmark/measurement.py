@@ -242,7 +242,7 @@ def get_attention_factory(config: DictConfig, attention: str, role: str | None =
 def load_type(attention: str) -> dict[str, Any]:
     """Return the class and the options of an attention type, as a constructor."""
     file = next(path for path in conf_files("attention") if path.stem == attention)
-    content: Any = OmegaConf.load(file)
+    content: Any = OmegaConf.to_container(OmegaConf.load(file))
     return {**content, "_partial_": True}
 
 

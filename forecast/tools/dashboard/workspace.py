@@ -25,13 +25,12 @@ GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 INTERVALS = (CONFORMAL, QUANTILE)
 COSTS = {
     "ms_per_window": "inference time per test window (ms)",
-    "peak_memory_mb": "peak memory (MiB)",
     "n_parameters": "number of parameters",
     "seconds": "time of training and test (s)",
 }
 MAX_SHOWN = 50  # variants in a panel; the default of 10 is less than two attention types at five horizons
 GRID_WIDTH, PANEL_HEIGHT = 24, 8
-COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "peak_memory_mb", "n_parameters")
+COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "n_parameters")
 GUIDE = (
     "A variant is a set of runs that differ only in the seed: they have the same variant_id. "
     "Bars and curves are means over the runs of a variant. "

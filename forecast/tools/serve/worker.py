@@ -24,6 +24,7 @@ import pydantic_core
 
 from forecast.checkpoints.settings import find_trained
 from forecast.inference.forecast import Forecast, describe_forecast, describe_test
+from forecast.inference.model_data import read_model_data
 from forecast.system.errors import DataError, ForecastError, NotInstalled, printable
 from forecast.tools.export.metadata import TORCH, list_missing_packages
 from forecast.tools.serve.graph import GraphEngine, NeedsTorch
@@ -203,6 +204,7 @@ class ServedModel:
             checkpoint = find_trained(self.path)
             state = checkpoint, file_state(checkpoint)
             if self._torch is None or state != self._torch_state:
+                read_model_data(checkpoint)  # refuses a damaged file before PyTorch is loaded
                 import torch
 
                 from forecast.inference.model import load
