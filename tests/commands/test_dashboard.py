@@ -243,6 +243,7 @@ def test_the_preview_shows_the_selected_runs(tmp_path: Path, pair: Path) -> None
     assert not (tmp_path / "other.html").exists()
 
 
+@pytest.mark.long
 def test_the_preview_is_not_replaced_and_may_be_left_out(tmp_path: Path, pair: Path) -> None:
     (tmp_path / "dashboard.html").write_text("mine")
     refused = start(tmp_path, "mode=offline")

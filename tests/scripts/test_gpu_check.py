@@ -50,6 +50,7 @@ def test_a_missing_package_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert "pip download -d wheels 'hydra-core>=1.3.2' 'wandb>=0.19'" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_missing_packages_come_from_the_wheels_and_torch_stays(tmp_path: Path) -> None:
     wheels, info = tmp_path / "wheels", "lacking_package-1.0.dist-info"

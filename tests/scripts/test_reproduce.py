@@ -98,6 +98,7 @@ def test_a_process_that_fails_or_takes_too_long_or_is_stopped_fails_its_cell(tmp
         context.python("-c", "pass")
 
 
+@pytest.mark.long
 def test_from_the_command_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

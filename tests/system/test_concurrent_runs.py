@@ -63,6 +63,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_runs", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_runs_started_together_collide_in_nothing(n_runs: int, server: Server, tmp_path: Path) -> None:
     """Half of them alone below one output_root, half as sweeps of one job in one folder, some of them alike."""
