@@ -67,10 +67,9 @@ def refuse_names(
     near = difflib.get_close_matches(wanted, names, n=1)
     dated = [parts] if len(parts) > 1 else [*near, *parts, *find_date_columns(raw, options, names)]
     remedies = [Remedy({"date_column": name}) for name in dated]
-    if not remedies:
-        problem += ": set data.date_column to the name of the dates"
-        remedies = [Remedy({"start": "2010-01-01", "freq": "D"}, " if there are no dates")]
-    return DataError(problem, "", remedies, ", or " if not dated else ": ")
+    if not remedies:  # invented dates would read any file
+        problem += ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
+    return DataError(problem, remedies=remedies)
 
 
 def find_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -> Remedy | None:

@@ -206,7 +206,7 @@ FILES = [
     bad("a series without a target", "bad.csv, line 2: series 'a', 2024-01-01 00:00:00: no value of y in the whole series: leave it out", put("y", "a", None)),
     bad("a row without an id", "bad.csv, line 5, column 'unique_id': no id", put("unique_id", 3, None)),
     bad("text as a target", "bad.csv, line 4, column 'y': 'much' is not a number: correct it, or set data.na_values=[much] if they are missing values", put("y", 2, "much")),
-    bad("no dates", "bad.csv: no column 'ds' in line 1 ('unique_id', 'number', 'y', 'temperature', 'price', 'region', 'size'): set data.date_column to the name of the dates, or set data.start=2010-01-01 data.freq=D…", lambda f: f.assign(ds=range(len(f))).rename(columns={"ds": "number"})),
+    bad("no dates", "bad.csv: no column 'ds' in line 1 ('unique_id', 'number', 'y', 'temperature', 'price', 'region', 'size'): set data.date_column to the name of the dates; rows without dates need data.start and data.freq", lambda f: f.assign(ds=range(len(f))).rename(columns={"ds": "number"})),
     bad("no such covariate", "bad.csv: no column 'price'; there are 'unique_id', 'y', 'temperature', 'prise', 'region', 'size'; did you mean 'prise'? (data.future_covariates)", lambda f: f.rename(columns={"price": "prise"})),
     bad("no rows", "bad.csv: a header and no rows", lambda f: f[:0]),
     Refusal("a static file without a series", "static.csv: no row for 1 of 4 series, such as '002'", DataError, static_file_without_a_series),
