@@ -142,7 +142,9 @@ def test_numbers_of_minutes_in_columns_of_their_own(tmp_path: Path) -> None:
 def test_compact_dates_with_times_below_a_title(tmp_path: Path) -> None:
     rows = "".join(f"{date:%Y%m%d:%H%M},{n},1\n" for n, date in enumerate(DATES))
     path = write(tmp_path, f"Latitude:\t52.5\nElevation: 38\n\n\ntime,G(i),T2m\n{rows}")
-    with pytest.raises(DataError, match=r"the header seems to be line 5; with data.skip_rows=4, the next error is"):
+    with pytest.raises(
+        DataError, match=r"the header seems to be line 5; with data.skip_rows=4, the next error is"
+    ):
         read_table(path)
     assert read_table(path, skip_rows=4, date_column="time", date_format="%Y%m%d:%H%M").grid.equals(DATES)
 
