@@ -39,7 +39,7 @@ They are their mean ± 10 standard deviations, their median ± 10 interquartile 
 by the distance between these. An hourly load stays within 5 standard deviations, spikes of prices reach 10 and more.
 """
 SERIES_AT_ONCE = 512
-"""Number of series whose inputs are examined at once."""
+"""Number of series whose inputs are examined, or that are forecast, at once."""
 
 MUCH_NEARER = 0.02
 """Difference in coverage from which other intervals are recommended."""

@@ -18,6 +18,7 @@ from forecast.evaluation.conformal import calibrated_levels
 from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level, bounds, parse_levels
 from forecast.inference.forecast import (
     FAR,
+    SERIES_AT_ONCE,
     Forecast,
     Values,
     count_history,
@@ -40,8 +41,6 @@ from forecast.inference.origins import (
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural
 from forecast.system.progress import track
-
-SERIES_AT_ONCE = 512
 
 Bounds = dict[Level, tuple[Tensor, Tensor]]
 """By level, the lower and the upper bounds (series, horizon, n_targets)."""
