@@ -106,10 +106,23 @@ def read_comments(path: Path) -> dict[str, str]:
     return comments
 
 
+def by_horizon(pred_len: int, values: dict[int, int]) -> int:
+    """Return the value of an experiment's table for this horizon.
+
+    Raises:
+        ConfigError: the table has no such horizon.
+    """
+    if pred_len not in values:
+        known = ", ".join(map(str, values))
+        raise ConfigError(f"pred_len={pred_len}: this experiment has settings for the horizons {known} only")
+    return values[pred_len]
+
+
 OmegaConf.register_new_resolver("processes_per_node", distributed.processes_per_node, replace=True)
 OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver("key_help", describe_keys, replace=True)
 OmegaConf.register_new_resolver("at_most", min, replace=True)
+OmegaConf.register_new_resolver("by_horizon", by_horizon, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
@@ -182,15 +195,16 @@ def check_interpolations(config: DictConfig, typed: set[str]) -> None:
     config = without_hydra(config)
     if "output_dir" in config:
         config.output_dir = ""  # known only within a run
-    for key in FROM_CHECKPOINT:
-        config.setdefault(key, 0)
     try:
+        for key in FROM_CHECKPOINT:
+            config.setdefault(key, 0)
         OmegaConf.resolve(config)
     except (OmegaConfBaseException, RecursionError) as error:
         keys = [key for key, _ in list_settings(config)]
         keys.sort(key=lambda key: key not in typed)  # of several, one that the user typed
         key = next((key for key in keys if not is_resolvable(config, key)), "a setting")
-        raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0].removeprefix("ConfigError raised while resolving interpolation: ")
+        raise ConfigError(f"{key}: {reason}") from None
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")

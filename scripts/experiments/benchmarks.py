@@ -49,7 +49,8 @@ GPU = {
     **{f"steps/{length}": (*CUDA, *PAPER, f"benchmark.lengths=[{length}]") for length in STEPS},
     **{f"compiled/{length}": (*CUDA, *PAPER, f"benchmark.lengths=[{length}]", *COMPILED) for length in STEPS},
     **{f"training/{precision}": (
-        "experiment=informer2020/etth1_m_24", "attention=probsparse", "logger=[]", "data.root=ROOT", "trainer=gpu",
+        "experiment=informer2020/etth1_m", "pred_len=24", "attention=probsparse", "logger=[]", "data.root=ROOT",
+        "trainer=gpu",
         "trainer.max_epochs=2", f"trainer.precision={precision}", "callbacks.progress=null")
        for precision in ("32-true", "bf16-mixed")},
 }  # fmt: skip

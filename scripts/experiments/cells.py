@@ -171,8 +171,14 @@ def list_paper() -> list[Cell]:
     """The settings of the Informer paper. ETTh1 S, with 930 GFLOP per step, is trained in bfloat16."""
     cells = []
     for seed, data, features, horizon in product(SEEDS, ("etth1", "etth2"), "MS", PAPER_HORIZONS):
-        experiment = f"experiment=informer2020/{data}_{features.lower()}_{horizon}"
-        overrides = (experiment, "data.root=ROOT", "attention=probsparse", f"seed={seed}")
+        experiment = f"experiment=informer2020/{data}_{features.lower()}"
+        overrides = (
+            experiment,
+            f"pred_len={horizon}",
+            "data.root=ROOT",
+            "attention=probsparse",
+            f"seed={seed}",
+        )
         if (data, features) == ("etth1", "S"):
             overrides = (*overrides, "trainer.precision=bf16-mixed")
         facts = dict(zip(FACTS, (data, features, horizon, "probsparse", seed), strict=True))

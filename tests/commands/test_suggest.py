@@ -77,8 +77,8 @@ def test_a_typed_model_replaces_the_suggested_model(
             "suggest=true: pred_len decides the suggested settings; give it one value",
         ),
         (
-            ("experiment=informer2020/etth1_m_24",),
-            "suggest=true: experiment=informer2020/etth1_m_24 has its own settings; leave suggest=true out",
+            ("experiment=informer2020/etth1_m",),
+            "suggest=true: experiment=informer2020/etth1_m has its own settings; leave suggest=true out",
         ),
         (
             ("checkpoint=runs/x",),

@@ -97,7 +97,7 @@ def test_a_value_in_quotes_is_one_value_of_a_sweep() -> None:
             "seq_len=range(10,100,10)",
             "optimizer.lr=interval(0.1,1)",
             "~callbacks.early_stopping",
-            "experiment=informer2020/etth1_m_24",
+            "experiment=informer2020/etth1_m",
         ],
     ],
     ids=["plain", "sweep"],

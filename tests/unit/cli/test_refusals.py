@@ -12,8 +12,8 @@ from forecast.system.errors import CheckpointError, ConfigError, DataError
 from tests.support.refusals import Refusal
 
 
-def override(argument: str, says: str) -> Refusal:
-    return Refusal(argument, says, ConfigError, lambda folder: compose_command("train", [argument]))
+def override(arguments: str, says: str) -> Refusal:
+    return Refusal(arguments, says, ConfigError, lambda folder: compose_command("train", arguments.split()))
 
 
 def missing(what: str, says: str, kind: type[Exception], **settings: Any) -> Refusal:
@@ -68,7 +68,8 @@ OVERRIDES = [
     override("attention=probspars", "attention=probspars: there is no such attention; did you mean probsparse? There are …."),
     override("attention=full,linaer", "attention=linaer: there is no such attention; did you mean linear? There are …."),
     override("logger=[wandb,cvs]", "logger=cvs: there is no such logger; did you mean csv? There are csv, mlflow, tensorboard, wandb."),
-    override("experiment=informer2020/etth1", "experiment=informer2020/etth1: there is no such experiment; did you mean informer2020/etth1_s_48 or informer2020/etth1_s_24 or informer2020/etth1_m_48?"),
+    override("experiment=informer2020/etth1", "experiment=informer2020/etth1: there is no such experiment; did you mean informer2020/etth1_s? There are …."),
+    override("experiment=informer2020/etth1_m pred_len=96", "seq_len: pred_len=96: this experiment has settings for the horizons 24, 48, 168, 336, 720 only"),
     override("atention=linear", "atention: there is no such key; did you mean attention? (--cfg job lists them all)"),
     override("logers=csv", "logers: there is no such key; did you mean logger? (--cfg job lists them all)"),
     override("experimnt=x", "experimnt: there is no such key; did you mean experiment? (--cfg job lists them all)"),

@@ -18,7 +18,6 @@ from forecast.cli.compose import compose_command
 from forecast.runs.search import RESULTS, SEARCH, identify_search, read_search_space, remaining_trials
 from forecast.runs.summary import save_summary
 from forecast.system.errors import ConfigError
-from tests.support.long_variants import every_nth
 
 Score = Callable[[dict[str, str]], Any]
 
@@ -129,9 +128,8 @@ def test_of_several_overrides_of_a_key_the_last_one_counts() -> None:
 # ---- draws
 
 
-@pytest.mark.parametrize("sampler", every_nth(["tpe", "random"], 2))
-def test_equal_seeds_draw_equal_trials(sampler: str, tmp_path: Path) -> None:
-    chosen = (f"hydra/sweeper/sampler={sampler}", "hydra.sweeper.n_trials=13", "hydra.sweeper.storage=null")
+def test_equal_seeds_draw_equal_trials(tmp_path: Path) -> None:
+    chosen = ("hydra.sweeper.n_trials=13", "hydra.sweeper.storage=null")
     folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for folder in folders:
         folder.mkdir()
