@@ -31,7 +31,11 @@ from forecast.system.keys import key_of_override
 
 
 def main_with_run_folder(
-    config_name: str, body: CommandBody, *, show_sweep: CommandBody | None = None, can_resume: bool = True
+    config_name: str,
+    body: CommandBody | None = None,
+    *,
+    show_sweep: str | None = None,
+    can_resume: bool = True,
 ) -> None:
     """Run `body` in a run folder, or with -m in one run folder for each combination of values.
 
@@ -44,7 +48,7 @@ def main_with_run_folder(
     if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
     flags = parse_arguments(sys.argv[1:])
-    in_folder = BodyInRunFolder(body)
+    in_folder = BodyInRunFolder(body or name_body(config_name))
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
@@ -71,7 +75,9 @@ def main_with_run_folder(
         sys.exit(2)
 
 
-def main_without_run_folder(config_name: str, body: CommandBody, *, positional: str | None = None) -> None:
+def main_without_run_folder(
+    config_name: str, body: CommandBody | None = None, *, positional: str | None = None
+) -> None:
     """Run `body` once in the current folder, without a run folder and a log file.
 
     If `positional` is given, arguments without `=` become the list of that name.
@@ -95,13 +101,18 @@ def main_without_run_folder(config_name: str, body: CommandBody, *, positional: 
             try:
                 check_targets_and_secrets(config)
                 find_named_files(config)
-                import_body(body)(config)
+                import_body(body or name_body(config_name))(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
         run_once(config, run)
         if failures:
             raise failures[0]
+
+
+def name_body(command: str) -> str:
+    """The function that a command runs: that of its own name, in its own module."""
+    return f"forecast.{command}:{command}"
 
 
 def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
@@ -123,7 +134,7 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
 
 def add_suggested_settings(config: DictConfig, flags: Namespace) -> None:
     """Replace `suggest=true` by the suggested settings, in the arguments of the processes that Lightning starts too."""
-    suggest = import_body("forecast.commands.suggest:suggest_settings")
+    suggest = import_body("forecast.check:suggest_settings")
     typed = [argument for argument in flags.overrides if key_of_override(argument) != "suggest"]
     suggested = distributed.choose_in_first("suggested settings", lambda: suggest(config, typed)) or []
     flags.overrides = [*suggested, *typed]

@@ -302,7 +302,7 @@ def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> No
             raise OSError("the report failed")
 
         workspace.make_report = fail
-        main_without_run_folder("dashboard", "forecast.commands.dashboard:dashboard")
+        main_without_run_folder("dashboard")
     """
     with wandb_server(forecast=3) as server:
         result = subprocess.run(

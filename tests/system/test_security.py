@@ -118,7 +118,7 @@ def test_names_in_an_archive_lead_nowhere(best: Content, tmp_path: Path) -> None
 
 
 def backtest(monkeypatch: pytest.MonkeyPatch, folder: Path, *given: str) -> int | str | None:
-    from forecast.commands.backtest import backtest
+    from forecast.backtest import backtest
 
     return in_process(monkeypatch, folder, "backtest", backtest, *given)
 
