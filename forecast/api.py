@@ -34,7 +34,6 @@ from forecast.runs.folder import write_config
 from forecast.system.errors import CheckpointError, ConfigError
 from forecast.system.formatting import write_value
 from forecast.system.keys import key_of_override
-from forecast.system.location import known_targets
 from forecast.train import train
 
 
@@ -265,7 +264,6 @@ def compose_run(given: Sequence[str]) -> DictConfig:
     folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
     config.output_dir = str(Path(config.output_root) / folder)
     OmegaConf.resolve(config)
-    safety.check_targets(config, known_targets())
     safety.check(config)
     return config
 

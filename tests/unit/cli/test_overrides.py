@@ -1,7 +1,5 @@
 """Overrides of the command line: quoting of free text, and messages for invalid overrides."""
 
-import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.cli.compose import compose_command
-from forecast.cli.overrides import can_parse, join_split, parse, quote, quote_all, values_of
-from forecast.system.errors import ConfigError
+from forecast.cli.overrides import parse, quote, values_of
 from forecast.system.formatting import read_mapping, write_mapping
 
 pytestmark = pytest.mark.slow
@@ -125,29 +122,3 @@ def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> Non
 )
 def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "joined"),
-    [
-        (["data.future_covariates=[a,", "b]"], "data.future_covariates=[a, b]"),
-        (["seed=1", "data.path=my", "data/x.csv", "pred_len=3"], "data.path=my data/x.csv"),
-        (["data.target=wind", "speed"], "data.target=wind speed"),
-        (["data.path=my", "data/y.csv"], None),  # no such file
-        (["seed=1", "probsparse"], None),
-        (["data.columns=[a", "seed=1"], None),
-    ],
-)
-def test_an_argument_that_the_shell_has_split_is_joined(
-    arguments: list[str], joined: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "my data").mkdir()
-    (tmp_path / "my data" / "x.csv").touch()
-    monkeypatch.chdir(tmp_path)
-    assert join_split(arguments) == joined
-    if joined is not None:
-        with pytest.raises(ConfigError) as refused:
-            quote_all(arguments, sweep=False)
-        typed = shlex.split(str(refused.value).rpartition("write ")[2])
-        assert typed == [joined]
-        assert can_parse(quote_all(typed, sweep=False)[0])

@@ -75,7 +75,7 @@ OVERRIDES = [
     override("seqlen=96", "seqlen: there is no such key; did you mean seq_len? (--cfg job lists them all)"),
     override("modle.d_model=64", "modle.d_model: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
     override("model.d_modl=64", "model.d_modl: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
-    override("d_model=64", "d_model: there is no such key; did you mean model.d_model or model? (--cfg job lists them all)"),
+    override("d_model=64", "d_model: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
     override("lr=0.1", "lr: there is no such key; did you mean optimizer.lr? (--cfg job lists them all)"),
     override("data.path=x.csv", "data.path: the chosen data has no such key; these options have it: data=csv, data=electricity, data=etth1, data=etth2, data=ettm1, data=ettm2, data=long, data=store"),
     override("model.share_layers=true", "model.share_layers: the chosen model has no such key; these options have it: model=informer, model=informer_stack"),
