@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, NotInstalled, check_choice, user_path
-from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.system.formatting import plural
+from forecast.system.errors import ConfigError, NotInstalled, check_choice
+from forecast.system.files import check_output_files, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
-    from forecast.tools.dashboard.workspace import RunFilter
+    pass
 
 
 def dashboard(config: DictConfig) -> None:
@@ -32,48 +31,17 @@ def dashboard(config: DictConfig) -> None:
 
 
 def write_specification(config: DictConfig) -> None:
-    """Write the specification and the preview to files, and print how to publish.
-
-    Raises:
-        ConfigError: a file exists, or would be both.
-    """
+    """Write the specification to a file, and print how to publish. Raises ConfigError if the file exists."""
     from forecast.tools.dashboard.workspace import RunFilter, make_specification
 
-    path, page = Path(config.output), Path(config.output).with_suffix(".html")
-    if path == page:
-        raise ConfigError(f"output={path}: the specification is a JSON file; give a name that ends in .json")
-    check_output_files(path, *([page] if config.preview else []), overwrite=config.overwrite)
-    runs = RunFilter(**config.runs)
-    with atomic_file(path) as temporary:
-        write_json(temporary, make_specification(config.entity, config.project, runs))
-        preview = write_preview(str(config.preview), runs, config.project, page) if config.preview else None
+    path = Path(config.output)
+    check_output_files(path, overwrite=config.overwrite)
+    write_json(path, make_specification(config.entity, config.project, RunFilter(**config.runs)))
     print(f"nothing was sent; saved the specification of the workspace and the report in {path}")
-    if preview:
-        print(preview)
     print(
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, "
         "then this command with mode=auto"
     )
-
-
-def write_preview(place: str, selection: "RunFilter", project: str, path: Path) -> str:
-    """Write the comparison page of the selected runs in a folder; return a sentence that says what was written."""
-    from forecast.reports.compare.factors import find_factor
-    from forecast.reports.compare.grouping import group_into_tasks
-    from forecast.reports.compare.run_folders import find_run_folders, read_runs
-
-    found = read_runs(find_run_folders([place]))[0] if user_path(place).exists() else []
-    runs = [run for run in found if selection.accepts(run)]
-    if not runs:
-        return f"no preview: {place} has no finished run that is selected; name another folder with preview="
-    tasks = group_into_tasks(runs)
-
-    from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
-
-    page = render_page(f"W&B preview: {project}", tasks, [], find_factor(tasks, "attention"))
-    with atomic_file(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return f"saved a preview of {plural(len(runs), 'run')} in {path}, which needs no network"
 
 
 def publish_dashboard(config: DictConfig) -> None:

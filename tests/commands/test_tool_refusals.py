@@ -102,7 +102,6 @@ REFUSED = [
     benchmark("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
     Refusal("a key of the wrong form", "WANDB_API_KEY invalid: API key must have 40+ characters, has 5.", ConfigError, short_key),
     Refusal("an unknown mode", "mode=maybe is not one of auto, offline", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "maybe"}))),
-    Refusal("a specification that is a page", "output=board.html: the specification is a JSON file; give a name that ends in .json", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "offline", "output": "board.html", "preview": "runs"}))),
     Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
     Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
     without_library("forecast.adapters.fev_model", "fev"),
