@@ -16,11 +16,10 @@ import pytest
 import torch
 import yaml
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from forecast import load
 from forecast.checkpoints.file import safe_load
-from forecast.checkpoints.settings import SAFE_NAMES, read_plain
 from forecast.cli import compose, overrides, safety
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_with_run_folder
@@ -81,30 +80,6 @@ def test_a_hostile_checkpoint_is_refused_in_a_line(best: Content, tmp_path: Path
     assert "\n" not in str(refused.value)
     assert not ran.exists()
     assert psutil.Process().memory_info().rss - before < 200e6
-
-
-def test_the_names_in_a_checkpoint_of_ours_are_the_safe_ones(run: Path, quantile_run: Path) -> None:
-    """Except for number types, the list contains only names that checkpoints need."""
-    found = set()
-    for path in (*run.glob("checkpoints/*.ckpt"), *quantile_run.glob("checkpoints/*.ckpt")):
-        safe_load(path)
-        found |= set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
-    assert found == set()  # PyTorch's own list, which is longer, has all of them
-    assert len([name for name in SAFE_NAMES if not name.endswith("Storage")]) == 2
-
-
-def test_the_plain_values_are_those_beside_the_tensors(run: Path) -> None:
-    def without_tensors(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: without_tensors(part) for key, part in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)(map(without_tensors, value))
-        return None if isinstance(value, torch.Tensor) else value
-
-    for path in run.glob("checkpoints/*.ckpt"):
-        plain = read_plain(path)
-        assert plain == without_tensors(safe_load(path))
-        assert plain["hyper_parameters"]["pred_len"] == 5
 
 
 def test_names_in_an_archive_lead_nowhere(best: Content, tmp_path: Path) -> None:
@@ -220,16 +195,6 @@ def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
         assert not (tmp_path / "ran").exists()
 
 
-def test_settings_of_a_checkpoint_that_no_command_creates_may_name_anything(
-    best: Content, tmp_path: Path
-) -> None:
-    """Callbacks, trainer and loggers come from the command and not from the checkpoint."""
-    for group in ("callbacks", "trainer", "logger"):
-        hostile.in_settings(group, "extra")(best, tmp_path / "odd.ckpt", tmp_path / "ran")
-    load(tmp_path / "odd.ckpt")
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_run_folder_is_read_as_data(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, tmp_path: Path
 ) -> None:
@@ -286,7 +251,22 @@ ATTACKS = {
     "a stream by reference": "hydra.job_logging.handlers.console.stream=${x}",
     "hydra's handler": "+hydra.hydra_logging.handlers.x.class=os.system",
     "a search path": "hydra.searchpath=[pkg://this]",
+    "a search space": "hydra.sweeper.custom_search_space=os.system",
 }
+
+
+def test_settings_that_repeat_themselves_without_end_are_refused() -> None:
+    repeated = (f"a{n}: {{x: '${{a{n - 1}}}', y: '${{a{n - 1}}}'}}\n" for n in range(1, 40))
+    with pytest.raises(ConfigError, match="without end"):
+        safety.check_targets(OmegaConf.create("a0: {x: 1}\n" + "".join(repeated)), frozenset())
+
+
+@pytest.mark.parametrize("flag", safety.FLAGS)
+def test_settings_come_from_conf_alone(flag: str) -> None:
+    typed = dict.fromkeys(safety.FLAGS)
+    safety.check_flags(Namespace(**typed))
+    with pytest.raises(ConfigError, match="settings come only from conf/ and the command line"):
+        safety.check_flags(Namespace(**{**typed, flag: "/elsewhere"}))
 
 
 def looked_at(given: list[str]) -> DictConfig:
@@ -334,14 +314,6 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
     (location.CONF / "attention" / "mine.yaml").write_text(text.replace("LinearAttention", "MineAttention"))
     looked_at(["attention=mine"])
     assert "forecast.attention.MineAttention" in location.known_targets("attention")
-
-
-@pytest.mark.parametrize("flag", safety.FLAGS)
-def test_settings_come_from_conf_alone(flag: str) -> None:
-    typed = dict.fromkeys(safety.FLAGS)
-    safety.check_flags(Namespace(**typed))
-    with pytest.raises(ConfigError):
-        safety.check_flags(Namespace(**{**typed, flag: "/elsewhere"}))
 
 
 ANSWERED = ("predict", "evaluate", "explain", "export", "compare", "check", "dashboard")

@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[2] / "forecast"
 COMMANDS = {
     "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "monitor",
@@ -150,16 +148,3 @@ def test_functions_are_short() -> None:
 def test_modules_are_short() -> None:
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert {name for name, count in lines.items() if count > MODULE_LINES} == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "expected"),
-    [
-        ("training.build", "models.informer", False), ("models.informer", "training.build", True),
-        ("data.module", "checkpoints.file", True), ("models.informer", "system.errors", True),
-        ("models.informer", "attention.base", False), ("data.module", "data.split", False),
-        ("data.module", "system.errors", False), ("data.module", "attention.base", True),
-    ],
-)  # fmt: skip
-def test_the_direction_of_an_import(name: str, target: str, expected: bool) -> None:
-    assert is_upward(name, target) is expected

@@ -7,7 +7,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecast.cli.compose import compose_command
 from forecast.cli.overrides import parse, quote, values_of
 from forecast.system.formatting import read_mapping, write_mapping
 
@@ -47,22 +46,6 @@ def test_any_text_survives_quoting(text: str) -> None:
     assert override.value() == text
 
 
-def test_other_values_are_not_quoted() -> None:
-    for argument in (
-        "seq_len=96",
-        "data.columns=[a,b]",
-        "data.path=null",
-        "data.path='a b'",
-        "attention=full,linear",
-    ):
-        assert quote(argument, sweep=False) == argument
-
-
-def test_quoting_twice_changes_nothing() -> None:
-    once = quote("data.path=a b,c", sweep=False)
-    assert quote(once, sweep=False) == once
-
-
 def test_commas_separate_values_in_a_sweep() -> None:
     (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
     assert override.is_sweep_override()
@@ -73,34 +56,6 @@ def test_a_value_in_quotes_is_one_value_of_a_sweep() -> None:
     typed = """data.target='south [bikes, both ways]',"a, b",it's"""
     (parsed,) = parse([quote(typed, sweep=True)])
     assert [value.text for value in values_of(parsed)] == ["south [bikes, both ways]", "a, b", "it's"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [
-            "seq_len=48",
-            "optimizer.lr=1",
-            "trainer.gradient_clip_val=null",
-            "trainer.devices=[0,1]",
-            "+trainer.limit_train_batches=3",
-            "hydra.run.dir=x",
-            "data.split=[0.6,0.2,0.2]",
-            "logger=[]",
-        ],
-        [
-            "logger=[wandb,csv]",
-            "seed=1,2,3",
-            "seq_len=range(10,100,10)",
-            "optimizer.lr=interval(0.1,1)",
-            "~callbacks.early_stopping",
-            "experiment=informer2020/etth1_m_24",
-        ],
-    ],
-    ids=["plain", "sweep"],
-)
-def test_valid_overrides_are_accepted(arguments: list[str]) -> None:
-    compose_command("train", arguments, sweeps="seed=1,2,3" in arguments)
 
 
 @pytest.mark.parametrize(
