@@ -81,20 +81,19 @@ def examine(model: "TrainedModel", data: "DataModule | None") -> "Findings":
     )
 
     test, run_inputs = read_test(model)
-    newer, coverage, misses, drift = Period.empty(test), {}, {}, {}
-    if data is not None and has_newer_window(
-        model, data.read_panel(), end := find_end(model, test, data.read_panel())
-    ):
-        model.data(data, find_unread_columns(list_forecasters(model)))
-        keep_windows_after(data, end)
-        content, results = evaluate(model, data)
-        newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
-        scores = ReportedScores.read(content)
-        coverage, misses = scores.coverage, scores.misses
-        if model.refitted is not None:  # the inputs of the run have the scale of the tested model
-            data.load_state_dict(model.tested().data_state)
-        drift = measure_drift(tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1), run_inputs)
-    return Findings(model, test, newer, judge(newer, test, drift), coverage, misses, drift)
+    end = None if data is None else find_end(model, test, data.read_panel())
+    if data is None or end is None or not has_newer_window(model, data.read_panel(), end):
+        nothing = Period.empty(test)
+        return Findings(model, test, nothing, judge(nothing, test, {}), {}, {}, {})
+    model.data(data, find_unread_columns(list_forecasters(model)))
+    keep_windows_after(data, end)
+    content, results = evaluate(model, data)
+    newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
+    scores = ReportedScores.read(content)
+    if model.refitted is not None:  # the inputs of the run have the scale of the tested model
+        data.load_state_dict(model.tested().data_state)
+    drift = measure_drift(tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1), run_inputs)
+    return Findings(model, test, newer, judge(newer, test, drift), scores.coverage, scores.misses, drift)
 
 
 if __name__ == "__main__":

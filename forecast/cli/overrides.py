@@ -298,13 +298,13 @@ def check_attention_type(group: str, name: str) -> None:
             attention = get_object(content["_target_"])  # imports PyTorch, as the run does
             for slot in ("encoder", "decoder") if group == "attention" else (group,):
                 attention.role_in(slot)
-        except ValueError as error:  # it has no such role
-            raise ConfigError(f"{group}={name}: {error}") from None
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"{group}={name}: {content['_target_']} is not a subclass of forecast.attention.Attention that can be "
-                f"imported: {' '.join(str(error).split())}"
-            ) from None
+        except (
+            ValueError,
+            ImportError,
+            AttributeError,
+        ) as error:  # no such role, no such class, another class
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{group}={name}: {content['_target_']} cannot be used: {reason}") from None
 
 
 def check_installed(choices: Mapping[str, str | None]) -> None:
