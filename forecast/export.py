@@ -76,7 +76,7 @@ def export(config: DictConfig) -> None:
     print_report(path, about, checked, describe_reading(trained, data.panel.grid.name))
 
 
-def describe_reading(trained: "TrainedModel", date_column: str | None) -> dict[str, Any]:
+def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, Any]:
     """The settings of reading the data of training, with names that were found by their content."""
     from forecast.data.files.date_column import DEFAULT_NAMES
     from forecast.inference.model_data import keep_date_order, name_keys

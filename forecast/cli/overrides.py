@@ -182,9 +182,9 @@ def find_needed(row: Key, key: str, value: Any, default: Any) -> str | None:
         example = write_setting(key, [value]) if is_item else f"{key}={default}"
         return f"{needed} is needed, as in {example}"
     smallest, largest = row.limits or (-MAX_NUMBER, MAX_NUMBER)
-    if isinstance(value, int | float) and not smallest <= value <= largest:
-        return f"a number from {smallest:,} to {largest:,} is needed"
-    return None
+    if not isinstance(value, int | float) or smallest <= value <= largest:
+        return None
+    return f"a number from {smallest:,} to {largest:,} is needed" if row.limits else "too large a number"
 
 
 def find_needed_number(value: Any, *, whole: bool) -> str | None:
