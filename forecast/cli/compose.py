@@ -175,7 +175,8 @@ def check_interpolations(config: DictConfig) -> None:
     try:
         OmegaConf.resolve(config)
     except OmegaConfBaseException as error:
-        key = next(name for name, value in safety.leaves(config) if "${" in str(value))
+        unresolved = (name for name, value in safety.leaves(config) if "${" in str(value))
+        key = error.full_key or next(unresolved, "a setting")
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ConfigError(

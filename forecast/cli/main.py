@@ -35,7 +35,7 @@ from forecast.runs.folder import (
     write_config,
     write_overrides,
 )
-from forecast.system import distributed, progress, signals
+from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, TrainingError
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 from forecast.system.keys import key_of_override
@@ -58,7 +58,7 @@ def output_in_log(path: Path) -> Iterator[None]:
     with (
         path.open("a", encoding="utf-8", buffering=1) as log,
         redirect_stdout(log),
-        progress.transient_bars() if has_terminal else redirect_stderr(log),
+        nullcontext() if has_terminal else redirect_stderr(log),
     ):
         yield
 

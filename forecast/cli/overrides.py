@@ -191,9 +191,10 @@ def find_needed_number(value: Any, *, whole: bool) -> str | None:
     """The kind of number that is needed in place of a value; None for a valid one."""
     if not is_number(value):
         return "a number"
-    if not math.isfinite(value):
-        return "a finite number"
-    return "a whole number" if whole and value != int(value) else None
+    is_finite = math.isfinite(value)
+    if whole:
+        return None if is_finite and value == int(value) else "a whole number"
+    return None if is_finite else "a finite number"
 
 
 def is_number(value: Any) -> bool:
@@ -298,11 +299,8 @@ def check_attention_type(group: str, name: str) -> None:
             attention = get_object(content["_target_"])  # imports PyTorch, as the run does
             for slot in ("encoder", "decoder") if group == "attention" else (group,):
                 attention.role_in(slot)
-        except (
-            ValueError,
-            ImportError,
-            AttributeError,
-        ) as error:  # no such role, no such class, another class
+        # no such role, no such class, or a class without roles
+        except (ValueError, ImportError, AttributeError) as error:
             reason = " ".join(str(error).split())
             raise ConfigError(f"{group}={name}: {content['_target_']} cannot be used: {reason}") from None
 
