@@ -175,8 +175,9 @@ def check_interpolations(config: DictConfig) -> None:
     try:
         OmegaConf.resolve(config)
     except OmegaConfBaseException as error:
-        unresolved = (name for name, value in safety.leaves(config) if "${" in str(value))
-        key = error.full_key or next(unresolved, "a setting")
+        unresolved = [name for name, value in safety.leaves(config) if "${" in str(value)]
+        # of several, the one that the others refer to
+        key = min(unresolved, key=lambda name: name.count("."), default="a setting")
         raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ConfigError(
