@@ -1,6 +1,7 @@
 """The console command `forecast`: `forecast train attention=linear` is `python -m forecast.train attention=linear`.
 
-Imports no torch.
+It also prints scripts that complete it in bash, zsh and fish: the name of the command, then its keys and options. Hydra
+lists these for bash; the other shells ask for the same list. Imports no torch.
 """
 
 import ast
@@ -12,7 +13,54 @@ import sys
 from pathlib import Path
 
 import forecast
-from forecast.cli.completion import HOW, SCRIPTS, make_script
+
+BASH = """\
+_forecast() {
+    if (( COMP_CWORD == 1 )); then
+        COMPREPLY=($(compgen -W "COMMANDS" -- "${COMP_WORDS[1]}"))
+    else
+        local typed="${COMP_LINE#*"${COMP_WORDS[1]}"}"
+        local choices=$(COMP_LINE="forecast${typed}" forecast "${COMP_WORDS[1]}" -sc query=bash 2> /dev/null)
+        COMPREPLY=($(compgen -W "$choices" -- "${COMP_WORDS[COMP_CWORD]}"))
+    fi
+}
+COMP_WORDBREAKS=${COMP_WORDBREAKS//=}
+complete -o nospace -o default -F _forecast forecast
+"""
+
+ZSH = """\
+_forecast() {
+    if (( CURRENT == 2 )); then
+        compadd -- COMMANDS
+    else
+        local typed="${(j: :)words[3,CURRENT]}"
+        local choices=$(COMP_LINE="forecast ${typed}" forecast "$words[2]" -sc query=bash 2> /dev/null)
+        compadd -Q -S '' -- ${=choices} || { compset -P '*='; _files }
+    fi
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+compdef _forecast forecast
+"""
+
+FISH = """\
+function __forecast_choices
+    set -l words (commandline -opc) (commandline -ct)
+    set -l typed (string join ' ' -- $words[3..-1])
+    set -l choices (COMP_LINE="forecast $typed" forecast $words[2] -sc query=bash 2> /dev/null | string split -n ' ')
+    if set -q choices[1]
+        printf '%s\\n' $choices
+    else if set -l parts (string split -m 1 = -- $words[-1])
+        string replace -r '^' "$parts[1]=" -- (__fish_complete_path $parts[2])
+    end
+end
+complete -c forecast -n 'test (count (commandline -opc)) -eq 1' -f -a 'COMMANDS'
+complete -c forecast -n 'test (count (commandline -opc)) -gt 1' -f -a '(__forecast_choices)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+HOW = 'eval "$(forecast completion bash)"; zsh: the same with zsh; fish: forecast completion fish | source'
+"""How completion is switched on in each shell."""
 
 
 def main() -> None:
@@ -24,7 +72,7 @@ def main() -> None:
     elif name == "--version":
         print(f"forecast {forecast.__version__}")
     elif name == "completion" and arguments and arguments[0] in SCRIPTS:
-        print(make_script(arguments[0], commands), end="")
+        print(SCRIPTS[arguments[0]].replace("COMMANDS", " ".join(commands)), end="")
     elif name in commands:
         # as with `python -m`: modules in the current folder can be named in a configuration
         sys.path.insert(0, os.getcwd())

@@ -1,18 +1,23 @@
 """The Python interface: `fit` a model to a DataFrame or `load` one, then `predict` and `evaluate`."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pandas as pd
+from omegaconf import DictConfig, OmegaConf
 
-from forecast.commands.train_frame import train_on_frame, write_overrides
+from forecast.cli import safety
+from forecast.cli.compose import compose_command, compose_config
+from forecast.cli.overrides import quote
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.files.columns import list_id_columns, split_ids
 from forecast.data.files.date_column import DEFAULT_NAMES
 from forecast.data.files.sources import as_frame
 from forecast.data.frames import Frame, to_library_of, to_pandas
-from forecast.data.sources import option_names
+from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import (
@@ -25,7 +30,11 @@ from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.model_data import FRAME, allow_absent, known_columns, name_keys
 from forecast.inference.origins import warn_of_seen_windows
 from forecast.inference.predict import predict as predict_panel
+from forecast.runs.folder import write_config
 from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.formatting import write_value
+from forecast.system.keys import key_of_override
+from forecast.train import train
 
 
 class Model(TrainedModel):
@@ -178,6 +187,85 @@ def fit(
     if id_column is not None or date_column != "ds":
         roles["date_column"] = date_column
     return load(train_on_frame(frame, given, roles, suggest=suggest))
+
+
+def train_on_frame(
+    frame: pd.DataFrame | pd.Series, given: Sequence[str], roles: Mapping[str, Any], *, suggest: bool
+) -> Path:
+    """Train on a DataFrame and test, in a new run folder, which is returned.
+
+    Args:
+        frame: see `forecast.fit`.
+        given: overrides.
+        roles: the options of `frame_data` that name columns.
+        suggest: whether to take the settings that `forecast.check` suggests and that `given` leaves out.
+    """
+    layout = "data=long" if "id_column" in roles else "data=csv"
+    compose_command("train", [layout, *given])
+    check_data_overrides(given)
+    if suggest:
+        suggested = suggest_for(frame, roles, given)
+        roles, given = leave_out_settled(roles, suggested), [*suggested, *given]
+    config = compose_run([layout, *given])
+    config.data.update(roles)
+    settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
+    data = frame_data(frame, **{key: settings[key] for key in option_names(frame_data) if key in settings})
+    data.setup()
+    write_config(Path(config.output_dir), config, given)
+    train(config, data)
+    return Path(config.output_dir)
+
+
+def write_overrides(
+    settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
+) -> list[str]:
+    """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
+    typed = [*(f"{key}={write_value(value)}" for key, value in settings.items()), *overrides]
+    if target is not None:
+        if is_table and not any(text.startswith("features=") for text in typed):
+            typed.append("features=MS")
+        typed.append(f"data.target={target}")
+    return [quote(text, sweep=False) for text in typed]
+
+
+def suggest_for(frame: pd.DataFrame | pd.Series, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
+    from forecast.tools.check.options import suggest_overrides  # only this reads SciPy
+
+    typed = {key_of_override(text) for text in given}
+    config = compose_command("train", given)
+    chosen = {key: config[key] for key in ("seq_len", "label_len", "pred_len", "features") if key in typed}
+    return suggest_overrides(frame, {role: names for role, names in roles.items() if names}, chosen, typed)
+
+
+def leave_out_settled(roles: Mapping[str, Any], suggested: Sequence[str]) -> dict[str, Any]:
+    """The roles of columns that no suggested setting has; the suggested ones contain those that are given."""
+    settled = {key_of_override(text) for text in suggested}
+    return {role: names for role, names in roles.items() if f"data.{role}" not in settled}
+
+
+def check_data_overrides(given: Sequence[str]) -> None:
+    """Raise ConfigError for a setting that applies only to data files."""
+    allowed = MODULE_OPTIONS.keys() - {"name"} | {"drop", "freq", "stamp", "steps", "calendar"}
+    for text in given:
+        group, _, key = text.split("=")[0].partition(".")
+        if text.startswith("suggest="):
+            raise ConfigError(f"{text}: give fit the argument suggest")
+        if group == "data" and key not in allowed:
+            raise ConfigError(
+                f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"
+            )
+
+
+def compose_run(given: Sequence[str]) -> DictConfig:
+    """Compose and check the configuration of a run on a DataFrame, with a new run folder."""
+    config = compose_config(*given, f"data.name={FRAME}", "run_name=''")
+    config.run_name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
+    folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
+    config.output_dir = str(Path(config.output_root) / folder)
+    OmegaConf.resolve(config)
+    safety.check(config)
+    return config
 
 
 def frame_module(

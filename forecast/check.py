@@ -1,6 +1,193 @@
 """Describe a data file before training: `python -m forecast.check --help`."""
 
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+from tqdm import tqdm
+
+from forecast.cli.compose import compose_command
 from forecast.cli.main import main_without_run_folder
+from forecast.cli.overrides import options_with_key, parse, typed_overrides, values_of
+from forecast.system.errors import ConfigError
+from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.progress import status
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+    from forecast.tools.check.diagnosis import Diagnosis
+    from forecast.tools.check.settings import Choices, Setting
+
+FIGURES = (".png", ".svg", ".pdf")
+CHECKED = ("seq_len", "label_len", "pred_len", "features")
+"""Keys beside those of `data` that the suggestions depend on."""
+BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
+"""Keys of `data` on which they do not depend."""
+WITH_OWN_SETTINGS = ("checkpoint", "experiment")
+SLOTS = ("decoder", "cross")
+"""Slots of attention that only models with a decoder have."""
+
+
+def check(config: DictConfig) -> None:
+    """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
+    from forecast.tools.check.report import print_report
+
+    path = None if config.output is None else Path(config.output)
+    if path is not None:
+        if path.suffix not in FIGURES:
+            raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
+        check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
+    typed = typed_about_data()
+    found = examine(config, typed)
+    print_report(found, typed)
+    if path is None:
+        print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
+        return
+    with status(f"Drawing {path}"):
+        save(found, typed, path)
+    print(f"saved {path} and {path.with_suffix('.json')}")
+
+
+def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False) -> "Diagnosis":
+    """Read and examine the data of a configuration of `forecast.check`, with a progress bar.
+
+    Args:
+        typed: the keys below `data` that the user typed.
+        must_fit: whether lengths that leave no windows are refused; else shorter ones are suggested.
+    """
+    from forecast.tools.check.diagnosis import STAGES, diagnose
+
+    make = partial(
+        instantiate,
+        config.data,
+        seq_len=config.seq_len or 1,
+        pred_len=config.pred_len or 1,
+        features=config.features or "M",
+    )
+    with tqdm(total=len(STAGES), delay=2, leave=False, file=sys.stderr) as bar:
+
+        def stage(name: str) -> None:
+            bar.set_description(name, refresh=False)
+            bar.update()
+
+        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit), stage)
+
+
+def read_choices(config: DictConfig, typed: dict[str, Any]) -> "Choices":
+    """Return the settings of the user that the suggestions depend on."""
+    from forecast.tools.check.settings import Choices
+
+    return Choices(
+        seq_len=config.seq_len,
+        label_len=config.label_len,
+        pred_len=config.pred_len,
+        features=config.features,
+        target=config.data.target,
+        target_typed="data.target" in typed,
+        season=config.data.season,
+        batch_size=typed.get("data.batch_size"),
+        columns=config.data.get("columns"),
+        columns_typed="data.columns" in typed,
+        past_covariates=config.data.get("past_covariates", ()),
+        future_covariates=config.data.get("future_covariates", ()),
+        drop=config.data.get("drop", ()),
+        steps=config.data.get("steps"),
+        freq=config.data.get("freq"),
+        eval_stride=config.data.eval_stride,
+        na_values=config.data.get("na_values"),
+    )
+
+
+def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
+    """Save the figure as `path` and the findings next to it, both or neither."""
+    from forecast.tools.check.figure import save_figure  # imports Matplotlib
+    from forecast.tools.check.report import collect_findings
+
+    findings = collect_findings(diagnosis, typed)
+    with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
+        save_figure(diagnosis, figure_file)
+        write_json(json_file, findings)
+
+
+def typed_about_data() -> dict[str, Any]:
+    """The chosen data group, then the keys of the group that the user typed, which depend on it."""
+    about = {
+        key: parse([argument])[0].value()
+        for key, argument in typed_overrides().items()
+        if key.startswith("data.")
+    }
+    return {"data": HydraConfig.get().runtime.choices["data"], **about}
+
+
+def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
+    """Print the settings that `forecast.check` suggests and that no argument sets, and return them as overrides.
+
+    Args:
+        config: the composed configuration of the arguments, with Hydra's part.
+        arguments: the overrides as typed, without `suggest=true`.
+
+    Raises:
+        ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
+        DataError: as `forecast.check` does, or a split has no window of the typed lengths.
+    """
+    from forecast.tools.check.options import describe_options
+    from forecast.tools.check.settings import leave_out_typed, print_suggested
+
+    typed = {override.key_or_group: override for override in parse(arguments) if not override.is_delete()}
+    for key in WITH_OWN_SETTINGS:
+        if key in typed and config.hydra.runtime.choices.get(key, config.get(key)):
+            value = ",".join(map(str, values_of(typed[key])))
+            raise ConfigError(f"suggest=true: {key}={value} has its own settings; leave suggest=true out")
+    about = {
+        key: override
+        for key, override in typed.items()
+        if key in CHECKED or (key.startswith("data.") and key not in BATCHES)
+    }
+    for key in ("data", *about):
+        if key in typed and typed[key].is_sweep_override():
+            raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
+    found = _diagnose(config, about)
+    settings = leave_out_typed(found.settings, _find_settled(config, typed, found.settings))
+    return print_suggested(settings, describe_options(found, typed))
+
+
+def _diagnose(config: DictConfig, about: "dict[str, Override]") -> "Diagnosis":
+    from forecast.tools.check.diagnosis import warnings_only_with_errors
+
+    source = config.hydra.runtime.choices["data"]
+    arguments = [f"data={source}", *(override.input_line or "" for override in about.values())]
+    data = {key: override.value() for key, override in about.items() if key.startswith("data.")}
+    if isinstance(config.data.batch_size, int):
+        data["data.batch_size"] = config.data.batch_size
+    check = compose_command("check", arguments)
+    with warnings_only_with_errors():
+        return examine(check, {"data": source, **data}, must_fit=True)
+
+
+def _find_settled(
+    config: DictConfig, typed: "dict[str, Override]", settings: "Sequence[Setting]"
+) -> set[str]:
+    """The keys that are not suggested: those that are typed or searched, and what other typed keys exclude."""
+    settled = {*typed, *(config.hydra.sweeper.get("params") or {})}
+    if config.budget or "windows_per_epoch" in typed:
+        settled.add("trainer.max_epochs")  # it was suggested for other epochs
+    if "types" not in config.model.attention:
+        settled.add("attention")  # the typed model has none
+    model = next((str(setting.value) for setting in settings if setting.key == "model"), None)
+    options = [key.removeprefix("model.") for key in typed if key.startswith("model.")]
+    if settled & {*SLOTS} or any(
+        model not in options_with_key("model", key.split(".")[0]) for key in options
+    ):
+        settled.add("model")
+    return settled
+
 
 if __name__ == "__main__":
-    main_without_run_folder("check", "forecast.commands.check:check")
+    main_without_run_folder("check")

@@ -1,6 +1,153 @@
 """Compare trained runs on one page: `python -m forecast.compare --help`."""
 
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
+
 from forecast.cli.main import main_without_run_folder
+from forecast.system.errors import ConfigError, check_choice
+from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.formatting import quote_for_shell, write_setting
+
+if TYPE_CHECKING:
+    from forecast.reports.compare.factors import Factor
+    from forecast.reports.compare.run_folders import FinishedRun
+    from forecast.reports.compare.task import Task
+
+ATTENTION = "attention"  # the setting that `by` names unless told otherwise
+TABLE_SUFFIXES = (".csv", ".md", ".tex")
+
+
+def compare(config: DictConfig) -> None:
+    """Read the runs, group them into tasks and variants, and write the page and its tables.
+
+    Either all files are written or none.
+
+    Raises:
+        ConfigError: no run folder is given, one does not exist, no run is finished, an output file exists, or there is
+            no such reference.
+    """
+    from forecast.evaluation.scores import SCALED_SCORES
+    from forecast.reports.compare.grouping import group_into_tasks
+    from forecast.reports.compare.run_folders import find_run_folders, list_places, read_runs
+    from forecast.reports.compare.task import BEST
+
+    output = Path(config.output)
+    if output.suffix != ".html":
+        raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
+    check_choice("score", config.score, SCALED_SCORES)
+    paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
+    factor_path = output.with_name(f"{output.stem}-by-{str(config.by).replace('/', '-')}.csv")
+    check_output_files(*paths, *([factor_path] if config.by else []), overwrite=config.overwrite)
+
+    places = list_places(config.runs)
+    if not places:
+        raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
+    runs, excluded = read_runs(find_run_folders(places))
+    if not runs:
+        reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
+        raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
+    check_score(runs, config.score)
+    reference = None if config.reference == BEST else str(config.reference)
+    tasks = group_into_tasks(runs, config.score, reference)
+    factor = choose_factor(tasks, config)
+    if config.retime:  # after an unknown setting was refused
+        tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
+        factor = choose_factor(tasks, config)
+
+    from forecast.reports.compare import writers
+    from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
+
+    contents = [
+        render_page(str(config.title), tasks, excluded, factor),
+        writers.format_csv(writers.make_rows(tasks)),
+        writers.format_tables(writers.MARKDOWN, tasks, factor),
+        writers.format_tables(writers.LATEX, tasks, factor),
+    ]
+    if factor:
+        paths.append(factor_path)
+        contents.append(writers.format_csv(writers.make_factor_rows(factor)))
+    with ExitStack() as files:
+        for path, content in zip(paths, contents, strict=True):
+            files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
+    writers.print_tables(tasks, excluded, factor)
+    print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+
+
+def choose_factor(tasks: "Sequence[Task]", config: DictConfig) -> "Factor | None":
+    """Return the setting that `by` names; None without `by`, and for the attention type where it does not vary."""
+    from forecast.reports.compare.factors import find_factor
+
+    return find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
+
+
+def retime_runs(runs: "Sequence[FinishedRun]", tasks: "Sequence[Task]") -> "list[FinishedRun]":
+    """Measure the times of the runs again and save them into their folders, unless these cannot be written."""
+    from forecast.reports.compare.run_folders import TIMES_FILE
+    from forecast.tools.benchmark.retime import retime  # imports PyTorch
+
+    times = retime(tasks)
+    for folder in times:
+        if os.access(folder, os.W_OK):
+            write_json(folder / TIMES_FILE, times[folder])
+    return [replace(run, new_times=times[run.folder]) for run in runs]
+
+
+def check_score(runs: "Sequence[FinishedRun]", score: str) -> None:
+    """Raise ConfigError if a run does not have this score of every test window."""
+    column = f"model_{score}"
+    for run in runs:
+        if column not in run.windows or bool(run.windows[column].isna().to_numpy().any()):
+            raise ConfigError(
+                f"score={score}: {run.folder.name} has no {score.upper()} of its test windows: give score=mse, or "
+                "train it again with more validation windows"
+            )
+
+
+def show_sweep(folder: Path) -> None:
+    """Print the comparison of a sweep's finished runs, and the commands that a user may want next.
+
+    Runs with trained quantiles are compared by CRPS, others by MSE.
+    If a baseline is better than every variant, the command forecasts with the baseline.
+    """
+    from forecast.reports.compare.factors import find_factor
+    from forecast.reports.compare.findings import is_baseline_better
+    from forecast.reports.compare.grouping import group_into_tasks
+    from forecast.reports.compare.run_folders import find_run_folders, read_runs
+    from forecast.reports.compare.writers import print_tables
+
+    runs, _ = read_runs(find_run_folders([str(folder)]))
+    has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
+    tasks = group_into_tasks(runs, score="crps" if has_quantiles else "mse")
+    print_tables(tasks, [], find_factor(tasks, ATTENTION))
+    if has_quantiles:
+        print(
+            "ranked and tested by CRPS, as the runs have trained quantiles: skill, too, is that of the CRPS"
+        )
+    again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
+    options = " score=crps" * has_quantiles + " retime=true" * again
+    if tasks:
+        place = quote_for_shell(str(folder))
+        print(f"page of this comparison:  python -m forecast.compare {place}{options}")
+    if len(tasks) != 1:
+        return
+    command, baseline = "python -m forecast.predict", tasks[0].best_baseline
+    if is_baseline_better(tasks[0]):
+        checkpoint = write_setting("checkpoint", str(baseline.runs[0].folder))
+        print(f"forecast with {baseline.name}:  {command} {checkpoint} baseline={baseline.column}")
+    else:
+        score = "validation_quantile_loss" if has_quantiles else "validation_mse"
+        best = min(runs, key=lambda run: run.metrics[score])
+        print(
+            "forecast with the run of the lowest validation error, because a choice on test windows flatters the model:"
+            f"  {command} {write_setting('checkpoint', str(best.folder))}"
+        )
+
 
 if __name__ == "__main__":
-    main_without_run_folder("compare", "forecast.commands.compare:compare", positional="runs")
+    main_without_run_folder("compare", positional="runs")

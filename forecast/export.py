@@ -1,6 +1,115 @@
 """Write a trained model as one file that runs without this package: `python -m forecast.export --help`."""
 
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
+from forecast.system.errors import ConfigError, check_choice, user_path
+from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.progress import status, track
+
+if TYPE_CHECKING:
+    from forecast.inference.model import TrainedModel
+
+SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
+
+
+def export(config: DictConfig) -> None:
+    """Trace the forecast, write it to a temporary file, compare that file with PyTorch, and move it into place."""
+    from forecast.data.time_features import choose_evenly_spaced
+    from forecast.inference.model_data import read_model_data
+    from forecast.tools.export.metadata import (
+        check_onnx_installed,
+        describe_model,
+        metadata_path,
+        read_test_data,
+    )
+
+    check_options(config)
+    path = choose_output(config)
+    beside = metadata_path(path)
+    check_output_files(path, beside, overwrite=config.overwrite)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
+    if config.format == "onnx":
+        check_onnx_installed()
+    data = read_test_data(read_model_data(config.checkpoint), config.data)
+    import torch  # a file is refused before
+
+    from forecast.inference.model import load
+    from forecast.tools.export.difference import (
+        check_result,
+        compare_with_pytorch,
+        count_allowed_exceptions,
+        print_report,
+    )
+    from forecast.tools.export.graph import (
+        ForecastGraph,
+        load_onnx,
+        load_torch,
+        trace_forecast,
+        write_onnx,
+        write_torch,
+    )
+
+    is_onnx = config.format == "onnx"
+    trained = load(config.checkpoint)
+    trained.data(data)
+    count = len(data.windows["test"])
+    chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
+    about = describe_model(trained)
+    with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
+        with status("Tracing the forecast"):
+            program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
+        with status(f"Writing {path}"):
+            (write_onnx if is_onnx else write_torch)(program, temporary, about)
+            run = (load_onnx if is_onnx else load_torch)(temporary)
+        difference = compare_with_pytorch(
+            run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
+        )
+        allowed = count_allowed_exceptions(trained.network, len(chosen))
+        checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
+        write_json(temporary_beside, {**about, "checked": checked})
+    print_report(path, about, checked, describe_reading(trained, data.panel.grid.name))
+
+
+def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, Any]:
+    """The settings of reading the data of training, with names that were found by their content."""
+    from forecast.data.files.date_column import DEFAULT_NAMES
+    from forecast.inference.model_data import keep_date_order, name_keys
+
+    reading = trained.config["data"]
+    reading = {**name_keys(reading, trained.data_state), **reading}
+    reading = keep_date_order(reading, trained.data_state.get("day_first"))
+    if reading.get("date_column") in DEFAULT_NAMES and date_column:
+        reading = {**reading, "date_column": date_column}
+    return reading
+
+
+def check_options(config: DictConfig) -> None:
+    """Raise ConfigError for an invalid option."""
+    check_checkpoint(config)
+    check_choice("format", config.format, SUFFIX)
+    if config.tolerance is None:
+        raise ConfigError("tolerance=null: a number is needed, as in tolerance=1e-4")
+    if config.tolerance <= 0:
+        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
+    if config.check_windows is not None and config.check_windows < 1:
+        raise ConfigError(f"check_windows={config.check_windows} must be at least 1, or null for all")
+
+
+def choose_output(config: DictConfig) -> Path:
+    """Return the path of the file to write. Raises ConfigError for a name that does not suit the format."""
+    path = user_path(config.output or f"model{SUFFIX[config.format]}")
+    if path.suffix != SUFFIX[config.format]:
+        raise ConfigError(
+            f"output={path}: format={config.format} needs a name that ends in {SUFFIX[config.format]}"
+        )
+    return path
+
 
 if __name__ == "__main__":
-    main_without_run_folder("export", "forecast.commands.export:export")
+    main_without_run_folder("export")

@@ -1,6 +1,114 @@
 """Forecast with a trained model: `python -m forecast.predict --help`."""
 
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
+from forecast.system.errors import ConfigError, user_path
+from forecast.system.files import atomic_file, check_output_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from forecast.data import DataModule
+    from forecast.data.files.columns import IdColumn
+    from forecast.inference.forecast import Forecast
+    from forecast.inference.model_data import ModelData
+
+
+def predict(config: DictConfig) -> None:
+    """Write a CSV file of the forecast and its bounds, and a picture of the forecast beside recent history."""
+    from rich.console import Console
+
+    from forecast.inference.model_data import read_model_data
+    from forecast.inference.options import check_forecast
+
+    check_checkpoint(config)
+    to_screen = config.output == "-"
+    file = user_path(config.output)
+    picture = file.with_suffix(".png")
+    if not to_screen:
+        if file.suffix != ".csv":
+            raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
+        check_output_files(file, picture, overwrite=config.overwrite)
+    check_forecast(config)
+    console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
+    model = read_model_data(config.checkpoint)
+    data, found = make_forecast(model, config)
+    from forecast.inference.forecast import describe_forecast, describe_test
+
+    console.print(f"checkpoint {model.path}")
+    for line in [*describe_forecast(found), *describe_test(found)]:
+        console.print(line)
+    keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}
+    table = tabulate(found, **keys)
+    if to_screen:
+        table.to_csv(sys.stdout, float_format="%.12g", index=False)
+        return
+    from forecast.reports import figures  # imports Matplotlib
+
+    title = f"{data.title}: {found.dates.shape[1]} steps by {found.forecaster.label}"
+    drawn = found.describe_plots()
+    note = f" ({drawn})" if drawn else ""
+    with atomic_file(file) as temporary:
+        table.to_csv(temporary, float_format="%.12g", index=False)
+        figures.save(figures.prediction_figure(found.plots(), f"{title}{note}"), picture)
+    console.print(f"saved      {file}, {picture}{note}")
+
+
+def tabulate(
+    forecast: "Forecast", id_column: "IdColumn", date_column: str | Sequence[str] | None
+) -> "pd.DataFrame":
+    """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
+    import pandas as pd
+
+    from forecast.data.files.columns import list_id_columns, split_ids
+    from forecast.data.files.date_columns import date_name, split_dates
+
+    table = split_ids(forecast.rounded().frame(), list_id_columns(id_column)).reset_index()
+    columns = {str(name): table[[name]] for name in table}
+    if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
+        stamp = forecast.panel.utc_offset.stamp
+        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, stamp=stamp)
+    return pd.concat(columns.values(), axis=1)
+
+
+def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, Forecast]":
+    """Read the data and forecast them, as the configuration says; return the data and the forecast.
+
+    Raises:
+        ConfigError: a setting that this model cannot use.
+    """
+    from forecast.inference.model_data import add_future
+
+    given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    ahead = None
+    if config.future:
+        if not model.data_state["future_covariates"]:
+            raise ConfigError(f"future={config.future}: this model reads no future covariates")
+        given, ahead = add_future(model, config.future, given)
+    data = model.open_data(given)
+    panel = model.read_source(data)
+    from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
+    from forecast.inference.model import load
+    from forecast.inference.predict import predict as predict_panel
+
+    forecaster = choose_forecaster(load(model.path), config.baseline)
+    model.refuse_absent(data, find_unread_columns([forecaster]))
+    return data, predict_panel(
+        forecaster,
+        panel,
+        horizon=config.horizon,
+        start=config.start,
+        levels=model.config["levels"] if config.levels is None else config.levels,
+        method=config.intervals,
+        ahead=ahead,
+    )
+
 
 if __name__ == "__main__":
-    main_without_run_folder("predict", "forecast.commands.predict:predict")
+    main_without_run_folder("predict")

@@ -1,6 +1,110 @@
 """Serve forecasts over HTTP: `python -m forecast.serve --help`."""
 
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
+
 from forecast.cli.main import main_without_run_folder
+from forecast.system.errors import ConfigError, NotInstalled, check_choice, install_command
+from forecast.system.progress import status
+
+if TYPE_CHECKING:
+    from forecast.tools.serve.processes import Exporter
+
+AUTO = "auto"
+
+
+def serve(config: DictConfig) -> None:
+    """Load the models in worker processes, and answer requests until Ctrl-C or SIGTERM; imports no torch."""
+    try:
+        import uvicorn
+
+        from forecast.tools.serve.app import Limits, create_app
+    except ModuleNotFoundError as error:
+        raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
+    from forecast.tools.export.metadata import ONNX_RUNTIME, TORCH, list_missing_packages
+    from forecast.tools.serve.models import find_models
+    from forecast.tools.serve.processes import WorkerPool
+
+    check_choice("runtime", config.runtime, (AUTO, TORCH))
+    signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
+    models = find_models(list(config.models))
+    listening = listen(config.host, config.port)
+    use_graphs = config.runtime == AUTO and not list_missing_packages([ONNX_RUNTIME])
+    exporter = start_exporter(models) if config.runtime == AUTO else None
+    pool = WorkerPool(
+        models,
+        workers=config.workers,
+        max_waiting=config.max_waiting,
+        timeout=config.timeout,
+        use_graphs=use_graphs,
+    )
+    try:
+        with status(f"Loading {len(models)} models in {config.workers} processes"):
+            pool.wait_until_loaded()
+        served = [name for name in models if name not in pool.unavailable]
+        for name, reason in pool.unavailable.items():
+            print(f"left out   {name}: {reason}")
+        for line in exporter.describe(served) if exporter else ():
+            print(line)
+        limits = Limits(max_body=config.max_body_mb * 2**20, max_rows=config.max_rows, timeout=config.timeout)
+        settings = uvicorn.Config(
+            create_app(pool, limits), log_level="warning", access_log=False, lifespan="off",
+            timeout_graceful_shutdown=config.timeout + 1,
+        )  # fmt: skip
+        host, port = listening.getsockname()[:2]
+        host = f"[{host}]" if ":" in host else host  # IPv6
+        print(f"serving    {', '.join(served)}", flush=True)
+        print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
+        uvicorn.Server(settings).run(sockets=[listening])
+    finally:
+        if exporter:
+            exporter.close()
+        pool.close()
+        listening.close()
+
+
+def start_exporter(models: Mapping[str, Path]) -> "Exporter | None":
+    """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None without the packages for it."""
+    from forecast.tools.export.metadata import ONNX_PACKAGES, TORCH, list_missing_packages
+    from forecast.tools.serve.processes import Exporter
+
+    if missing := list_missing_packages([TORCH, *ONNX_PACKAGES]):
+        reason = f"not installed: {', '.join(missing)}: {install_command('serve')}"
+        print(f"export     no model is exported for ONNX Runtime: {reason}")
+        return None
+    exporter = Exporter(models)
+    exporter.export_all()
+    exporter.watch()
+    return exporter
+
+
+def end(signum: int, frame: FrameType | None) -> None:
+    """Exit with status 0, after the `finally` blocks."""
+    sys.exit(0)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the port. Raises ConfigError if it is in use or not allowed."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # named as TCP, or asyncio leaves Nagle's algorithm on, which delays each answer by 40 ms
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()
+    except OSError as error:
+        raise ConfigError(
+            f"host={host} port={port}: {error.strerror}: give another port, or port=0"
+        ) from None
+    return listening
+
 
 if __name__ == "__main__":
-    main_without_run_folder("serve", "forecast.commands.serve:serve", positional="models")
+    main_without_run_folder("serve", positional="models")

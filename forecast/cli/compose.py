@@ -16,7 +16,6 @@ from omegaconf.errors import OmegaConfBaseException
 from forecast.checkpoints import settings
 from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, first_of_sweeps, refuse_sweep
-from forecast.cli.traverse import is_resolvable, list_settings
 from forecast.system import distributed, location
 from forecast.system.errors import CONF, ConfigError
 from forecast.system.formatting import write_value
@@ -37,15 +36,13 @@ def describe_keys(*names: str, _root_: DictConfig) -> str:
         names: dotted keys.
         _root_: the configuration, with the defaults of the options that are chosen.
     """
-    rows = (format_row(name, find_comment(_root_, name), default_of(_root_, name)) for name in names)
+    rows = []
+    for name in names:
+        default = OmegaConf.select(_root_, name)
+        default = OmegaConf.to_container(default) if OmegaConf.is_config(default) else default
+        has_default = default is not None and default is not False
+        rows.append(format_row(name, find_comment(_root_, name), write_value(default) if has_default else ""))
     return "\n".join(rows)
-
-
-def default_of(config: DictConfig, name: str) -> str:
-    """The default of a key as it is typed; empty for null and false, and where the chosen options have no such key."""
-    value = OmegaConf.select(config, name)
-    value = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-    return "" if value is None or value is False else write_value(value)
 
 
 def format_row(name: str, comment: str, default: str) -> str:
@@ -157,36 +154,27 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
     for group in groups:
         if not group.key_or_group.startswith("hydra/"):
             overrides.check_options(group)
+    prefer_own_plugins()
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
-        config = compose_options(config_name, [first_of_sweep(group) for group in groups])
+        try:
+            options = [first_of_sweep(group) for group in groups]
+            config = compose(config_name, overrides=options, return_hydra_config=True)
+        except MissingConfigException as error:  # `check_options` checks the groups of conf/
+            raise overrides.missing_option(error) from None
+        overrides.check_installed(config.hydra.runtime.choices)
         safety.check_search_path(arguments)
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             apply_values(config, first_of_sweeps(parsed), overrides.is_group)
     typed = {override.key_or_group for override in parsed}
     overrides.check_search_space(config, typed)
-    check_interpolations(config, typed)
+    check_interpolations(config)
     if not sweeps and config.hydra.mode != RunMode.MULTIRUN:
         refuse_sweep(parsed)
     return config
 
 
-def compose_options(config_name: str, options: list[str]) -> DictConfig:
-    """Compose the configuration of these options of groups.
-
-    Raises:
-        ConfigError: an option of a group of Hydra does not exist, or needs an extra that is not installed.
-    """
-    prefer_own_plugins()
-    try:
-        config = compose(config_name, overrides=options, return_hydra_config=True)
-    except MissingConfigException as error:  # `check_options` checks the groups of conf/
-        raise overrides.missing_option(error) from None
-    overrides.check_installed(config.hydra.runtime.choices)
-    return config
-
-
-def check_interpolations(config: DictConfig, typed: set[str]) -> None:
+def check_interpolations(config: DictConfig) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
     Raises:
@@ -199,12 +187,24 @@ def check_interpolations(config: DictConfig, typed: set[str]) -> None:
         for key in FROM_CHECKPOINT:
             config.setdefault(key, 0)
         OmegaConf.resolve(config)
+<<<<<<< HEAD
     except (OmegaConfBaseException, RecursionError) as error:
         keys = [key for key, _ in list_settings(config)]
         keys.sort(key=lambda key: key not in typed)  # of several, one that the user typed
         key = next((key for key in keys if not is_resolvable(config, key)), "a setting")
         reason = str(error).splitlines()[0].removeprefix("ConfigError raised while resolving interpolation: ")
         raise ConfigError(f"{key}: {reason}") from None
+=======
+    except OmegaConfBaseException as error:
+        unresolved = [name for name, value in safety.leaves(config) if "${" in str(value)]
+        # of several, the one that the others refer to
+        key = min(unresolved, key=lambda name: name.count("."), default="a setting")
+        raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise ConfigError(
+            "the interpolations ${...} of the settings refer to each other without end"
+        ) from None
+>>>>>>> w_cli
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")

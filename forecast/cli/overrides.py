@@ -4,9 +4,8 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from forecast.cli.traverse import list_settings
-from forecast.system.errors import CONF, ConfigError, NotInstalled, check_count, user_path
-from forecast.system.formatting import quote_for_shell, quote_text, read_mapping, write_setting
+from forecast.system.errors import CONF, ConfigError, NotInstalled, check_count
+from forecast.system.formatting import quote_text, read_mapping, write_setting
 from forecast.system.keys import RESULT, ROWS, TABLE, Key, Takes, key_of_override, row_of
 from forecast.system.location import GROUPS_OF_ATTENTION, conf_files, conf_folders, folder_of_group
 
@@ -31,34 +30,9 @@ TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is 
 """Keys that take one free text, such as a column, or a list of them."""
 
 
-FILES = frozenset({"data.path", "data.static_path", "data.future_path", "checkpoint", "future"})
-"""Keys of files that must exist."""
-
-
 def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
-    """Quote the values of the arguments that take free text. Raises ConfigError for one that the shell has split."""
-    joined = join_split(arguments)
-    if joined is not None:
-        raise ConfigError(f"the shell splits arguments at spaces: write {quote_for_shell(joined)}")
+    """Quote the values of the arguments that take free text."""
     return [quote(argument, sweep=sweep) for argument in arguments]
-
-
-def join_split(arguments: Sequence[str]) -> str | None:
-    """The first argument whose value the shell has split at spaces, as it was meant; None if there is none."""
-    starts = [number for number, argument in enumerate(arguments) if _has_key(argument)]
-    for start, end in pairwise([*starts, len(arguments)]):
-        if end - start == 1:
-            continue
-        joined = " ".join(arguments[start:end])
-        key, _, value = joined.partition("=")
-        is_text = FREE_TEXT.match(joined) is not None and (key not in FILES or os.path.exists(value))
-        if (is_text or not can_parse(arguments[start])) and can_parse(quote(joined, sweep=False)):
-            return joined
-    return None
-
-
-def _has_key(argument: str) -> bool:
-    return "=" in argument or argument.startswith("~")
 
 
 def can_parse(argument: str) -> bool:
@@ -140,12 +114,6 @@ def ends_of(override: Override) -> list[Any]:
     return []
 
 
-def draws_fractions(override: Override) -> bool:
-    """Whether an override draws numbers from an interval that is not one of whole numbers."""
-    value = override.value()
-    return isinstance(value, IntervalSweep) and isinstance(value.start, float)
-
-
 def refuse_sweep(overrides: Sequence[Override]) -> None:
     """Raise ConfigError for an override with several values, in a command without -m."""
     for override in overrides:
@@ -179,68 +147,54 @@ def check_value(key: str, value: Any, default: Any) -> None:
         ConfigError: the value is invalid; the message names the key, the value and the valid values.
     """
     row = row_of(key) or Key(key, RESULT)
+    if row.takes is Takes.COUNT_OR_NULL and value is not None:
+        check_count(key, value, advice=", or null")
+    needed = find_needed(row, key, value, default)
+    if needed:
+        raise ConfigError(f"{key}={'null' if value is None else value}: {needed}")
+
+
+def find_needed(row: Key, key: str, value: Any, default: Any) -> str | None:
+    """What the key needs in place of an invalid value; None for a valid one."""
     if row.takes is Takes.NAME and (value is None or not str(value).strip()):
-        raise ConfigError(f"{key}={'null' if value is None else ''}: a name is needed")
+        return "a name is needed"
     if value == "" and key.startswith("data.") and key != "data.path":
-        raise ConfigError(f"{key}=: no value: give one, or leave {key}= out")
-    if row.takes is Takes.ANY_TYPE:
-        if key == "trainer.devices":
-            check_devices(key, value)
-    elif row.takes is Takes.COUNT_OR_NULL:
-        if value is not None:
-            check_count(key, value, advice=", or null")
-    elif value is None:
-        check_null(key, default, has_meaning=row.null)
-    else:
-        check_type(key, value, default, takes_a_word=row.takes is Takes.LIST_OR_WORD)
-        if isinstance(value, int | float):
-            check_range(key, value, row.limits)
+        return f"no value: give one, or leave {key}= out"
+    if key == "trainer.devices" and (value == 0 or isinstance(value, float) or value in ([], "")):
+        return "a number of processes or GPUs is needed, or a list of GPUs, or -1 for all"
+    if row.takes in (Takes.ANY_TYPE, Takes.COUNT_OR_NULL):
+        return None
+    needed = None
+    if value is None:
+        if isinstance(default, ListConfig) or (is_number(default) and not row.null):
+            needed = "a number" if is_number(default) else "a list"
+    elif is_number(default):
+        needed = find_needed_number(value, whole=isinstance(default, int))
+    elif isinstance(default, bool):
+        return None if isinstance(value, bool) else "true or false is needed"
+    elif isinstance(default, ListConfig):
+        is_list = isinstance(value, list) or row.takes is Takes.LIST_OR_WORD
+        needed = None if is_list else "a list"
+    elif isinstance(default, str) and isinstance(value, list | dict):
+        needed = "one word or text"
+    if needed:
+        is_item = isinstance(default, ListConfig) and isinstance(value, str | int | float)
+        example = write_setting(key, [value]) if is_item else f"{key}={default}"
+        return f"{needed} is needed, as in {example}"
+    smallest, largest = row.limits or (-MAX_NUMBER, MAX_NUMBER)
+    if not isinstance(value, int | float) or smallest <= value <= largest:
+        return None
+    return f"a number from {smallest:,} to {largest:,} is needed" if row.limits else "too large a number"
 
 
-def check_devices(key: str, value: Any) -> None:
-    """Raise ConfigError if a number of devices is zero, empty or a fraction."""
-    if value == 0 or isinstance(value, float) or value in ([], ""):
-        raise ConfigError(
-            f"{key}={value}: a number of processes or GPUs is needed, or a list of GPUs, or -1 for all"
-        )
-
-
-def check_null(key: str, default: Any, *, has_meaning: bool) -> None:
-    """Raise ConfigError if null replaces a list, or a number for which null has no meaning."""
-    if isinstance(default, ListConfig) or (is_number(default) and not has_meaning):
-        what = "number" if is_number(default) else "list"
-        raise ConfigError(f"{key}=null: a {what} is needed, as in {key}={default}")
-
-
-def check_type(key: str, value: Any, default: Any, *, takes_a_word: bool) -> None:
-    """Raise ConfigError unless the value has the type of the default."""
-    if is_number(default):
-        check_number(key, value, default)
-    if isinstance(default, bool) and not isinstance(value, bool):
-        raise ConfigError(f"{key}={value}: true or false is needed")
-    if isinstance(default, ListConfig) and not isinstance(value, list) and not takes_a_word:
-        raise ConfigError(f"{key}={value}: a list is needed, as in {key}={default}")
-    if isinstance(default, str) and isinstance(value, list | dict):
-        raise ConfigError(f"{key}={value}: one word or text is needed, as in {key}={default}")
-
-
-def check_number(key: str, value: Any, default: int | float) -> None:
-    """Raise ConfigError unless the value is a finite number, and a whole one if the default is."""
+def find_needed_number(value: Any, *, whole: bool) -> str | None:
+    """The kind of number that is needed in place of a value; None for a valid one."""
     if not is_number(value):
-        raise ConfigError(f"{key}={value}: a number is needed, as in {key}={default}")
-    if isinstance(default, int) and isinstance(value, float) and not value.is_integer():
-        raise ConfigError(f"{key}={value}: a whole number is needed, as in {key}={default}")
-    if not math.isfinite(value):
-        raise ConfigError(f"{key}={value}: a finite number is needed, as in {key}={default}")
-
-
-def check_range(key: str, value: int | float, limits: tuple[int, int] | None) -> None:
-    """Raise ConfigError for a number beyond its limits."""
-    if limits is None:
-        if abs(value) > MAX_NUMBER:
-            raise ConfigError(f"{key}={value}: too large a number")
-    elif not limits[0] <= value <= limits[1]:
-        raise ConfigError(f"{key}={value}: a number from {limits[0]:,} to {limits[1]:,} is needed")
+        return "a number"
+    is_finite = math.isfinite(value)
+    if whole:
+        return None if is_finite and value == int(value) else "a whole number"
+    return None if is_finite else "a finite number"
 
 
 def is_number(value: Any) -> bool:
@@ -260,7 +214,7 @@ EXTRAS = {
 
 
 NEAR = 0.7
-"""Similarity of the names of two keys, from 0 to 1, above which one may be meant by the other."""
+"""Similarity of two names, from 0 to 1, above which one may be meant by the other."""
 
 COMPUTED = {row.name: row.set_by for row in ROWS.values() if row.set_by}
 """Keys that are not typed, each with the key that sets it."""
@@ -274,17 +228,11 @@ def parse(arguments: Sequence[str]) -> list[Override]:
         try:
             parsed += parser.parse_overrides([argument])
         except (HydraException, RecursionError):
-            raise ConfigError(f"{argument}: cannot be read; {_explain_syntax(argument, arguments)}") from None
+            raise ConfigError(
+                f"{argument}: cannot be read; write key=value; text that holds commas, brackets or spaces as "
+                "\"key='the text'\""
+            ) from None
     return parsed
-
-
-def _explain_syntax(argument: str, arguments: Sequence[str]) -> str:
-    """How to write one of the arguments, which does not follow Hydra's grammar."""
-    key = "checkpoint" if argument.endswith(".ckpt") else "data.path"
-    is_given = any(other.startswith(f"{key}=") for other in arguments)
-    if re.fullmatch(r"[\w./~-]+", argument) and not is_given and user_path(argument).is_file():
-        return f"write {key}={argument}"
-    return "write key=value; text that holds commas, brackets or spaces as \"key='the text'\""
 
 
 def typed_overrides() -> dict[str, str]:
@@ -304,8 +252,10 @@ def is_group(override: Override) -> bool:
 
 
 def options(group: str) -> list[str]:
-    """The options of a group: the names of its YAML files."""
-    places = [folder / folder_of_group(group) for folder in conf_folders()]
+    """The options of a group: the names of its YAML files, with their folders below that of the group."""
+    if group in GROUPS_OF_ATTENTION:
+        return [path.stem for path in conf_files(group)]
+    places = [folder / group for folder in conf_folders()]
     return sorted(
         {str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")}
     )
@@ -336,9 +286,7 @@ def check_attention_type(group: str, name: str) -> None:
     Raises:
         ConfigError: the file names no class, or the class has no form for one of the slots.
     """
-    path = next((path for path in conf_files(group) if path.stem == name), None)
-    if path is None:
-        raise ConfigError(f"{group}={name}: place {name.rpartition('/')[2]}.yaml in attention/ itself")
+    path = next(path for path in conf_files(group) if path.stem == name)
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "_target_" not in content:
         raise ConfigError(
@@ -351,13 +299,10 @@ def check_attention_type(group: str, name: str) -> None:
             attention = get_object(content["_target_"])  # imports PyTorch, as the run does
             for slot in ("encoder", "decoder") if group == "attention" else (group,):
                 attention.role_in(slot)
-        except ValueError as error:
-            raise ConfigError(f"{group}={name}: {error}") from None
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"{group}={name}: {content['_target_']} is not a subclass of forecast.attention.Attention that can be "
-                f"imported: {' '.join(str(error).split())}"
-            ) from None
+        # no such role, no such class, or a class without roles
+        except (ValueError, ImportError, AttributeError) as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{group}={name}: {content['_target_']} cannot be used: {reason}") from None
 
 
 def check_installed(choices: Mapping[str, str | None]) -> None:
@@ -379,6 +324,25 @@ def missing_option(error: MissingConfigException) -> ConfigError:
 # ---- keys
 
 
+def list_settings(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each dotted key and its value, which is None if it cannot be resolved. A list is one value."""
+    for key in map(str, config):
+        name = f"{prefix}{key}"
+        value = None if OmegaConf.is_missing(config, key) else value_or_none(config, key)
+        if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
+            yield from list_settings(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def value_or_none(config: DictConfig, key: str) -> Any:
+    """The value of a key; None for an interpolation that cannot be resolved."""
+    try:
+        return config[key]
+    except OmegaConfBaseException:
+        return None
+
+
 def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     """Check that each override names a key of `defaults` and gives it a value of the right type and range.
 
@@ -397,7 +361,6 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             default = known[COMPUTED[key]]
             example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
             raise ConfigError(f"{key}: it is computed; set {example} instead")
-        refuse_words(override, known.get(key))
         for value in [*values_of(override), *ends_of(override)]:
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
@@ -405,21 +368,13 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
                     f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}"
                 )
             check_value(key, value, known.get(key))
-        if draws_fractions(override) and isinstance(known.get(key), int):
+        drawn = override.value()
+        if (
+            isinstance(drawn, IntervalSweep)
+            and isinstance(drawn.start, float)
+            and isinstance(known.get(key), int)
+        ):
             raise ConfigError(f"{override.input_line}: whole numbers are needed, as in int(interval(1,4))")
-
-
-def refuse_words(override: Override, default: Any) -> None:
-    """Raise ConfigError for words or numbers where the default is a list; the message has the list of them."""
-    values, key = values_of(override), override.key_or_group
-    takes_words = (row_of(key) or ROWS["seed"]).takes is not Takes.TYPE_OF_DEFAULT
-    if (
-        isinstance(default, ListConfig)
-        and not takes_words
-        and any(isinstance(v, str | int | float) for v in values if v != "")
-    ):
-        given = ",".join(map(str, values))
-        raise ConfigError(f"{key}={given}: a list is needed, as in {write_setting(key, values)}")
 
 
 def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
@@ -435,31 +390,26 @@ def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
     check_keys(space, config)
 
 
-def unknown_key(key: str, known: dict[str, Any]) -> str:
-    """The message for an unknown key, with the nearest known keys and groups."""
-    known = {name: value for name, value in known.items() if name not in COMPUTED}
-    top = {name.split(".")[0] for name in known}
-    groups = {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in top else set()
-    by_last = {name.rsplit(".", 1)[-1]: name for name in known if not name.startswith("hydra.")}
+def unknown_key(key: str, known: Mapping[str, Any]) -> str:
+    """The message for an unknown key, with the known key or group whose last part is most like its last part."""
+    names = [name for name in known if name not in COMPUTED and not name.startswith("hydra.")]
+    groups = (
+        {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in known_groups(names) else set()
+    )
     group, _, last = key.rpartition(".")
     if group in groups and (options := options_with_key(group, last)):
         there = ", ".join(f"{group}={name}" for name in options)
         return f"{key}: the chosen {group} has no such key; these options have it: {there}"
-    matches = [by_last[last]] if last in by_last else []
-    if last == key:
-        matches += difflib.get_close_matches(key, top | groups, n=2, cutoff=NEAR)
-    if last != key or not matches:
-        near = difflib.get_close_matches(key, known, n=2, cutoff=NEAR)
-        matches += [name for name in near if _are_near(last, name.rsplit(".", 1)[-1])]
-    if not matches:
-        matches = [by_last[m] for m in difflib.get_close_matches(last, by_last, n=2, cutoff=NEAR)]
-    matches = list(dict.fromkeys(matches))
-    hint = f"; did you mean {' or '.join(matches[:3])}?" if matches else ""
+    # of several keys with the same last part, that of the typed group, then the shortest
+    names.sort(key=lambda name: (name.rpartition(".")[0] == group, -name.count(".")))
+    by_last = {name.rpartition(".")[2]: name for name in (*names, *known_groups(names), *groups)}
+    near = difflib.get_close_matches(last, by_last, n=1, cutoff=NEAR)
+    hint = f"; did you mean {by_last[near[0]]}?" if near else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
 
 
-def _are_near(text: str, other: str) -> bool:
-    return bool(difflib.get_close_matches(text, [other], cutoff=NEAR))
+def known_groups(keys: Iterable[str]) -> set[str]:
+    return {key.split(".")[0] for key in keys}
 
 
 def options_with_key(group: str, key: str) -> list[str]:

@@ -3,12 +3,12 @@
 import os
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from forecast.cli.traverse import leaves
 from forecast.system.errors import ConfigError
 from forecast.system.hydra_internals import plugin_targets
 from forecast.system.location import known_targets
@@ -28,6 +28,40 @@ LOGGING = {
 
 SAFE_INTERPOLATION = re.compile(r"\$\{[\w.]+\}|\$\{(?:hydra|now|oc\.env|random_suffix|job_folder):[^${}]*\}")
 """Interpolations that cannot turn text into a mapping, which could name a target."""
+
+
+MAX_CONTAINERS = 3_000
+"""Largest number of mappings and lists in a configuration. One that refers to itself has infinitely many."""
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the value of every setting, also of those in lists and behind interpolations.
+
+    Raises:
+        ConfigError: the configuration refers to itself without end.
+    """
+    waiting, seen = [(prefix, config)], 0
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+            seen += 1
+            if seen > MAX_CONTAINERS:
+                raise ConfigError(f"{name}: the settings repeat themselves without end")
+            keys = list(value) if isinstance(value, Mapping) else range(len(value))
+            waiting += [(f"{name}.{key}".lstrip("."), value_or_text(value, key)) for key in reversed(keys)]
+        else:
+            yield name, value
+
+
+def value_or_text(config: Any, key: Any) -> Any:
+    """The value of a setting: the text of an interpolation that cannot be resolved yet, None for a missing value."""
+    try:
+        return config[key]
+    except OmegaConfBaseException:
+        if isinstance(config, Container) and OmegaConf.is_missing(config, key):
+            return None
+        plain: Any = OmegaConf.to_container(config)
+        return plain[key]
 
 
 def check_flags(typed: Namespace) -> None:
@@ -51,9 +85,9 @@ def check_composed(config: DictConfig) -> None:
     """Check a composed configuration, Hydra's part included, before Hydra instantiates any of it.
 
     Raises:
-        ConfigError: a target is not allowed; the message names the first such key.
+        ConfigError: a target is not allowed, or a value is a secret; the message names the first such key.
     """
-    check_targets(config, known_targets() | plugin_targets())
+    check(config, known_targets() | plugin_targets())
     for name, value in leaves(config.hydra, "hydra"):
         if name.startswith(("hydra.job_logging.", "hydra.hydra_logging.")):
             is_named = name.endswith((".()", ".class")) or "://" in str(value) or "${" in str(value)
@@ -103,8 +137,13 @@ def check_typed(arguments: Sequence[str]) -> None:
                 check_setting(f"{key.lstrip('+~')}.{below}", text, known)
 
 
-def check(config: Any) -> None:
-    """Raise ConfigError for a secret in a configuration. The message does not repeat the secret."""
+def check(config: Any, targets: frozenset[str] | None = None) -> None:
+    """Check a configuration before any of it is instantiated; `targets`: the allowed ones, otherwise those of conf/.
+
+    Raises:
+        ConfigError: a target is not allowed, or a value is a secret, which the message does not repeat.
+    """
+    check_targets(config, known_targets() if targets is None else targets)
     known = in_environment()
     for name, value in leaves(config):
         if value is not None and not isinstance(value, bool):

@@ -291,9 +291,7 @@ def name_series(panel: Panel, series: int) -> str:
 
 def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"], most: int = 4) -> str:
     """Name the first of some series, and count the others: `'a', 'b' and 3 more`."""
-    numbers = np.flatnonzero(chosen)
-    more = f" and {len(numbers) - most:,} more" if len(numbers) > most else ""
-    return ", ".join(quote(panel.ids[number]) for number in numbers[:most]) + more
+    return shorten([quote(panel.ids[number]) for number in np.flatnonzero(chosen)], most)
 
 
 def name_longest(panel: Panel, title: str) -> str:

@@ -29,8 +29,9 @@ def plural(count: int, what: str) -> str:
 
 
 def shorten(names: Sequence[str], count: int = 8) -> str:
-    """List the first `count` names for a message."""
-    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
+    """List the first `count` names, and count the others; semicolons separate names with commas."""
+    sign = "; " if any("," in name for name in names[:count]) else ", "
+    return sign.join(names[:count]) + (f" and {len(names) - count:,} more" if len(names) > count else "")
 
 
 def format_duration(seconds: float) -> str:

@@ -201,7 +201,7 @@ COMMAND_KEYS = (
     Key("score", RESULT),
     *(Key(name, RESULT, text=True) for name in ("reference", "by")),
     Key("retime", RESULT),
-    *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data", "preview")),
+    *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data")),
     *(Key(name, SOURCE) for name in ("runs", "runs.features", "runs.pred_len")),
     *(Key(name, PLACE, text=True) for name in ("project", "entity")),
     Key("mode", PLACE),

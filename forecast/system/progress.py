@@ -14,7 +14,6 @@ DELAY = 2.0
 """Seconds before work that may be short is shown."""
 BETWEEN_LINES = 30.0
 """Seconds between two lines of one piece of work where there is no terminal."""
-_leaves_bars = True
 LINE = "{desc}: {percentage:.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 
 
@@ -48,13 +47,13 @@ def bar(
         what: the work, in a word or two.
         unit: what is counted.
         delay: seconds before the bar appears.
-        leave: keep the bar's last state when it is closed, except in `transient_bars`.
+        leave: keep the bar's last state when it is closed.
         initial: units that are done already.
     """
     bar_class = tqdm if sys.stderr.isatty() else ProgressLines
     return bar_class(
         total=total, desc=what, unit=unit, unit_scale=(total or 0) > 99_999, delay=delay, initial=initial,
-        leave=leave and _leaves_bars,
+        leave=leave,
         file=sys.stderr, dynamic_ncols=True,
     )  # fmt: skip
 
@@ -71,17 +70,6 @@ def track(items: SizedIterable[Item], what: str) -> Iterator[Item]:
             yield item
             shown.update()
             signals.exit_if_received()
-
-
-@contextmanager
-def transient_bars() -> Iterator[None]:
-    """Remove each bar when it is closed, until the block ends."""
-    global _leaves_bars
-    _leaves_bars = False
-    try:
-        yield
-    finally:
-        _leaves_bars = True
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from forecast.training.preparation import (
     check_device_precision,
     check_one_process,
     check_processes,
+    filter_messages,
 )
 
 MAX_ERRORS = 1 << 22
@@ -51,6 +52,7 @@ def check_construction(config: DictConfig) -> None:
         ConfigError: a setting of the model or the trainer is invalid, or too large for the memory.
         ValueError: the model or the trainer refuses a value.
     """
+    filter_messages()
     precision = {"precision": "32-true"} if config.trainer.precision == AUTO else {}
     trainer = make_trainer(config, names=(), logger=False, **precision)
     check_device_precision(config, trainer)

@@ -19,6 +19,7 @@ from forecast.data import DataModule
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, check_choice, check_count
+from forecast.system.keys import MODEL_KEYS, TASK_KEYS
 
 if TYPE_CHECKING:
     import lightning as L
@@ -52,6 +53,16 @@ IGNORED = (
     ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
 )
 """Messages of Lightning that do not concern users of this package."""
+
+
+CONSTRUCTED = {"size", "variables", *(row.name for row in (*TASK_KEYS, *MODEL_KEYS))}
+"""Keys, beside those of `model` and `trainer`, whose values only constructors check."""
+
+
+def needs_construction() -> bool:
+    """Whether a setting was typed that only constructors check. If not, PyTorch is imported after the data."""
+    typed = typed_overrides().keys() - {"trainer.max_epochs"} if HydraConfig.initialized() else ()
+    return any(key in CONSTRUCTED or key.startswith(("model.", "trainer.")) for key in typed)
 
 
 def check_settings(config: DictConfig, *callbacks: str) -> None:

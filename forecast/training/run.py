@@ -40,7 +40,7 @@ from forecast.training.report import RunReport, forecast_examples
 
 
 def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: float) -> float:
-    """Train, test and save one model; see `forecast.commands.train`.
+    """Train, test and save one model; see `forecast.train`.
 
     Args:
         config: the composed configuration. Values `auto` are replaced in place.

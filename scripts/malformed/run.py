@@ -9,8 +9,6 @@ from pathlib import Path
 from unittest import mock
 
 from forecast.cli.main import main_with_run_folder, main_without_run_folder
-from forecast.commands.check import check
-from forecast.commands.train import train
 
 UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 """Warnings that Python hides from users by default, and pytest shows."""
@@ -31,9 +29,7 @@ def run(program: str, folder: Path, *overrides: str) -> tuple[int, str]:
         for category in UNSEEN:
             warnings.simplefilter("ignore", category)
         try:
-            main_without_run_folder("check", check) if program == "check" else main_with_run_folder(
-                "train", train
-            )
+            main_without_run_folder("check") if program == "check" else main_with_run_folder("train")
         except SystemExit as exit:
             return int(exit.code or 0), errors.getvalue()
     return 0, errors.getvalue()

@@ -17,8 +17,8 @@ from hydra.utils import instantiate
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
 from forecast.cli.overrides import quote
-from forecast.commands.train import train
 from forecast.data import Panel
+from forecast.train import train
 from malformed import files, settings, tables
 from malformed.case import Case
 from malformed.run import run
@@ -49,7 +49,7 @@ def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.setattr(sys, "argv", ["train", *fixed, *root, *overrides])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
         with pytest.raises(SystemExit) as exit:
-            main_with_run_folder("train", train)
+            main_with_run_folder("train")
         assert exit.value.code == 2
         error = capsys.readouterr().err
         lines = [line for line in error.splitlines() if line.startswith("error: ")]

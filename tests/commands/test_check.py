@@ -15,9 +15,6 @@ from PIL import Image
 
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder, main_without_run_folder
-from forecast.commands.check import check
-from forecast.commands.convert import convert
-from forecast.commands.train import train
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import new_sums
 from tests.support.commands import ROOT
@@ -43,7 +40,7 @@ def run(
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     try:
-        main_without_run_folder(name, {"check": check, "convert": convert}[name])
+        main_without_run_folder(name)
     except SystemExit as exit:
         return exit.code
     return 0
@@ -54,7 +51,7 @@ def run_command(suggested: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -
     python, _, module, *arguments = shlex.split(suggested)
     assert (python, module) == ("python", "forecast.train")
     monkeypatch.setattr(sys, "argv", ["train", *arguments, *TINY])
-    main_with_run_folder("train", train)
+    main_with_run_folder("train")
     (path,) = folder.glob("runs/*/metrics.json")
     return json.loads(path.read_text())
 
@@ -97,7 +94,7 @@ def test_the_findings_are_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=check.png") == 0
     assert found(tmp_path)["command"] in capsys.readouterr().out
     assert Image.open(tmp_path / "check.png").width > 1_000
-    monkeypatch.setattr("forecast.commands.check.diagnose", None)  # refused before the file is read
+    monkeypatch.setattr("forecast.tools.check.diagnosis.diagnose", None)  # refused before the file is read
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "output=check.png") == 2
     assert capsys.readouterr().err.count("\n") == 1
 

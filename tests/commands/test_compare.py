@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast.commands import compare as command
+from forecast import compare as command
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.tables import NOTE, make_short_table
@@ -125,7 +125,9 @@ def test_either_all_files_are_written_or_none(
         "retime": False,
     }
     with monkeypatch.context() as patch:
-        patch.setattr(command, "format_csv", lambda rows: "\udc00")  # not encodable: the second file fails
+        patch.setattr(
+            "forecast.reports.compare.writers.format_csv", lambda rows: "\udc00"
+        )  # not encodable: the second file fails
         with pytest.raises(UnicodeEncodeError):
             command.compare(OmegaConf.create(config))
     assert files(tmp_path) == []

@@ -89,38 +89,3 @@ def test_completion_in_bash(shell: Callable[[str, str], str], line: str, choices
         '_forecast\nprintf "%s\\n" "${COMPREPLY[@]}"'
     )
     assert set(shell("bash", script).split()) == choices
-
-
-@pytest.mark.parametrize(
-    ("line", "choices"), [*LINES, ("forecast check data.path=my-", {"data.path=my-load.csv"})]
-)
-def test_completion_in_fish(
-    tmp_path: Path, shell: Callable[[str, str], str], line: str, choices: set[str]
-) -> None:
-    (tmp_path / "my-load.csv").touch()
-    assert set(shell("fish", f"forecast completion fish | source; complete -C '{line}'").split()) == choices
-
-
-@pytest.mark.parametrize(
-    ("line", "completed"),
-    [
-        ("forecast pre", "forecast predict "),
-        ("forecast train atten", "forecast train attention="),
-        ("forecast train seed=1 attention=fu", "forecast train seed=1 attention=full"),
-        ("forecast check data.path=my-", "forecast check data.path=my-load.csv "),
-    ],
-)
-def test_completion_in_zsh(
-    tmp_path: Path, shell: Callable[[str, str], str], line: str, completed: str
-) -> None:
-    """Type the line and a tabulator in an interactive shell, and let its line editor print what it then holds."""
-    (tmp_path / "my-load.csv").touch()
-    script = (
-        "zmodload zsh/zpty\nzpty typing zsh -f -i\n"
-        "type() { zpty -w typing $1 }\n"
-        "type 'PS1=; eval \"$(forecast completion zsh)\"'\n"
-        "type 'show() { print -r -- \"<$BUFFER>\" }; zle -N show; bindkey ^X show; bindkey ^I complete-word'\n"
-        f"zpty -w -n typing $'{line}\\t\\x18'\n"
-        "zpty -r -m typing found '*<forecast*>*'\nprint -r -- $found"
-    )
-    assert f"<{completed}>" in shell("zsh", script)

@@ -16,7 +16,6 @@ from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
 from forecast.tools.dashboard.workspace import RunFilter, make_specification
 from tests.support.commands import only, train, workplace
-from tests.support.synthetic_runs import configuration, make_run
 from tests.support.wandb_file import WandbRun
 from tests.support.wandb_server import API_KEY, environment, wandb_server
 
@@ -211,7 +210,6 @@ def test_without_an_account(tmp_path: Path) -> None:
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.splitlines() == [
         "nothing was sent; saved the specification of the workspace and the report in dashboard.json",
-        "no preview: runs has no finished run that is selected; name another folder with preview=",
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, then this command with "
         "mode=auto",
     ]
@@ -221,37 +219,6 @@ def test_without_an_account(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     assert json.loads((tmp_path / "dashboard.json").read_text()) == written
-
-
-def test_the_preview_shows_the_selected_runs(tmp_path: Path, pair: Path) -> None:
-    for group, kind, mse in (("a-sweep", "nystrom", 0.41), ("another", "fastformer", 0.44)):
-        config = {**configuration(f"attention={kind}"), "run_group": group}
-        make_run(pair / f"the-{group}" / kind, config, mse=mse)
-    result = start(tmp_path, "mode=offline", "runs.group=a-sweep", "output=mine.json")
-    assert result.returncode == 0, result.stderr
-    assert "saved a preview of 1 run in mine.html, which needs no network" in result.stdout
-    page = (tmp_path / "mine.html").read_text()
-    assert "W&amp;B preview: forecast" in page
-    assert "nystrom" in page
-    assert "fastformer" not in page.partition('id="plotly"')[0]
-
-    again = start(
-        tmp_path, "mode=offline", "output=other.json", "preview=runs/the-another", "runs.data=etth2"
-    )
-    assert again.returncode == 0
-    assert "no preview: runs/the-another has no finished run" in again.stdout
-    assert not (tmp_path / "other.html").exists()
-
-
-@pytest.mark.long
-def test_the_preview_is_not_replaced_and_may_be_left_out(tmp_path: Path, pair: Path) -> None:
-    (tmp_path / "dashboard.html").write_text("mine")
-    refused = start(tmp_path, "mode=offline")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: dashboard.html: already exists")
-    assert not (tmp_path / "dashboard.json").exists()
-    assert start(tmp_path, "mode=offline", "preview=null").returncode == 0
-    assert (tmp_path / "dashboard.html").read_text() == "mine"
 
 
 def without(content: Any, *names: str) -> Any:
@@ -302,7 +269,7 @@ def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> No
             raise OSError("the report failed")
 
         workspace.make_report = fail
-        main_without_run_folder("dashboard", "forecast.commands.dashboard:dashboard")
+        main_without_run_folder("dashboard")
     """
     with wandb_server(forecast=3) as server:
         result = subprocess.run(

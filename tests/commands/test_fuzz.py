@@ -26,8 +26,7 @@ from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.errors import is_users_mistake, one_line
-from forecast.cli.overrides import quote
-from forecast.cli.traverse import list_settings
+from forecast.cli.overrides import list_settings, quote
 from forecast.data.files.sources import read_table
 from forecast.system.errors import ForecastError
 from forecast.training.create_model import create_model

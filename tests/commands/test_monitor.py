@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.commands.monitor import examine
 from forecast.inference.model import load
+from forecast.monitor import examine
 from tests.support.commands import answer, train_here
 from tests.support.csv_files import write_csv
 

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast import fit
+from forecast import check, fit
+from forecast.check import suggest_settings
 from forecast.cli.compose import compose_command, compose_config
-from forecast.commands import suggest
-from forecast.commands.suggest import suggest_settings
 from forecast.system import distributed
 from forecast.system.errors import ConfigError
 from tests.support.commands import PLAIN, answer, only
@@ -158,7 +157,7 @@ def test_only_the_first_process_examines_the_file(folder: Path, monkeypatch: pyt
         return ["seq_len=16", "model=mlp"] if what == "suggested settings" else choose()
 
     monkeypatch.setattr(distributed, "choose_in_first", answer_of_first)
-    monkeypatch.setattr(suggest, "examine", None)
+    monkeypatch.setattr(check, "examine", None)
     assert train(monkeypatch, folder, "output_root=second", "pred_len=4") == 0
     config = OmegaConf.load(only(folder, "second/*/config.yaml"))
     assert (config.seq_len, config.model._target_) == (16, "forecast.models.ResidualMLP")

@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
-from forecast.commands.dashboard import dashboard, has_account
+from forecast.dashboard import dashboard, has_account
 from forecast.data import csv_data
 from forecast.system.errors import ConfigError
 from forecast.tools.benchmark.measurement import list_cases, make_work
@@ -101,8 +101,7 @@ REFUSED = [
     benchmark("benchmark.lengths=[0]", "benchmark.lengths: 0 must be a whole number such as 512"),
     benchmark("benchmark.part=all", "benchmark.part=all must be one of layer, mixing"),
     Refusal("a key of the wrong form", "WANDB_API_KEY invalid: API key must have 40+ characters, has 5.", ConfigError, short_key),
-    Refusal("an unknown mode", "mode=maybe must be auto or offline", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "maybe"}))),
-    Refusal("a specification that is a page", "output=board.html: the specification is a JSON file; give a name that ends in .json", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "offline", "output": "board.html", "preview": "runs"}))),
+    Refusal("an unknown mode", "mode=maybe is not one of auto, offline", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "maybe"}))),
     Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
     Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
     without_library("forecast.adapters.fev_model", "fev"),

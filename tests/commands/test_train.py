@@ -22,7 +22,6 @@ from omegaconf import OmegaConf
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.cli.compose import compose_config
-from forecast.commands.train import train
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
@@ -32,6 +31,7 @@ from forecast.reports.compare.number_format import format_interval
 from forecast.reports.compare.run_folders import read_runs
 from forecast.runs import sweep
 from forecast.runs.folder import digest_of, find_finished, find_unfinished, is_finished, read_config
+from forecast.train import train
 from forecast.training.schedules import cosine
 from tests.support.commands import PLAIN, ROOT, TINY, answer, only, train_here
 from tests.support.csv_files import write_csv

@@ -74,45 +74,16 @@ def test_figures_of_the_rankings() -> None:
     assert f"`model=mlp` is {models.index('`model=mlp`') + 1}th of {len(models)} by CRPS" in text
 
 
-def test_figures_in_the_text_of_the_performance_page() -> None:
-    causal, types = times_faster("causal"), ("probsparse", "linear", "fastformer")
-    short, long = ([f"{causal[n, attention]:.0f}" for attention in types] for n in ("2048", "8192"))
-    rows = cells("cpu")["published"]["result"]
-    published = [f"{row['times_published']:.1f}" for row in rows if row["form"] == "shared"]
-    seconds = {
-        name: cell["result"][0]["median"] for name, cell in cells("cpu").items() if name.startswith("width/")
-    }
-    width = [
-        f"{seconds[f'width/{n}/float32'] / seconds[f'width/{n}/bfloat16']:.1f}" for n in (64, 128, 256, 512)
-    ]
-    gpu = cells("gpu-nvidia-h200")
-    layer = {
-        r["attention"]: 1000 * r["median"] for r in gpu["layers, self"]["result"] if r["length"] == "131072"
-    }
-    compiled = {
-        row["attention"]: f"{1000 * row['median']:.1f}" for row in gpu["compiled/336/168/168"]["result"]
-    }
-    text = " ".join(PAGES["docs/performance.md"].split())
-    for sentence in (
-        "`fastformer` are {}, {} and {} times faster at 2,048 tokens and".format(*short),
-        "tokens and {}, {} and {} times faster at 8,192".format(*long),
-        "is {} times faster at 96 steps, {} at 512 and {} at 2,048".format(*published),
-        "is {}× faster than in float32 at d_model 64, {}× at 128, {}× at 256 and {}× at 512".format(*width),
-        f"takes {layer['full']:.0f} ms with softmax, {layer['linear']:.0f} ms with `linear`, {layer['nystrom']:.0f} ms",
-        f"{layer['probsparse']:.1f} ms with `probsparse` and {layer['fastformer']:.1f} ms with `fastformer`",
-        f"`gated_delta` takes {layer['gated_delta']:.0f} ms",
-        f"takes {compiled['full']} ms in place of 11.8 with softmax, {compiled['probsparse']} in place of 14.7",
-        f"all {gpu['tests']['passed']} GPU tests passed",
-        "trains {:,.0f} windows per second in float32 and {:,.0f} in bfloat16".format(
-            *(gpu[f"training/{precision}"]["windows_per_second"] for precision in ("32-true", "bf16-mixed"))
-        ),
-    ):
-        assert sentence in text
-
-
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_and_anchors_exist(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+def test_links_anchors_files_and_commands_of_a_page_exist(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(r"`((?:forecast|conf|scripts|tests|docs)/[\w./-]+)`", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    commands = {*re.findall(r"python -m forecast\.(\w+)", text), *re.findall(r"`forecast (\w+)", text)}
+    known = {path.stem for path in (ROOT / "forecast").glob("*.py")} | {"completion", "COMMAND"}
+    assert sorted(commands - known) == []
+    assert [t for t in re.findall(r"scripts/reproduce ([a-z][\w-]*)", text) if t not in TABLES] == []
+    for target, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
         file = page.parent / target if target else page
         assert file.exists(), target
         assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
@@ -122,24 +93,6 @@ def anchors(file: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub forms them."""
     headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_named_in_a_page_exist(page: Path) -> None:
-    named = re.findall(r"`((?:forecast|conf|scripts|tests|docs)/[\w./-]+)`", page.read_text())
-    assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_commands_named_in_a_page_exist(page: Path) -> None:
-    text = page.read_text()
-    commands = {*re.findall(r"python -m forecast\.(\w+)", text), *re.findall(r"`forecast (\w+)", text)} - {
-        "COMMAND"
-    }
-    names = {path.stem for path in (ROOT / "forecast").glob("*.py")} | {"completion"}
-    assert sorted(commands - names) == []
-    tables = re.findall(r"scripts/reproduce ([a-z][\w-]*)", text)
-    assert [name for name in tables if name not in TABLES] == []
 
 
 def test_the_table_of_models() -> None:

@@ -30,9 +30,3 @@ def test_an_unknown_licence_is_refused_and_one_of_the_page_is_kept(licences: Mod
     assert licences.find_licence("nowhere", "1.0", {"nowhere 1.0": "MIT"}) == "MIT"
     with pytest.raises(licences.UnknownLicence, match=r"^nowhere 1\.0: no licence is known"):
         licences.find_licence("nowhere", "1.0", {"nowhere 0.9": "MIT"})
-
-
-@pytest.mark.parametrize("text", ["UNKNOWN", "", "Copyright 2018 Databricks, Inc.", "Dual License", "a\nb"])
-def test_a_text_that_names_no_licence(licences: ModuleType, text: str) -> None:
-    assert not licences.is_name(text)
-    assert licences.is_name("BSD-3-Clause")

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 
-from experiments.benchmarks import CPU, GPU, GPU_TESTS, list_cells, run_benchmark
+from experiments.benchmarks import GPU_TESTS, run_benchmark
 from experiments.cells import Cell
 from experiments.compared import published_probsparse
 from experiments.page import make_gpu_page
@@ -13,7 +12,6 @@ from experiments.run import Context
 from experiments.store import Store
 from forecast.attention.full import full_attention
 from forecast.attention.probsparse import probsparse_attention
-from forecast.cli.compose import compose_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,11 +29,6 @@ def test_the_published_form_fills_rows_as_ours_does() -> None:
     active = ((out - v.mean(2, keepdim=True)).abs().amax(-1) > 1e-12).nonzero()[:, 2].view(2, 3, -1)
     assert active.shape[2] == 8  # 2·⌈ln 40⌉
     torch.testing.assert_close(out, probsparse_attention(q, k, v, top_queries=active))
-
-
-@pytest.mark.parametrize("name", [*CPU, *(name for name in GPU if not name.startswith("training"))])
-def test_overrides_are_known(name: str) -> None:
-    compose_config(*(CPU | GPU)[name], config_name="benchmark")
 
 
 def test_every_file_with_tests_of_a_device_is_run() -> None:
@@ -64,10 +57,3 @@ def test_a_layer_is_timed_and_shown(tmp_path: Path) -> None:
     shown = make_gpu_page(store)
     assert "| attention | 32 | 64 |" in shown
     assert "(1.0×)" in shown
-
-
-def test_a_table_of_a_device_has_tests_layers_steps_and_training() -> None:
-    names = [cell.name for cell in list_cells("gpu-x")]
-    assert {name.split("/")[0] for name in names} == {
-        "tests", "layers, self", "layers, causal", "steps", "compiled", "training",
-    }  # fmt: skip

@@ -11,7 +11,30 @@ import pytest
 
 from forecast.data import downloaded_data, read_table
 from forecast.system.errors import DataError
-from tests.support.uci_file import raw_readings, write_raw
+
+FIRST, LAST = "2011-12-25 00:15:00", "2012-03-20 00:00:00"  # more than one chunk
+BORN = {"MT_001": FIRST, "MT_002": "2012-01-01 23:45:00", "MT_003": "2012-01-02 00:15:00", "MT_004": FIRST}
+
+
+def raw_readings() -> pd.DataFrame:
+    """kW by the end of each quarter of an hour; zero before a client was born."""
+    ends = pd.date_range(FIRST, LAST, freq="15min")
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.uniform(1, 500, size=(len(ends), len(BORN))), index=ends, columns=list(BORN))
+    for client, born in BORN.items():
+        frame.loc[frame.index < born, client] = 0.0
+    return frame
+
+
+def write_raw(path: Path, frame: pd.DataFrame) -> Path:
+    """As UCI has it: semicolons, decimal commas, names and dates in quotes, whole numbers bare."""
+    lines = ['"";' + ";".join(f'"{client}"' for client in frame.columns)]
+    for end, row in zip(frame.index, frame.to_numpy(), strict=True):
+        cells = [f"{value:.15g}".replace(".", ",") for value in row]
+        lines.append(f'"{end:%Y-%m-%d %H:%M:%S}";' + ";".join(cells))
+    path.write_text("\r\n".join(lines) + "\r\n")
+    return path
+
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "convert_electricity"))
 convert, main = SCRIPT["convert"], SCRIPT["main"]
@@ -48,18 +71,6 @@ def test_the_zip_as_downloaded(raw: Path, tmp_path: Path) -> None:
         archive.write(raw, "LD2011_2014.txt")
         archive.writestr("__MACOSX/._LD2011_2014.txt", b"\0\1")
     pd.testing.assert_frame_equal(convert(tmp_path / "LD2011_2014.txt.zip"), convert(raw), check_freq=False)
-
-
-def test_an_existing_table_is_kept_unless_told(
-    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = tmp_path / "electricity.csv"
-    target.write_text("mine")
-    assert main([str(raw), str(target)]) == 2
-    said = f"error: {target} exists: choose another file, or replace it with --overwrite\n"
-    assert (capsys.readouterr().err, target.read_text()) == (said, "mine")
-    assert main([str(raw), str(target), "--overwrite"]) == 0
-    assert target.read_text().startswith("date,MT_001,MT_002,OT\n")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,9 @@ import pytest
 from experiments import leaderboard
 from experiments.leaderboard_tasks import (
     DECILES,
-    GEFCOM_ROWS,
     MISSING,
-    TARGET,
     TASKS,
     Task,
-    read_m4,
-    read_with_covariates,
     repeat_season,
     repeat_season_normally,
     score_fev,
@@ -58,14 +54,6 @@ def test_the_scores_equal_sums_over_steps_and_deciles() -> None:
     assert fev == pytest.approx({"MASE": np.mean(errors), "SQL": np.mean(by_window)})
 
 
-def test_series_with_a_constant_past_do_not_count() -> None:
-    values = np.column_stack([np.arange(100.0), np.ones(100)])
-    values[75:, 1] = 5.0
-    for score in (score_fev, score_gift):
-        scores = score(DAYS, values, lambda origin: repeat_season(values[:origin], 30, 1))
-        assert scores["MASE"] == pytest.approx(np.arange(1, 31).mean())
-
-
 def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> None:
     past = RANDOM.normal(size=(96, 1))
     deciles = repeat_season_normally(past, 60, 24)
@@ -75,43 +63,6 @@ def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> 
     assert width[[24, 59]] == pytest.approx(width[0] * np.sqrt([2, 3]))
 
 
-def test_the_settings_have_the_horizons_and_windows_of_the_benchmark() -> None:
-    tasks = {task.name: task for task in TASKS["gift_eval"]}
-    assert len(tasks) == 24
-    rows = {"ett1/15T/long": 69_680, "ett2/H/medium": 17_420, "ett1/W/short": 103,
-            "jena_weather/H/short": 8_784, "m4_hourly/H/short": 1_008}  # fmt: skip
-    assert [len(tasks[name].origins(n)) for name, n in rows.items()] == [10, 4, 2, 19, 1]
-    assert [tasks[name].horizon for name in rows] == [720, 480, 8, 48, 48]
-
-
-def test_files_are_read_on_a_grid_without_the_last_incomplete_step(tmp_path: Path) -> None:
-    dates = pd.date_range("2020-01-01 00:10", "2020-01-03", freq="10min", name="date")
-    weather = pd.DataFrame({"p": 1.0, "OT": 2.0}, dates)
-    weather.loc["2020-01-02 05:00", "OT"] = MISSING
-    pd.concat([weather.iloc[:3], weather.iloc[2:]]).drop(dates[20]).to_csv(tmp_path / "weather.csv")
-    tens, hours = (Task("jena", ("weather.csv",), freq, 6) for freq in ("10T", "H"))
-    assert tens.read(tmp_path).isna().sum().tolist() == [1, 1]
-    assert len(hours.read(tmp_path)) == 48
-    assert np.min(hours.read(tmp_path)["weather OT"]) == pytest.approx((5 * 2 + MISSING) / 6)
-    assert np.min(hours.read_inputs(tmp_path)["weather OT"]) == 2
-    for file in ("A.csv", "B.csv"):
-        pd.DataFrame({"a": range(50)}, pd.date_range("2024", periods=50, freq="15min", name="date")).to_csv(
-            tmp_path / file
-        )
-    both = Task("ETT", ("A.csv", "B.csv"), "H", 6).read(tmp_path)
-    assert (list(both), len(both)) == (["A a", "B a"], 12)
-
-
-def test_prices_and_loads_have_their_target_first(tmp_path: Path) -> None:
-    pd.DataFrame({" Load forecast": range(600), "OT": 1.0}, DATES).to_csv(tmp_path / "NP.csv")
-    assert list(read_with_covariates(tmp_path / "NP.csv")) == [TARGET, "Load forecast"]
-    dates = pd.date_range("2012-12-31", periods=GEFCOM_ROWS + 24, freq="h")
-    load = {"Date": dates.strftime("%Y/%-m/%-d"), "Hour": dates.hour + 1, "load": 1.0, "T": 2.0}
-    pd.DataFrame(load).to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
-    read = read_with_covariates(tmp_path / "GEFCom2014-E.csv")
-    assert (len(read), read.index[0]) == (GEFCOM_ROWS, pd.Timestamp("2013-01-01"))
-
-
 def write_prices(folder: Path, last: float | None = None) -> None:
     (folder / "epf").mkdir(exist_ok=True)
     wind, noise = np.random.default_rng(1).normal(size=(2, 600))
@@ -119,17 +70,6 @@ def write_prices(folder: Path, last: float | None = None) -> None:
     if last is not None:
         price[582:] = last
     pd.DataFrame({"OT": price, "wind": wind}, DATES).to_csv(folder / "epf" / "NP.csv")
-
-
-def write_m4(folder: Path) -> None:
-    (folder / "m4").mkdir()
-    days = np.tile(np.sin(np.arange(24) / 24 * 2 * np.pi), 30)
-    series = [10 + days + 0.1 * RANDOM.normal(size=720) for _ in range(3)]
-    series[1] = series[1][100:]  # a shorter one
-    for part, rows in (("train", slice(None, -48)), ("test", slice(-48, None))):
-        pd.DataFrame([pd.Series(one[rows]) for one in series], [f"H{i}" for i in range(3)]).to_csv(
-            folder / "m4" / f"Hourly-{part}.csv"
-        )
 
 
 def test_a_task_is_trained_on_the_rows_before_its_first_origin(
@@ -148,19 +88,6 @@ def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     assert 0 < row["linear"]["SQL"] < row["seasonal_naive"]["SQL"] / 2  # the wind is known ahead
     assert row["linear"]["SQL"] < row["linear"]["MASE"]
     assert run(last=1e3)["validation_mse"] == row["validation_mse"]
-
-
-def test_series_of_different_lengths_end_together_and_are_forecast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(leaderboard, "SERIES_WINDOWS", 64)
-    write_m4(tmp_path)
-    assert read_m4(tmp_path / "m4").isna().sum().tolist() == [0, 100, 0]
-    (task,) = (task for task in TASKS["gift_eval"] if task.is_long)
-    small = ["model=mlp", "trainer.max_epochs=1", "model.d_hidden=8", "callbacks.progress.refresh_rate=0"]
-    row = leaderboard.score_models(task, tmp_path, leaderboard.BENCHMARKS["gift_eval"], small)
-    assert row["CRPS"] < row["seasonal_naive"]["CRPS"]
 
 
 def test_our_rows_are_ranked_among_the_published_ones(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """Rows, windows, features and scores of the comparison with other libraries, which are not installed here."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive, tabulate
-from experiments.peers import FORECASTERS, TASKS, Task, list_overrides, list_settings
+from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive
+from experiments.peers import TASKS, Task
 from forecast.data.split import split_rows
 
 DATES = pd.date_range("2004-01-01", periods=1003, freq="h")
@@ -32,24 +31,6 @@ def test_rows_begin_with_the_first_value_and_are_scaled_by_the_training_rows(tmp
     }  # fmt: skip
     with pytest.raises(ValueError, match="4 columns to forecast in place of 7"):
         read_rows(Task("GEFCom2014-E.csv", columns=7), tmp_path)
-
-
-def test_missing_numbers_and_rows_are_not_scored(tmp_path: Path) -> None:
-    dates = pd.date_range("2020-01-01 00:10", periods=40, freq="10min")
-    table = pd.DataFrame({"date": dates, "a": np.arange(40.0), "b": -np.arange(40.0)})
-    table.loc[3, "a"] = -9999
-    table = pd.concat([table.drop(index=5), table.iloc[[8]]]).sort_values("date", kind="stable")
-    table.to_csv(tmp_path / "weather.csv", index=False)
-    task = Task("weather.csv", minutes=10, columns=2, missing=-9999, seq_len=4, horizon=2)
-    rows = read_rows(task, tmp_path)
-    assert np.argwhere(np.isnan(rows.targets)).tolist() == [[3, 0], [5, 0], [5, 1]]
-    assert not np.isnan(rows.filled()).any()
-    with pytest.raises(ValueError, match="missing"):
-        replace(rows, bounds=(2, 3, 9)).score(np.zeros((2, 5, 2)))
-    table["date"] += pd.to_timedelta(5 * np.arange(len(table)), unit="min")
-    table.to_csv(tmp_path / "weather.csv", index=False)
-    with pytest.raises(ValueError, match="10 minutes apart"):
-        read_rows(task, tmp_path)
 
 
 def rows_of(target: np.ndarray, **known: np.ndarray) -> Rows:
@@ -94,20 +75,3 @@ def test_features_read_the_covariates_of_the_horizon_but_not_the_target() -> Non
     assert (make(np.where(later, 1e3, TARGET), wind) == features).all()
     assert (make(TARGET, np.where(later, 1e3, wind)) != features).any(axis=1).all()
     assert (make(TARGET, np.where(np.arange(1003) >= first + 24, 1e3, wind)) == features).all()
-
-
-def test_the_table_of_neuralforecast_has_the_target_third_and_the_covariates_after_it() -> None:
-    table = tabulate(rows_of(TARGET, wind=np.arange(1003.0)))
-    assert list(table.columns[:4]) == ["unique_id", "ds", "y", "wind"]
-    assert table["y"].tolist() == TARGET.tolist()
-
-
-def test_settings_follow_the_task() -> None:
-    assert list_settings(TASKS["weather"], FORECASTERS["NHITS"])["windows_batch_size"] == 256
-    assert list_settings(TASKS["ettm1"], FORECASTERS["NHITS"])["windows_batch_size"] == 32 * 7
-    assert list_settings(TASKS["weather"], FORECASTERS["TSMixerx"])["windows_batch_size"] == 32
-    assert "step_size" not in list_settings(TASKS["epf-np"], FORECASTERS["NHITS"])
-    mlp = FORECASTERS["`model=mlp`"]
-    assert "data.transform=auto" in list_overrides("epf-np", mlp)
-    assert "data.transform=auto" not in list_overrides("gefcom", mlp)
-    assert {"windows_per_epoch=8000", "data.na_values=[-9999]"} <= set(list_overrides("weather", mlp))

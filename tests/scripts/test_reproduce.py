@@ -2,23 +2,15 @@
 
 import json
 import re
-import subprocess
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from experiments import command, page
 from experiments.cells import TRAINING, Cell, make_cell
-from experiments.command import TABLES
 from experiments.run import CellFailed, Context, run_missing
 from experiments.store import Row, Store
-from experiments.training import read_scores, scale_as_published
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import quote
 from tests.support.long_variants import every_nth
@@ -78,26 +70,6 @@ def test_only_missing_cells_run_and_failed_ones_stay_missing(tmp_path: Path) -> 
     ]  # a result with other overrides does not count
 
 
-def test_a_process_that_fails_or_takes_too_long_or_is_stopped_fails_its_cell(tmp_path: Path) -> None:
-    context = Context(tmp_path, 1, tmp_path)
-    with pytest.raises(CellFailed, match="status 1: ZeroDivisionError"):
-        context.python("-c", "1 / 0")
-    cost = context.python("-c", "import time\nx = bytearray(200 << 20)\nwhile time.process_time() < 1: pass")
-    assert cost.cpu_seconds >= 1
-    assert cost.peak_mib > 200
-    with pytest.raises(CellFailed, match="status -9"):
-        Context(tmp_path, 1, tmp_path, ends=time.monotonic() + 1).python("-c", "import time; time.sleep(60)")
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(context.python, "-c", "import time; time.sleep(60)")
-        while not context._running:
-            time.sleep(0.01)
-        context.stop()
-        with pytest.raises(CellFailed, match="status -15"):
-            future.result()
-    with pytest.raises(CellFailed, match="stopped"):
-        context.python("-c", "pass")
-
-
 @pytest.mark.long
 def test_from_the_command_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -122,60 +94,6 @@ def test_from_the_command_to_the_file(
     assert "1 cells of load, 1 finished before" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lod"], "there is no table lod: choose one of ett, "),
-        (["load", "--jobs", "0"], "--jobs and --threads take whole numbers of at least 1"),
-        (["load", "--jobs", "two"], "argument --jobs: invalid int value: 'two'"),
-    ],
-)
-def test_mistakes_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit:
-        command.parse(arguments)
-    assert exit.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_name_that_no_cell_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["load", "--only", "nothing"], tmp_path) == 2
-    assert "no cell of load has this in its name" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("table", [name for name, table in TABLES.items() if not table.packages])
-def test_every_table_lists_its_cells(table: str) -> None:
-    assert TABLES[table].list_cells(table)
-
-
-def test_a_test_error_that_is_no_number_fails_the_cell(tmp_path: Path) -> None:
-    (tmp_path / "metrics.json").write_text('{"test": {"mse": null}}')
-    with pytest.raises(CellFailed, match="not a number"):
-        read_scores(tmp_path)
-
-
-def test_errors_on_the_published_scale(tmp_path: Path) -> None:
-    """A column of the standard deviation 2 in the first 70% of the rows, and one that −9999 makes wide."""
-    columns = {"date": range(10), "a": [1.0, 5, 1, 5, 1, 5, 3, 90, 90, 90], "b": [-9999.0, *[1] * 9]}
-    pd.DataFrame(columns).to_csv(tmp_path / "weather.csv", index=False)
-    errors = {"variable": ["a", "b"], "model_rmse_raw": [2.0, 1.0], "linear_rmse_raw": [4.0, 1.0]}
-    pd.DataFrame(errors).to_csv(tmp_path / "errors_by_variable.csv", index=False)
-    found = scale_as_published(tmp_path, tmp_path / "weather.csv")
-    variance = np.var([1.0, 5, 1, 5, 1, 5, 3])
-    assert found["published_mse"] == pytest.approx(4 / variance / 2, rel=1e-6)
-    assert found["published_linear_mse"] == pytest.approx(16 / variance / 2, rel=1e-6)
-
-
-def test_a_group_is_shown_with_its_spread_and_its_seeds() -> None:
-    group = page.summarise({"data": "x"}, [{"mse": 0.31}, {"mse": 0.33}, None])
-    assert page.text(group) == "0.320 ± 0.014 (2 seeds)"
-    assert page.text(page.summarise({}, [{"mse": 0.0456}])) == "0.0456"
-    lines = page.make_csv(
-        [{**dict.fromkeys(page.KEYS, "k"), "seeds": 0}, {**dict.fromkeys(page.KEYS, "k"), **group}]
-    )
-    assert lines.splitlines()[1].startswith("x,k,k,k,2,0.32,0.0141")
-    assert lines.count("\n") == 2
-
-
 def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> None:
     """After a change of tables or results: scripts/reproduce."""
     for path, content in page.make_files(ROOT / "docs").items():
@@ -185,14 +103,3 @@ def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> N
 def test_every_view_is_shown_in_a_page() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
     assert [name for name in page.VIEWS if f"<!--table {name}-->" not in pages] == []
-
-
-def test_another_folder_is_not_taken_for_an_environment(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("keep")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "reproduce"), "peers", "--env", str(tmp_path)],
-        env={"PATH": "", "PYTHONPATH": str(ROOT)}, text=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "holds other files" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

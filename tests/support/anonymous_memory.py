@@ -40,8 +40,8 @@ def main() -> None:
     import matplotlib  # noqa: F401
 
     from forecast.cli.main import main_with_run_folder
-    from forecast.commands.train import train
     from forecast.system import memory  # noqa: F401
+    from forecast.train import train
 
     before, peak = anonymous(), Peak()
     peak.start()

@@ -1,6 +1,5 @@
 """Run commands on a small file with a small model, in a new process or in this process."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -93,13 +92,12 @@ def only(folder: Path, pattern: str) -> Path:
 
 def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
     """Run `python -m forecast.<name>` within this process, in `folder`; return the exit status."""
-    module = importlib.import_module(f"forecast.commands.{name}")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [name, *overrides])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     run = main_with_run_folder if name in WITH_RUN_FOLDER else main_without_run_folder
     try:
-        run(name, getattr(module, name))
+        run(name)
     except SystemExit as exit:
         return exit.code
     return 0

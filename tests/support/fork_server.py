@@ -27,9 +27,9 @@ PRELOADED = (
     "lightning",
     "matplotlib.figure",
     "forecast.api",
-    "forecast.commands.train",
     "forecast.training.run",
-    "forecast.commands.check",
+    "forecast.tools.check.report",
+    "forecast.tools.check.options",
 )
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
 """Environment variables that are read when modules are imported begin with these."""
@@ -180,6 +180,7 @@ def run(arguments: list[str]) -> None:
         sys.argv[0] = "-c"
         exec(compile(name, "<string>", "exec"), {"__name__": "__main__"})
     else:
+        sys.modules.pop(name, None)  # a preloaded command runs as the main module
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

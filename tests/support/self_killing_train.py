@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.cli.main import main_with_run_folder
-from forecast.commands.train import train
+from forecast.train import train
 
 
 def die(name: str) -> None:

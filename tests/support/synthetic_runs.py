@@ -1,10 +1,6 @@
-"""Run folders with invented scores: the files of `forecast.training.report` without any training.
-
-`python -m tests.support.synthetic_runs FOLDER` makes 200.
-"""
+"""Run folders with invented scores: the files of `forecast.training.report` without any training."""
 
 import json
-import sys
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
@@ -199,7 +195,3 @@ def pair(tmp_path: Path) -> Path:
             made = {**config, "seed": seed, "data": {**config["data"], "seed": seed}}
             make_run(tmp_path / "runs" / f"{kind}-{seed}", made, mse=mse + 0.01 * seed)
     return tmp_path / "runs"
-
-
-if __name__ == "__main__":
-    print(f"{len(make_many(Path(sys.argv[1])))} runs in {sys.argv[1]}")

@@ -67,7 +67,7 @@ def _run(
     import torch
 
     from forecast.cli.main import main_with_run_folder
-    from forecast.commands.train import train
+    from forecast.train import train
 
     torch.set_num_threads(1)
     sys.argv = ["train", *overrides]

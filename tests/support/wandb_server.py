@@ -16,13 +16,12 @@ from tests.support.commands import ROOT
 
 API_KEY = "0123456789abcdef" * 2 + "76543210"
 ENTITY = "someone"
-SWEEP, RUN = "sweep1", "run12345"
 WHEN = "2026-01-01T00:00:00Z"
 LAST_PAGE = {"__typename": "PageInfo", "endCursor": None, "hasNextPage": False}
 
 
 class WandbServer(ThreadingHTTPServer):
-    """A server with one user, `someone`, and their projects (name: number of runs). It gives a sweep agent one run."""
+    """A server with one user, `someone`, and their projects (name: number of runs)."""
 
     daemon_threads = True
 
@@ -30,9 +29,6 @@ class WandbServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.projects = projects
         self.views: list[dict[str, Any]] = []  # each that was saved
-        self.sweep = ""  # its YAML
-        self.to_start: list[dict[str, Any]] = []  # the parameters of runs that no agent has started yet
-        self.run: dict[str, Any] = {"config": {}, "history": [], "exitcode": None}  # of the agent's run
 
     @property
     def url(self) -> str:
@@ -62,70 +58,7 @@ class WandbServer(ThreadingHTTPServer):
                 project = {"id": "1", "name": given["projectName"], "entityName": given["entityName"]}
                 view |= {"id": f"view{len(self.views)}", "project": project, "updatedAt": WHEN}
                 return {"upsertView": {"view": view, "inserted": True}}
-        return self.answer_sweep(operation, given)
-
-    def answer_sweep(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request on a sweep or by its agent."""
-        match operation:
-            case "UpsertSweep":
-                self.sweep = given["config"]
-                sweep = {"name": SWEEP, "project": place(given["projectName"])}
-                return {"upsertSweep": {"sweep": sweep, "configValidationWarnings": []}}
-            case "SweepWithRuns":
-                return {"project": {"sweep": {"id": SWEEP, "config": self.sweep, "runs": {"edges": []}}}}
-            case "CreateAgent":
-                return {"createAgent": {"agent": {"id": "agent1"}}}
-            case "Heartbeat":
-                commands = []
-                if self.to_start:
-                    arguments = {key: {"value": value} for key, value in self.to_start.pop().items()}
-                    commands = [{"id": "1", "type": "run", "run_id": RUN, "program": "", "args": arguments}]
-                return {"agentHeartbeat": {"agent": {"id": "agent1"}, "commands": json.dumps(commands)}}
-        return self.answer_run(operation, given)
-
-    def answer_run(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request of a run."""
-        match operation:
-            case "RunResumeStatus":
-                return {"model": None}
-            case "UpsertBucket":
-                self.run |= {key: given[key] for key in ("name", "sweep") if given[key] is not None}
-                self.run["config"] |= json.loads(given["config"] or "{}")
-                bucket = {key: given[key] for key in ("name", "displayName", "description", "config")}
-                bucket |= {"id": "1", "sweepName": given["sweep"], "historyLineCount": 0}
-                return {
-                    "upsertBucket": {
-                        "bucket": bucket | {"project": place(given["project"])},
-                        "inserted": True,
-                    }
-                }
-            case "CreateRunFiles":
-                files = [{"name": name, "uploadUrl": f"{self.url}/upload/{name}"} for name in given["files"]]
-                return {"createRunFiles": {"runID": "1", "uploadHeaders": [], "files": files}}
-            case "ServerFeaturesQuery":
-                return {"serverInfo": {"features": []}}
-            case "OrganizationCoreWeaveOrganizationID":
-                return {"entity": None}
-            case "ArtifactType":
-                return {"project": {"artifact": None}}
-            case "CreateArtifact":  # there already, so that nothing is uploaded
-                sequence = {"latestArtifact": {"id": "1"}}
-                artifact = {"id": "1", "state": "COMMITTED", "artifactSequence": sequence}
-                return {"createArtifact": {"artifact": artifact}}
         raise AssertionError(f"a request that this server does not know: {operation}")
-
-    def take(self, streamed: dict[str, Any]) -> None:
-        """What a run streams: rows of its history, its summary, how it ended."""
-        files = streamed.get("files", {})
-        self.run["history"] += map(json.loads, files.get("wandb-history.jsonl", {}).get("content", []))
-        for summary in files.get("wandb-summary.json", {}).get("content", []):
-            self.run["summary"] = json.loads(summary)
-        if streamed.get("complete"):
-            self.run["exitcode"] = streamed["exitcode"]
-
-
-def place(project: str) -> dict[str, Any]:
-    return {"id": "1", "name": project, "entity": {"id": "1", "name": ENTITY}}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -134,9 +67,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path.endswith("/file_stream"):
-            self.server.take(json.loads(body))
-            return self.send(200, {})
         if self.path != "/graphql":
             return self.send(404 if "otel" in self.path else 200, {})  # telemetry, or the upload of a file
         if self.headers["Authorization"] != "Basic " + base64.b64encode(f"api:{API_KEY}".encode()).decode():

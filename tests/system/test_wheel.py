@@ -5,9 +5,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import zipfile
-from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +74,6 @@ def test_the_source_distribution_leaves_out_ignored_files_and_builds_the_same_wh
     assert names_in(build_wheel(source, tmp_path)) == names_in(wheel)
 
 
-def test_the_metadata_of_the_wheel(built: Built) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    with zipfile.ZipFile(built[0]) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        about = message_from_bytes(archive.read(name))
-    assert (about["Name"], about["Version"]) == (project["name"], forecast.__version__)
-    assert about["License-Expression"] == "Apache-2.0"
-    assert about.get_all("Project-URL", []) == [], "an index takes addresses of the web only"
-    assert project["name"] in INSTALL_RAY
-
-
 @pytest.fixture(scope="module")
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel, which finds the dependencies where this one has them, but not the checkout."""
@@ -120,13 +107,3 @@ def test_the_installed_wheel_names_the_command_that_installs_an_extra(
     code = "from forecast.system.errors import NotInstalled; print(NotInstalled('hydra/launcher=ray', 'ray'))"
     said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path)
     assert said == f"hydra/launcher=ray: a package is not installed: {INSTALL_RAY}\n"
-
-
-COMMANDS = sorted(
-    p.stem for p in (ROOT / "conf").glob("*.yaml") if p.stem not in ("common", "tool", "trained")
-)
-
-
-def test_every_configuration_has_its_command() -> None:
-    assert "train" in COMMANDS
-    assert [name for name in COMMANDS if not (ROOT / "forecast" / f"{name}.py").exists()] == []

@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[2] / "forecast"
 COMMANDS = {
     "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export", "monitor",
@@ -20,10 +18,10 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"training"},
     {"inference"},
     {"tools"},
-    {"commands"},
+    {*COMMANDS},
     {"api"},
     {"adapters"},
-    {"__init__", *COMMANDS},
+    {"__init__"},
     {"__main__"},
 ]
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
@@ -133,7 +131,6 @@ def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert files == {"__init__", "__main__", "api", *COMMANDS}
     assert files | folders == set(LAYER)
-    assert {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__"} >= COMMANDS
 
 
 def test_imports_point_down() -> None:
@@ -151,16 +148,3 @@ def test_functions_are_short() -> None:
 def test_modules_are_short() -> None:
     lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert {name for name, count in lines.items() if count > MODULE_LINES} == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "expected"),
-    [
-        ("training.build", "models.informer", False), ("models.informer", "training.build", True),
-        ("data.module", "checkpoints.file", True), ("models.informer", "system.errors", True),
-        ("models.informer", "attention.base", False), ("data.module", "data.split", False),
-        ("data.module", "system.errors", False), ("data.module", "attention.base", True),
-    ],
-)  # fmt: skip
-def test_the_direction_of_an_import(name: str, target: str, expected: bool) -> None:
-    assert is_upward(name, target) is expected

@@ -12,7 +12,6 @@ from forecast.reports.compare.number_format import (
     format_p_value,
     format_percent,
     join_names,
-    shorten_list,
 )
 from forecast.reports.compare.task import (
     EQUAL,
@@ -24,7 +23,7 @@ from forecast.reports.compare.task import (
     format_test,
     get_verdict,
 )
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 
 EQUIVALENCE_MARGIN = 0.05
 """Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
@@ -253,12 +252,12 @@ def describe_other_variants(task: Task) -> list[str]:
     if tied:
         lowest = min(task.differences[name].adjusted_p_value for name in tied)
         sentences.append(
-            f"No significant difference from the best variant: {shorten_list(tied)} "
+            f"No significant difference from the best variant: {shorten(tied, 4)} "
             f"(lowest adjusted p: {format_p_value(lowest)})."
         )
     if unknown := [name for name, verdict in verdicts.items() if verdict == ONE_SEED]:
         are_worse = (
-            f"One seed of one of the two: not compared with the best variant: {shorten_list(unknown)}"
+            f"One seed of one of the two: not compared with the best variant: {shorten(unknown, 4)}"
             if task.knows_seeds
             else "One seed of each variant: whether the others are worse is unknown"
         )
@@ -268,7 +267,7 @@ def describe_other_variants(task: Task) -> list[str]:
         )
     if untested:
         sentences.append(
-            f"Too few test windows or seeds to compare with the best variant: {shorten_list(untested)}."
+            f"Too few test windows or seeds to compare with the best variant: {shorten(untested, 4)}."
         )
     if n_worse:
         verb = "is" if n_worse == 1 else "are"

@@ -10,11 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, name_tested
-from forecast.reports.compare.number_format import MISSING, shorten_list
+from forecast.reports.compare.number_format import MISSING
 from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs, use_new_times
 from forecast.reports.compare.task import Entry, Task
 from forecast.runs.summary import TASK_FACTS, headings, shorten_number
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import shorten
 from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
@@ -98,7 +99,7 @@ def find_reference(task: Task, name: str) -> str:
     names = [entry.name for entry in (*task.variants, *task.baselines)]
     similar = sorted(names, key=lambda other: name not in other)  # those that contain the name come first
     raise ConfigError(
-        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten_list(similar, most=8)}"
+        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(similar)}"
     )
 
 
@@ -243,9 +244,9 @@ def name_variants(
     """
     majority = [find_majority(differences, key) for key in differences[0]]
     names: list[str] = []
-    for omitted, shorten in ((MISSING, shorten_number), (MISSING, str), (None, str)):
+    for omitted, write in ((MISSING, shorten_number), (MISSING, str), (None, str)):
         names = [
-            name_variant(values, majority, one.get(ATTENTION, MISSING), omitted, shorten)
+            name_variant(values, majority, one.get(ATTENTION, MISSING), omitted, write)
             for values, one in zip(differences, settings, strict=True)
         ]
         if len({*names, *taken}) == len(names) + len(taken):

@@ -63,8 +63,3 @@ def find_date_format(dates: np.ndarray) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Return a list of names: separated by semicolons if a name contains a comma."""
     return ("; " if any("," in name for name in names) else ", ").join(names)
-
-
-def shorten_list(names: Sequence[str], most: int = 4) -> str:
-    """Return the first names, and the number of the others."""
-    return join_names(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

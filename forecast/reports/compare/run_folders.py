@@ -3,7 +3,7 @@
 import glob
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +20,7 @@ from pyarrow.parquet import ParquetFile
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
 from forecast.system.errors import ConfigError, user_path
 from forecast.system.keys import variant_settings
+from forecast.system.progress import track
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if installed, is many times faster
 MAX_NESTING = 50  # levels of nested settings
@@ -157,9 +158,7 @@ def walk_run_folders(folder: Path, depth: int) -> Iterator[Path]:
             yield from walk_run_folders(child, depth - 1)
 
 
-def read_runs(
-    folders: Sequence[Path], progress: Callable[[Sequence[Path]], Iterable[Path]] = iter
-) -> tuple[list[FinishedRun], list[ExcludedRun]]:
+def read_runs(folders: Sequence[Path]) -> tuple[list[FinishedRun], list[ExcludedRun]]:
     """Read the finished runs, and collect the other folders with the reason for their exclusion.
 
     Of runs of one variant with the same seed, from whatever checkpoint, only the newest is compared: their errors are
@@ -167,7 +166,7 @@ def read_runs(
     """
     runs: dict[str, FinishedRun] = {}
     excluded = []
-    for folder in progress(folders):
+    for folder in track(folders, "reading runs"):
         run = read_run_folder(folder)
         if isinstance(run, ExcludedRun):
             excluded.append(run)

@@ -3,7 +3,7 @@
 # pyright: reportPrivateImportUsage=false
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
@@ -12,8 +12,6 @@ from wandb_workspaces import expr
 
 from forecast.evaluation.levels import CONFORMAL, QUANTILE
 from forecast.evaluation.scores import BASELINES
-from forecast.reports.compare.run_folders import FinishedRun
-from forecast.runs.folder import read_config
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)
@@ -215,11 +213,6 @@ class RunFilter:
             (expr.Config("pred_len"), self.pred_len),
         ]
         return expr.And(*(key == value for key, value in conditions if value is not None))
-
-    def accepts(self, run: FinishedRun) -> bool:
-        """Return whether a run folder would be selected."""
-        values = {"group": read_config(run.folder / "config.yaml").get("run_group"), **run.metrics}
-        return all(value is None or values.get(name) == value for name, value in asdict(self).items())
 
 
 def list_pinned_columns() -> list[str]:

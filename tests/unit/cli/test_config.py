@@ -6,25 +6,19 @@ from copy import deepcopy
 
 import pytest
 import torch
-from hydra.utils import get_class, get_method, instantiate
+from hydra.utils import get_class, get_method
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
-from forecast.system.errors import CONF
 from forecast.system.keys import without_hydra
 from forecast.training.create_model import create_model
-from forecast.training.hardware import resolve_auto
 from tests.support.configurations import (
-    FRAGMENTS,
-    GROUPS,
     choices,
     compose_choice,
     composed_once,
-    options_of,
 )
 from tests.support.long_variants import every_nth
-from tests.support.models import ATTENTION_TYPES
 
 pytestmark = pytest.mark.slow
 
@@ -65,26 +59,6 @@ def check_constructors(config: DictConfig) -> int:
     return len(seen)
 
 
-def test_the_choices_contain_every_option_of_every_group() -> None:
-    assert {"attention", "data", "experiment", "logger", "model", "optimizer", "schedule", "trainer"} <= set(
-        GROUPS
-    )
-    chosen = {override for _, overrides in choices() for override in overrides}
-    expected = {
-        f"{group}=[{option}]" if group == "logger" else f"{group}={option}"
-        for group in GROUPS
-        for option in options_of(group)
-    }
-    assert len(expected) > 45
-    assert expected <= chosen
-
-
-@pytest.mark.parametrize(("group", "option"), sorted(FRAGMENTS))
-def test_every_fragment_is_used(group: str, option: str) -> None:
-    files = [p for p in (CONF / group).rglob("*.yaml") if p != CONF / group / f"{option}.yaml"]
-    assert any(option in p.read_text() for p in files)
-
-
 @pytest.mark.parametrize(("command", "overrides"), list(choices()), ids=str)
 def test_every_option_composes_with_keys_that_its_constructors_take(
     command: str, overrides: tuple[str, ...]
@@ -107,28 +81,6 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
     roles = {layer.slot: made.get_submodule(layer.name).role for layer in made.attention_layers()}
     expected = {"encoder": "self", "decoder": "self" if option == "nystrom" else "causal", "cross": "cross"}
     assert roles.items() <= expected.items()
-
-
-@pytest.mark.parametrize("option", options_of("data"))
-def test_every_data_module_is_made(option: str) -> None:
-    config = compose_config(
-        f"data={option}", *(["data.path=x.csv"] if option in ("csv", "long", "store") else [])
-    )
-    data = instantiate(config.data)
-    assert data.name == option
-    assert (data.seq_len, data.pred_len) == (336, 24)
-
-
-@pytest.mark.parametrize("optimizer", options("optimizer"))
-@pytest.mark.parametrize("schedule", options("schedule"))
-def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) -> None:
-    config = deepcopy(composed_once(f"optimizer={optimizer}", "optimizer.lr=0.5"))
-    config.schedule = composed_once(f"schedule={schedule}").schedule
-    resolve_auto(config, None)
-    made = instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
-    plan = instantiate(config.schedule)(made, 100)
-    assert plan["scheduler"].optimizer is made
-    assert 0 < made.param_groups[0]["lr"] <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -158,23 +110,6 @@ def test_the_comparison_sweeps_over_every_attention_type(option: str) -> None:
     assert len(config.hydra.sweeper.params.seed.split(",")) >= 3
     assert config.model.match == "parameters"
     assert config.seq_len // config.model.patch_len > 100
-
-
-@pytest.mark.parametrize("cross", [name for name, kind in ATTENTION_TYPES.items() if "cross" in kind.roles])
-def test_cross_attention_of_another_type(cross: str) -> None:
-    config = compose_config(
-        "attention=fastformer", f"cross={cross}", "num_landmarks=3", "factor=2", "feature_map=relu"
-    )
-    layer = create_model(config.model, n_features=3, n_targets=2, n_time_features=4).decoder[0].cross
-    assert (type(layer).__name__.lower(), layer.role) == (f"{cross.replace('_', '')}attention", "cross")
-    for knob, value in {"num_landmarks": 3, "factor": 2, "feature_map": "relu"}.items():
-        assert getattr(layer, knob, value) == value
-
-
-def test_an_experiment_keeps_the_attention_that_is_asked_for() -> None:
-    config = compose_config("experiment=informer2020/etth1_m", "attention=full")
-    assert config.model.attention.name == "full"
-    assert config.factor == 3
 
 
 @pytest.mark.parametrize(

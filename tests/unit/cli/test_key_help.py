@@ -45,9 +45,3 @@ def test_defaults_are_those_of_the_chosen_options(typed: list[str], default: str
     row = describe_keys("seq_len", _root_=compose_command("train", typed))
     assert row.startswith("  seq_len             steps of history")
     assert row.endswith(f"(default: {default})")
-
-
-def test_a_key_of_another_option_of_its_group_is_described() -> None:
-    config = compose_command("train", ["data=sample"])
-    assert "data.path" in (row := describe_keys("data.path", "trainer.devices", _root_=config))
-    assert "processes or GPUs (default: 1)" in row

@@ -1,7 +1,5 @@
 """Overrides of the command line: quoting of free text, and messages for invalid overrides."""
 
-import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +7,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecast.cli.compose import compose_command
-from forecast.cli.overrides import can_parse, join_split, parse, quote, quote_all, values_of
-from forecast.system.errors import ConfigError
+from forecast.cli.overrides import parse, quote, values_of
 from forecast.system.formatting import read_mapping, write_mapping
 
 pytestmark = pytest.mark.slow
@@ -50,22 +46,6 @@ def test_any_text_survives_quoting(text: str) -> None:
     assert override.value() == text
 
 
-def test_other_values_are_not_quoted() -> None:
-    for argument in (
-        "seq_len=96",
-        "data.columns=[a,b]",
-        "data.path=null",
-        "data.path='a b'",
-        "attention=full,linear",
-    ):
-        assert quote(argument, sweep=False) == argument
-
-
-def test_quoting_twice_changes_nothing() -> None:
-    once = quote("data.path=a b,c", sweep=False)
-    assert quote(once, sweep=False) == once
-
-
 def test_commas_separate_values_in_a_sweep() -> None:
     (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
     assert override.is_sweep_override()
@@ -76,34 +56,6 @@ def test_a_value_in_quotes_is_one_value_of_a_sweep() -> None:
     typed = """data.target='south [bikes, both ways]',"a, b",it's"""
     (parsed,) = parse([quote(typed, sweep=True)])
     assert [value.text for value in values_of(parsed)] == ["south [bikes, both ways]", "a, b", "it's"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [
-            "seq_len=48",
-            "optimizer.lr=1",
-            "trainer.gradient_clip_val=null",
-            "trainer.devices=[0,1]",
-            "+trainer.limit_train_batches=3",
-            "hydra.run.dir=x",
-            "data.split=[0.6,0.2,0.2]",
-            "logger=[]",
-        ],
-        [
-            "logger=[wandb,csv]",
-            "seed=1,2,3",
-            "seq_len=range(10,100,10)",
-            "optimizer.lr=interval(0.1,1)",
-            "~callbacks.early_stopping",
-            "experiment=informer2020/etth1_m",
-        ],
-    ],
-    ids=["plain", "sweep"],
-)
-def test_valid_overrides_are_accepted(arguments: list[str]) -> None:
-    compose_command("train", arguments, sweeps="seed=1,2,3" in arguments)
 
 
 @pytest.mark.parametrize(
@@ -125,29 +77,3 @@ def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> Non
 )
 def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "joined"),
-    [
-        (["data.future_covariates=[a,", "b]"], "data.future_covariates=[a, b]"),
-        (["seed=1", "data.path=my", "data/x.csv", "pred_len=3"], "data.path=my data/x.csv"),
-        (["data.target=wind", "speed"], "data.target=wind speed"),
-        (["data.path=my", "data/y.csv"], None),  # no such file
-        (["seed=1", "probsparse"], None),
-        (["data.columns=[a", "seed=1"], None),
-    ],
-)
-def test_an_argument_that_the_shell_has_split_is_joined(
-    arguments: list[str], joined: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "my data").mkdir()
-    (tmp_path / "my data" / "x.csv").touch()
-    monkeypatch.chdir(tmp_path)
-    assert join_split(arguments) == joined
-    if joined is not None:
-        with pytest.raises(ConfigError) as refused:
-            quote_all(arguments, sweep=False)
-        typed = shlex.split(str(refused.value).rpartition("write ")[2])
-        assert typed == [joined]
-        assert can_parse(quote_all(typed, sweep=False)[0])

@@ -58,7 +58,7 @@ def own_search(params: str, argument: str, says: str) -> Refusal:
 OWN_FILES = [
     own_attention("width: 3", "attention=mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
     own_attention("width: 3", "attention=full,mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
-    own_attention("_target_: forecast.attention.FastformerAttention", "cross=mine", "cross=mine: fastformer attention cannot serve role 'cross'; it serves self, causal"),
+    own_attention("_target_: forecast.attention.FastformerAttention", "cross=mine", "cross=mine: forecast.attention.FastformerAttention cannot be used: fastformer attention cannot serve role 'cross'; it serves self, causal"),
     own_search("optimizer.lr: 'interval(1, 9000)', seed: 'range(5, -2, -1)'", "features=M", "seed=-1: a number from 0 to 4,294,967,295 is needed"),
     own_search("optimizer.lr: 'interval(1, 9000)', attention: 'choice(full, ful)'", "features=M", "attention=ful: there is no such attention; did you mean full? There are …."),
     own_search("model.encoder_layers: 'int(interval(1, 4))'", "model=mlp", "model.encoder_layers: the chosen model has no such key; these options have it: …"),
@@ -76,7 +76,7 @@ OVERRIDES = [
     override("seqlen=96", "seqlen: there is no such key; did you mean seq_len? (--cfg job lists them all)"),
     override("modle.d_model=64", "modle.d_model: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
     override("model.d_modl=64", "model.d_modl: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
-    override("d_model=64", "d_model: there is no such key; did you mean model.d_model or model? (--cfg job lists them all)"),
+    override("d_model=64", "d_model: there is no such key; did you mean model.d_model? (--cfg job lists them all)"),
     override("lr=0.1", "lr: there is no such key; did you mean optimizer.lr? (--cfg job lists them all)"),
     override("data.path=x.csv", "data.path: the chosen data has no such key; these options have it: data=csv, data=electricity, data=etth1, data=etth2, data=ettm1, data=ettm2, data=long, data=store"),
     override("model.share_layers=true", "model.share_layers: the chosen model has no such key; these options have it: model=informer, model=informer_stack"),
@@ -114,3 +114,36 @@ FILES = [
 @pytest.mark.parametrize("refusal", [*OVERRIDES, *OWN_FILES, *FILES], ids=lambda refusal: refusal.what)
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"checkpoint": None, "data": {"name": "csv", "path": None}},
+        {
+            "checkpoint": "run",
+            "data": {"path": "other.csv"},
+        },  # what the file must be depends on the checkpoint
+        {"data": {"name": "csv", "path": "s3://bucket/load.csv"}},
+        {"data": {"name": "store", "path": "load.store"}},
+        {"data": {"name": "csv", "path": "run"}},
+    ],
+)
+def test_everything_else_is_left_to_its_reader(
+    settings: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    find_named_files(OmegaConf.create(settings))
+
+
+def test_latest_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends during the command does not become the run that the command reads."""
+    monkeypatch.chdir(tmp_path)
+    config = OmegaConf.create({"checkpoint": "latest"})
+    for name in ("old", "new"):
+        (tmp_path / "runs" / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / "runs" / name / "metrics.json").touch()
+        find_named_files(config)
+    assert config.checkpoint == str(Path("runs", "old"))

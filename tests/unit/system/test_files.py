@@ -24,8 +24,3 @@ def test_a_full_disk_is_reported_with_the_file_that_is_written(written, tmp_path
     assert failed.value.errno == errno.ENOSPC
     assert one_line(failed.value) == f"{path}: No space left on device"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_copy_to_a_full_disk_names_the_copy() -> None:
-    error = OSError(errno.ENOSPC, "No space left on device", "best.ckpt", None, "copy.ckpt")
-    assert one_line(error) == "copy.ckpt: No space left on device"

@@ -46,12 +46,6 @@ def test_every_key_has_a_row_of_its_own(found: set[str]) -> None:
     assert without == []
 
 
-@pytest.mark.slow
-def test_every_key_of_an_open_group_has_the_row_of_the_group(found: set[str]) -> None:
-    assert sorted(name for name in found if row_of(name) is None) == []
-    assert [group for group in OPEN if group not in ROWS] == []
-
-
 def is_of_hydra(key: str) -> bool:
     """Whether a key tells Hydra how to create an object, as `_target_` does."""
     return key.rpartition(".")[2].startswith("_")
@@ -61,11 +55,6 @@ def is_of_hydra(key: str) -> bool:
 def test_every_row_has_a_key(found: set[str]) -> None:
     used = {row.name for name in found if (row := row_of(name)) is not None}
     assert sorted({row.name for row in TABLE} - used) == []
-
-
-def test_every_key_has_one_row() -> None:
-    names = [row.name for row in TABLE]
-    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +70,6 @@ def test_every_key_has_one_row() -> None:
 )
 def test_the_longest_prefix_holds(key: str, row: str) -> None:
     assert row_of(key) is keys.ROWS[row]
-
-
-def test_limits_are_of_numbers_in_order() -> None:
-    assert all(row.limits[0] < row.limits[1] for row in TABLE if row.limits is not None)
 
 
 # ---- what makes two runs the same
@@ -139,12 +124,6 @@ def test_a_configuration_without_places_has_no_absolute_path() -> None:
     assert "output_root" not in config
     assert not [value for _, value in flatten(config) if isinstance(value, str) and value.startswith("/")]
     assert config["model"] == plain()["model"]
-
-
-@pytest.mark.parametrize("override", ["output_root=a", "data.path=a.csv", "data.root=a"])
-def test_machines_may_have_other_places(override: str) -> None:
-    assert identity(plain(), per_machine=False) == identity(plain(override), per_machine=False)
-    assert identity(plain()) != identity(plain(override))
 
 
 def test_levels_are_part_of_the_model_where_it_has_quantiles() -> None:

@@ -106,4 +106,4 @@ def test_one_line() -> None:
     assert join_inputs(ALL) == "past of load, wind, rain; past and future of price, tariff; calendar"
     assert join_inputs(["past of a", "static region", "static size"]) == "past of a; static region, size"
     many = join_inputs([f"past of c{i}" for i in range(20)])
-    assert many == "past of c0, c1, c2, c3, c4, c5, c6, c7, ..."
+    assert many == "past of c0, c1, c2, c3, c4, c5, c6, c7 and 12 more"

@@ -8,7 +8,7 @@ import pytest
 
 from forecast.reports.compare.findings import answer, describe_results, describe_test, is_baseline_better
 from forecast.reports.compare.grouping import find_reference, group_into_tasks
-from forecast.reports.compare.number_format import join_names, shorten_list
+from forecast.reports.compare.number_format import join_names
 from forecast.reports.compare.page import make_section, render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
 from forecast.reports.compare.tables import make_cost_table
@@ -22,6 +22,7 @@ from forecast.reports.compare.writers import (
     make_rows,
     print_tables,
 )
+from forecast.system.formatting import shorten
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -351,9 +352,7 @@ def test_a_baseline_that_may_be_better_is_named_before_the_answer(tmp_path: Path
 
 def test_names_that_contain_a_comma_are_separated_by_semicolons() -> None:
     assert join_names(["full", "linear"]) == "full, linear"
-    assert (
-        shorten_list(["full, d_model=16", "linear", "none"], most=2) == "full, d_model=16; linear and 1 more"
-    )
+    assert shorten(["full, d_model=16", "linear", "none"], 2) == "full, d_model=16; linear and 1 more"
 
 
 def test_one_seed_gives_no_answer(tmp_path: Path) -> None:

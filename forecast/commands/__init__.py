@@ -1,1 +1,0 @@
-"""The body of each command; `forecast/<command>.py` starts it."""
