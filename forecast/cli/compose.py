@@ -187,24 +187,16 @@ def check_interpolations(config: DictConfig) -> None:
         for key in FROM_CHECKPOINT:
             config.setdefault(key, 0)
         OmegaConf.resolve(config)
-<<<<<<< HEAD
-    except (OmegaConfBaseException, RecursionError) as error:
-        keys = [key for key, _ in list_settings(config)]
-        keys.sort(key=lambda key: key not in typed)  # of several, one that the user typed
-        key = next((key for key in keys if not is_resolvable(config, key)), "a setting")
-        reason = str(error).splitlines()[0].removeprefix("ConfigError raised while resolving interpolation: ")
-        raise ConfigError(f"{key}: {reason}") from None
-=======
     except OmegaConfBaseException as error:
         unresolved = [name for name, value in safety.leaves(config) if "${" in str(value)]
         # of several, the one that the others refer to
         key = min(unresolved, key=lambda name: name.count("."), default="a setting")
-        raise ConfigError(f"{key}: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0].removeprefix("ConfigError raised while resolving interpolation: ")
+        raise ConfigError(f"{key}: {reason}") from None
     except RecursionError:
         raise ConfigError(
             "the interpolations ${...} of the settings refer to each other without end"
         ) from None
->>>>>>> w_cli
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")
