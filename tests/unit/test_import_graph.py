@@ -22,7 +22,6 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"tools"},
     {"commands"},
     {"api"},
-    {"adapters"},
     {"__init__", *COMMANDS},
     {"__main__"},
 ]
