@@ -11,15 +11,15 @@ from forecast.cli.compose import find_named_files
 from forecast.cli.overrides import typed_overrides
 from forecast.commands.train import check_training
 from forecast.data import DataModule
+from forecast.inference.forecast import check_backtest
 from forecast.inference.model_data import read_model_data
-from forecast.inference.options import check_backtest
 from forecast.system.errors import ConfigError
 from forecast.system.keys import BACKTEST_KEYS
 from forecast.system.memory import keep_freed_memory
 from forecast.training.preparation import filter_messages, read_data
 
 if TYPE_CHECKING:
-    from forecast.evaluation.backtest import Backtest
+    from forecast.evaluation.measurement import Backtest
     from forecast.inference.model import TrainedModel
 
 OWN_KEYS = tuple(row.name for row in BACKTEST_KEYS)
@@ -37,7 +37,7 @@ def backtest(config: DictConfig) -> None:
     check_backtest(config)
     check_training(config, "checkpoint")
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
-    from forecast.inference.backtest_training import backtest_with_training  # imports Lightning
+    from forecast.inference.backtest import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
     from forecast.training.hardware import resolve_auto
 
@@ -72,8 +72,7 @@ def read_data_of_checkpoint(config: DictConfig) -> DataModule:
 
 def backtest_checkpoint(config: DictConfig, data: DataModule) -> "dict[str, Backtest]":
     """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
-    from forecast.inference.backtest import backtest_model
-    from forecast.inference.backtest_training import NEVER, backtest_with_training
+    from forecast.inference.backtest import NEVER, backtest_model, backtest_with_training
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
 

@@ -12,7 +12,6 @@ from forecast.evaluation.significance import (
     compare_to_reference,
     count_pairs,
     diebold_mariano,
-    is_deterministic,
     sum_losses_by_date,
 )
 
@@ -48,18 +47,6 @@ def windows(n: int, horizon: int, rng: np.random.Generator) -> np.ndarray:
     return np.convolve(rng.normal(size=n + horizon - 1), np.ones(horizon) / horizon, "valid")
 
 
-def bartlett(difference: np.ndarray, lag: int) -> float:
-    """The p-value of the usual remedy: Newey and West's variance, Harvey, Leybourne and Newbold's correction."""
-    n, centred = len(difference), difference - difference.mean()
-    variance = centred @ centred / n
-    for k in range(1, lag + 1):
-        variance += 2 * (1 - k / (lag + 1)) * (centred[k:] @ centred[:-k]) / n
-    horizon = lag + 1
-    correction = (n + 1 - 2 * horizon + horizon * (horizon - 1) / n) / n
-    statistic = abs(difference.mean()) / math.sqrt(variance / n) * math.sqrt(correction)
-    return math.erfc(statistic / math.sqrt(2))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "horizon"), [(600, 1), (600, 24), (1200, 24), (2000, 96), (1200, 336)])
 def test_equal_forecasters_differ_significantly_as_rarely_as_promised(n: int, horizon: int) -> None:
@@ -81,36 +68,6 @@ def test_series_that_share_the_shocks_of_a_date_say_no_more_than_one() -> None:
         alone += diebold_mariano(losses, 0 * losses, horizon).p_value < 0.05
         grouped += diebold_mariano(of_dates, 0 * of_dates, horizon).p_value < 0.05
     assert grouped / trials < 0.08 < 0.5 < alone / trials  # three standard errors are 0.03
-
-
-def test_the_usual_remedy_rejects_too_often() -> None:
-    """Why it is not used: half of its rejections of equal forecasters are too many."""
-    rng, trials = RNG(0), 1000
-    rejected = sum(bartlett(windows(1200, 24, rng), lag=23) < 0.05 for _ in range(trials))
-    assert rejected / trials > 0.08
-
-
-def test_a_real_difference_is_found() -> None:
-    rng = RNG(1)
-    found = [
-        diebold_mariano(windows(2000, 24, rng) + 0.15, np.zeros(2000), 24).p_value < 0.05 for _ in range(200)
-    ]
-    assert np.mean(found) > 0.95
-
-
-def test_agrees_with_a_moving_block_bootstrap() -> None:
-    """Blocks of many horizons, drawn with replacement: another way to the same variance of the mean."""
-    rng, n, horizon, block = RNG(2), 4000, 12, 200
-    for shift in (0.0, 0.03, 0.05):
-        difference = windows(n, horizon, rng) + shift
-        centred = difference - difference.mean()
-        starts = rng.integers(0, n - block + 1, size=(4000, n // block))
-        sums = np.concatenate([[0], np.cumsum(centred)])
-        means = (sums[starts + block] - sums[starts]).sum(1) / n
-        by_bootstrap = np.mean(np.abs(means) >= abs(difference.mean()))
-        assert diebold_mariano(difference, np.zeros(n), horizon).p_value == pytest.approx(
-            by_bootstrap, abs=0.08
-        )
 
 
 def test_too_few_windows_give_no_answer() -> None:
@@ -250,11 +207,3 @@ def test_no_relative_interval_reaches_a_negative_loss() -> None:
     assert low < -few.base  # as if the loss could be negative
     assert np.isnan(few.relative_interval()).all()
     assert few.independent == pytest.approx(200 / 28)
-
-
-def test_without_a_second_seed_only_windows_count() -> None:
-    losses, runs = trained([1.0, 1.1, 1.2], 1, RNG(0), of_seeds=0.05)
-    one, other = (compare_to_reference("a", losses, 24, given, comparisons=1) for given in (runs, None))
-    assert one == other
-    assert not is_deterministic([1.0])
-    assert is_deterministic([1.0, 1.0 + 1e-9])
