@@ -148,12 +148,14 @@ class SplitScorer:
         parts = (each.split(at_once) for each in (point, forecast, batch.future, batch.series, batch.index))
         for points, trained, future, series, index in zip(*parts, strict=True):
             around = self.data.clip_targets(calibration.around(points.float()), series)
-            scores = points
-            for method, sums in self._intervals[name].items():  # the trained quantiles come last
-                scores, covered = sums.update(around if method == CONFORMAL else trained, future, series)
-                if name == MODEL:
+            updates = {
+                method: sums.update(around if method == CONFORMAL else trained, future, series)
+                for method, sums in self._intervals[name].items()
+            }
+            if name == MODEL:
+                for method, (_, covered) in updates.items():
                     self._covered[method][:, index.cpu()] = covered.cpu()
-            found.append(scores)
+            found.append([*updates.values()][-1][0])  # the trained quantiles come last
         return torch.cat(found)
 
     def compute(self) -> Results:

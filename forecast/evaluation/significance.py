@@ -170,7 +170,7 @@ def diebold_mariano(
     carry less information than n independent ones. The variance of the mean is the spectral density of d(t) at
     frequency zero. It is estimated from the first ν cosines, whose periods are longer than the overlap. The estimate
     is never negative. A Bartlett kernel with a lag of one horizon underestimates the variance of such a series by a
-    third and rejects twice too often (tests/unit/evaluation/test_significance.py measures this).
+    third and rejects twice too often.
 
     Sources: Diebold and Mariano (1995), Comparing Predictive Accuracy, for the test. Lazarus, Lewis, Stock and Watson
     (2018), HAR Inference: Recommendations for Practice, for the variance and 0.4 n^⅔. Coroneo and Iacone (2020),
@@ -190,7 +190,9 @@ def diebold_mariano(
     degrees = count_cosines(n, overlap)
     if not degrees:
         return LossDifference(mean, math.nan, 0.0, comparisons, base, independent=n / overlap)
-    cosines, of_base = (dct(series, norm="ortho")[1 : degrees + 1] for series in (difference, second))
+    cosines, of_base = (
+        np.asarray(dct(series, norm="ortho"))[1 : degrees + 1] for series in (difference, second)
+    )
     variances = [float(np.mean(product)) / n for product in (cosines**2, of_base**2, cosines * of_base)]
     return LossDifference(
         mean, variances[0], float(degrees), comparisons, base, *variances[1:], independent=n / overlap

@@ -227,7 +227,7 @@ class Forecast:
             pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
         )
         index, labels = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
-        found = [*labels.items()]
+        found: list[tuple[str, np.ndarray | pd.DatetimeIndex]] = [*labels.items()]
         for i, name in enumerate(self.columns):
             parts = [(name, self.values)]
             for level in self.low:

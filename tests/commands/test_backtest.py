@@ -14,7 +14,7 @@ import torch
 from forecast import load
 from forecast.evaluation.conformal import adapt
 from forecast.evaluation.significance import diebold_mariano
-from tests.support.commands import PLAIN, SMALL, TINY, answer, finish, only, start, train_here, workplace
+from tests.support.commands import PLAIN, SMALL, TINY, answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
 
@@ -23,16 +23,9 @@ LONG = (*TINY, "data=long", "data.path=long.csv", "callbacks.progress.refresh_ra
 FORECASTS = ["model", "naive", "seasonal_naive", "linear"]
 
 
-def backtest(folder: Path, *overrides: str, settings: tuple[str, ...] = SMALL) -> Path:
-    result = finish(start(folder, *overrides, program=("-m", "forecast.backtest"), settings=settings))
-    assert result.returncode == 0, result.stderr
-    assert "saved in" in result.stdout
-    return only(folder, "runs/*_backtest_*")
-
-
 def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> None:
     data = run.parents[1] / "load.csv"
-    folder = backtest(tmp_path, f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4", settings=())
+    folder = backtest_here(tmp_path, f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4")
     frame: Any = pd.read_csv(data, parse_dates=["date"], index_col="date")
     model = load(run)
     table = pd.read_parquet(folder / "forecasts.parquet")
@@ -238,11 +231,8 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
     assert not answers[0].equals(answers[1])
 
 
-@pytest.mark.parametrize(
-    "refit", [[], pytest.param(["refit_every=20", "trainer.max_epochs=1"], marks=pytest.mark.long)]
-)
 def test_a_store_is_backtested_as_its_file(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: list[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
     assert answer(monkeypatch, "convert", tmp_path, "data.path=load.csv") == 0
@@ -250,9 +240,8 @@ def test_a_store_is_backtested_as_its_file(
     for name in ("csv", "store"):
         folder = tmp_path / name
         folder.mkdir()
-        given = [f"data.path={tmp_path}/load.{name}", "steps=40", *refit]
-        start_from = [f"checkpoint={run}"] if not refit else [*TINY, f"data={name}"]
-        found.append(read(backtest_here(folder, *start_from, *given)))
+        given = (f"checkpoint={run}", f"data.path={tmp_path}/load.{name}", "steps=40")
+        found.append(read(backtest_here(folder, *given)))
     file, store = found
     assert len(file[2]) == 8 * 5 * 2
     for key in ("trainings", "origins", "series", "first_origin", "last_origin"):

@@ -49,15 +49,6 @@ def test_the_test_again_gives_the_runs_own_numbers(
     assert set(first["intervals"]) == {"conformal", *(["quantile"] if kind == "quantile_run" else [])}
 
 
-def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path, monkeypatch) -> None:
-    output = tmp_path / "scores.json"
-    options = (f"checkpoint={run}", "split=val", f"output={output}")
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 0
-    seen = pd.read_csv(run / "metrics.csv")["val/mse"].iloc[-1]
-    assert read(output)["test"]["mse"] == pytest.approx(seen, rel=1e-6)
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 2  # the file is there
-
-
 def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypatch) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     part = frame.iloc[-60:]
@@ -177,20 +168,3 @@ def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "of .* windows?, ")
         assert model.evaluate(later)["n_windows"] == len(origins) - trained - validated
-
-
-def test_a_run_stopped_before_its_refit_goes_on_to_it(
-    quantile_run: Path, tmp_path: Path, monkeypatch
-) -> None:
-    shutil.copytree(quantile_run.parents[1], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "runs" / quantile_run.name
-    (folder / "checkpoints" / "refit.ckpt").unlink()
-    first = read(folder / "metrics.json")
-    typed = ("trainer.max_epochs=1", "logger=[]", "loss=quantile", "refit=full", "resume=auto")
-    assert train_here(monkeypatch, tmp_path, *typed) == 0
-    assert len(list(tmp_path.glob("runs/*"))) == 1
-    again = read(folder / "metrics.json")
-    assert again["refit"] == first["refit"]
-    assert again["test"] == first["test"]
-    assert load(folder).path.name == "refit.ckpt"

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from forecast import Model, load
-from forecast.evaluation.conformal import Calibration
 from forecast.system.errors import DataError
 from tests.support.commands import TINY, only, train, trained_on_series
 from tests.support.long_files import LENGTHS, long_frame
@@ -90,20 +89,6 @@ def test_series_without_rows_right_before_the_start_are_left_out(model: Model, f
     assert found.index.unique().tolist() == ["002", "c d", "é"]
 
 
-def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
-    horizon = PRED_LEN + 3
-    found = model.predict(frame, start=START, horizon=horizon)
-    assert len(found) == len(LENGTHS) * horizon
-    first = model.predict(frame, start=START)
-    filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
-    known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
-    second = model.predict(known, start="2024-02-15")  # PRED_LEN days later
-    for name in LENGTHS:
-        steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
-        np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)
-    np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
-
-
 def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
     model: Model, frame: pd.DataFrame
 ) -> None:
@@ -115,28 +100,6 @@ def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
         model.predict(shorter, horizon=8)
     earlier = model.predict(shorter, horizon=8, start="2024-02-09")
     assert len(earlier) == 8 * len(LENGTHS)
-
-
-def test_intervals_beyond_pred_len_are_from_recursive_forecasts_of_every_series(
-    model: Model, frame: pd.DataFrame
-) -> None:
-    horizon, level = 8, 50
-    found = forecast_quietly(model, frame, horizon=horizon, levels=[level])
-    data = model.data()
-    errors, horizons = [], 0.0
-    for s, (name, first, last) in enumerate(zip(LENGTHS, *data.rows["val"], strict=True)):
-        own = frame.loc[frame["unique_id"] == name]
-        horizons += 1 + (last - horizon - first) / horizon
-        for row in range(first, last - horizon + 1):
-            recursive = model.predict(own, start=data.panel.dates(np.array([row])).item(), horizon=horizon)
-            errors.append(-recursive["y-error"].to_numpy() / float(data.scaler.scale[s, 0]))
-    calibration = Calibration.fit(torch.tensor(np.array(errors)[..., None]), [level], horizons=horizons)
-    offsets = calibration.offsets[calibration.quantiles.index(0.25), :, 0].numpy()
-    for s, name in enumerate(LENGTHS):
-        point, scale = found.loc[name, "y"].to_numpy(), float(data.scaler.scale[s, 0])
-        np.testing.assert_allclose(
-            found.loc[name, "y-lo-50"], point + scale * offsets, rtol=1e-3, atol=1e-3 * scale
-        )
 
 
 def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(model: Model, frame: pd.DataFrame) -> None:

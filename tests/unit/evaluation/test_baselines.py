@@ -56,12 +56,6 @@ def test_seasonal_naive_repeats_the_last_whole_season(season: int) -> None:
             assert torch.equal(prediction[row, step], split.values[t])
 
 
-def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated() -> None:
-    split = windows()
-    batch = split.gather(torch.arange(3))
-    assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))
-
-
 def test_linear_is_least_squares_over_every_training_window() -> None:
     split = windows(first_row=3, count=40, target_index=[0, 2])
     batch = split.gather(torch.arange(40))

@@ -67,25 +67,6 @@ def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None
         assert (Calibration.fit(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
 
 
-def test_a_common_error_of_few_windows_is_no_bias() -> None:
-    """Neighbouring windows share their error, as after a change of level that does not last."""
-    inside = []
-    for seed in range(200):
-        level = draw_errors(2, seed=seed)  # of the validation rows, and of the test
-        steps = 0.3 * draw_errors(8, 12, 1, seed=1000 + seed)
-        errors, truth = level[0] + steps[:7], level[1] + steps[7]
-        found = Calibration.fit(errors, [80], horizons=1.5)
-        of_steps = step_offsets(errors, found.quantiles)
-        low, high = (found.quantiles.index(p) for p in bounds(80))
-        inside.append([
-            ((offsets[low] <= truth) & (truth <= offsets[high])).float().mean().item()
-            for offsets in (found.offsets, of_steps)
-        ])  # fmt: skip
-    combined, of_steps = np.mean(inside, axis=0)
-    assert of_steps < 0.4
-    assert 0.6 < combined < 0.9
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [50, 80, 95])
 def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> None:

@@ -74,16 +74,6 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
     scores = sums.compute()
     assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
-    outside = (point - target).abs().mean().item() * 2 / 0.2
-    above = (target > point).double().mean().item()
-    assert scores["80"] == {
-        "coverage": 0.0,
-        "above": pytest.approx(above),
-        "below": pytest.approx(1 - above),
-        "width": 0.0,
-        "width_raw": 0.0,
-        "score": pytest.approx(outside, rel=1e-5),
-    }
 
 
 @pytest.mark.parametrize(

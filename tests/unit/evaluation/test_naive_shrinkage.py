@@ -94,25 +94,6 @@ def test_the_weight_follows_from_the_errors_and_the_test(
     assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
 
 
-def test_a_good_linear_model_keeps_nearly_all_weight_without_a_test() -> None:
-    waves = np.sin(np.arange(250) / 5) + 0.01 * np.random.default_rng(0).normal(size=250)
-    dates = pd.date_range("2024-01-01", periods=250, freq="h")
-    data = frame_data(
-        pd.DataFrame({"y": waves}, dates),
-        name="s",
-        target="y",
-        seq_len=30,
-        pred_len=24,
-        split=[0.6, 0.2, 0.2],
-    )
-    data.setup()
-    fitted = FittedBaselines.fit(data)
-    fitted.fit_linear(data, data)
-    shrinkage = fitted.shrinkages[False]
-    assert shrinkage.p_value is None
-    assert 0.99 < shrinkage.weight < 1
-
-
 def test_without_a_measured_validation_value_the_linear_model_is_used_alone() -> None:
     values = walk(300)
     values[180:240] = np.nan
@@ -151,14 +132,9 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("shrinkage", "text"),
     [
-        (NaiveShrinkage(24, 1.0, 0.01), ""),
         (
             NaiveShrinkage(24, 0.6, 0.4),
             "60% linear regression and 40% the seasonal naive forecast of 24 rows (p = 0.4)",
-        ),
-        (
-            NaiveShrinkage(1, 0.6),
-            "60% linear regression and 40% the naive forecast (too few validation windows for a test)",
         ),
         (
             NaiveShrinkage(1, 0.0, 0.01),
