@@ -238,9 +238,7 @@ def calibrate(
 
     Args:
         predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch.
-        windows: the windows of the split.
         scaler: of the targets; forecasts outside its bounds are clipped.
-        batch_size: windows in a batch.
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
         horizon: first steps of the windows that are calibrated; None: all.

@@ -65,11 +65,10 @@ def choose_data_config(
 
     Args:
         checkpoint: the checkpoint file, for messages.
-        saved: the data settings of the training run.
+        saved, state: the data settings of the training run, and the state of its data module.
         feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
-        state: the state of the data module of the training run.
 
     Raises:
         CheckpointError: no data are given for a model of a DataFrame.
@@ -78,8 +77,10 @@ def choose_data_config(
     if isinstance(given, DictConfig):
         given = OmegaConf.to_container(given)  # type: ignore[assignment]
     chosen = {key: value for key, value in given.items() if value is not None}
-    if "_target_" in chosen:
-        return _other_set_config(saved, chosen)
+    if "_target_" in chosen:  # another data set of conf/data, with the settings that belong to the model
+        own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
+        kept = {key: saved[key] for key in AS_TRAINED}
+        return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
     if "url" in saved:
         saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
@@ -88,18 +89,17 @@ def choose_data_config(
             chosen = _without(chosen, ("path",))
         else:
             saved = settings_for_other_file(saved, chosen["path"], feature_columns, name_keys(saved, state))
-    else:
-        _check_training_data(checkpoint, saved, chosen)
+    elif saved["name"] == FRAME:
+        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
+    elif "root" in chosen and "root" not in saved:
+        raise ConfigError(
+            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
+        )
     return {**saved, **chosen}
 
 
 def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series.
-
-    Args:
-        saved: the data settings of the training run.
-        state: the state of its data module.
-    """
+    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series."""
     names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
     if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
         names["id_column"] = saved["id_column"]
@@ -108,28 +108,11 @@ def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, A
     return {**names, "stamp": "end" if state["stamp"] else "start"}
 
 
-def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """The settings of another data set of conf/data, `chosen`, with those that belong to the model."""
-    own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
-    kept = {key: saved[key] for key in AS_TRAINED}
-    return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
-
-
 def _with_full_path(chosen: dict[str, Any]) -> dict[str, Any]:
     """The settings with `root` joined to the path of a local file."""
     root, path = chosen.get("root", ""), chosen["path"]
     path = str(Path(root) / path) if isinstance(locate(path), Path) else path
     return {**_without(chosen, ("root",)), "path": path}
-
-
-def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[str, Any]) -> None:
-    """Raise an error if the training data cannot be read again with these settings."""
-    if saved["name"] == FRAME:
-        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
-    if "root" in chosen and "root" not in saved:
-        raise ConfigError(
-            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
-        )
 
 
 def settings_for_other_file(
@@ -352,15 +335,9 @@ def add_future(model: ModelData, path: str, given: Mapping[str, Any]) -> tuple[d
 
 
 def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
-    """Read the future covariates of a model from a file, as they are known in advance, at the UTC offset of training.
+    """Read the future covariates of a model from a file: a panel without targets, with categories as indicators.
 
-    Args:
-        model: the trained model.
-        path: the file.
-        given: the settings of the data, of which those of `ReadOptions` and `date_column` apply.
-
-    Returns:
-        A panel without targets, with categories as indicators.
+    Of the settings of the data that are given, those of `ReadOptions` and `date_column` apply.
     """
     state: Mapping[str, Any] = model.data_state
     columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)
