@@ -1,5 +1,6 @@
 """The Python interface: `fit` a model to a DataFrame or `load` one, then `predict` and `evaluate`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -7,32 +8,26 @@ from secrets import token_hex
 from typing import Any
 
 import pandas as pd
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.overrides import quote
-from forecast.data import DataModule, Panel, frame_data
+from forecast.data import DataModule, frame_data
 from forecast.data.files.columns import list_id_columns, split_ids
-from forecast.data.files.date_column import DEFAULT_NAMES
-from forecast.data.files.sources import as_frame
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import MODULE_OPTIONS, option_names
 from forecast.evaluation.levels import Level
 from forecast.inference.evaluate import evaluate as evaluate_model
-from forecast.inference.forecasters import (
-    PointForecaster,
-    choose_forecaster,
-    find_unread_columns,
-    list_forecasters,
-)
+from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, read_checkpoint
-from forecast.inference.model_data import FRAME, allow_absent, known_columns, name_keys
-from forecast.inference.origins import warn_of_seen_windows
+from forecast.inference.model_data import FRAME, name_keys
+from forecast.inference.origins import count_seen, note_on_seen
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
 from forecast.system.errors import CheckpointError, ConfigError
-from forecast.system.formatting import write_value
+from forecast.system.formatting import plural, write_value
 from forecast.system.keys import key_of_override
 from forecast.train import train
 
@@ -77,22 +72,20 @@ class Model(TrainedModel):
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
         forecaster = choose_forecaster(self, baseline)
-        panel = self.read_panel() if frame is None else self._read_frame(forecaster, frame, future)
+        panel = self.read_panel(self._open(frame, future), find_unread_columns([forecaster]))
         found = predict_panel(
             forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
         )
         ids = name_keys(self.config["data"], self.data_state)["id_column"]
         return to_library_of(frame, split_ids(found.frame(), list_id_columns(ids)))
 
-    def _read_frame(self, forecaster: PointForecaster, frame: Frame, future: Frame | None) -> Panel:
-        """Read a frame of any library, and the rows of the future that follow it."""
-        given = to_pandas(frame, self._index)
-        return panel_of_frame(forecaster, given, None if future is None else to_pandas(future, self._index))
-
-    @property
-    def _index(self) -> str | None:
-        """The column of dates of a table; None for many series, whose dates are a column in pandas too."""
-        return None if self.has_ids else str(self.data_state.get("date_column") or "date")
+    def _open(self, frame: Frame | None, future: Frame | None = None) -> DataModule:
+        """Open a frame of any library, and the rows of the future that follow it; None: the training data."""
+        if frame is None:
+            return self.open_data({})
+        index = None if self.has_ids else self.date_column  # a table has its dates in the index in pandas
+        rows = None if future is None else to_pandas(future, index)
+        return self.open_frame(to_pandas(frame, index), rows)
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
         """Score every window of `frame`, or of a split of the file of training.
@@ -111,15 +104,15 @@ class Model(TrainedModel):
                 f"{self.path}: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of "
                 "the run"
             )
-        data = self.data() if frame is None else self.data_of_frame(frame)
+        data = self.data(self._open(frame), find_unread_columns(list_forecasters(self)))
         if frame is not None:
-            warn_of_seen_windows(self, data)
+            windows = data.windows["test"]
+            rows = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+            seen = count_seen(self, data, rows)
+            if note := note_on_seen(self, seen, plural(len(rows), "window"), data.panel.utc_offset):
+                warnings.warn(f"{note}; give later rows", stacklevel=2)
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
-
-    def data_of_frame(self, frame: Frame) -> DataModule:
-        """Set up the data module of a DataFrame with the layout of the training data, with the scaler from training."""
-        return scored_module(self, to_pandas(frame, self._index))
 
 
 def load(path: str | Path) -> Model:
@@ -266,47 +259,3 @@ def compose_run(given: Sequence[str]) -> DictConfig:
     OmegaConf.resolve(config)
     safety.check(config)
     return config
-
-
-def frame_module(
-    model: TrainedModel, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
-) -> DataModule:
-    """Create the data module of a DataFrame, with the settings of the training data."""
-    config = model.data_config({"path": FRAME})
-    options = {key: config[key] for key in option_names(frame_data) if key in config}
-    options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
-    if not model.has_ids and options["date_column"] not in map(str, as_frame(frame).columns):
-        options["date_column"] = DEFAULT_NAMES[0]  # the dates may be an index of another name
-    return frame_data(frame, future=future, **options)
-
-
-def scored_module(model: TrainedModel, frame: pd.DataFrame | pd.Series) -> DataModule:
-    """Set up the data module of a DataFrame, with the scaler of a trained model; columns may be absent that none reads.
-
-    Raises:
-        CheckpointError: the time between rows is not that of training.
-        DataError: a column is missing, a value or a date cannot be read, or there are too few rows.
-    """
-    data = allow_absent(frame_module(model, frame), find_unread_columns(list_forecasters(model)))
-    data.load_state_dict(model.data_state)
-    with known_columns(model.path, model.data_state):
-        data.setup()
-    model.check_freq(FRAME, data.freq)
-    return data
-
-
-def panel_of_frame(
-    forecaster: PointForecaster, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None
-) -> Panel:
-    """Read a DataFrame with the layout of the training data, with its dates at the UTC offset of training.
-
-    Args:
-        forecaster: a trained model or a baseline; columns that it does not read may be absent.
-        frame: rows with a DatetimeIndex; for a model of many series, one row for each series and date.
-        future: rows of the future covariates after the end of `frame`, laid out as `frame`.
-
-    Raises:
-        DataError: a column is missing, or a value or a date cannot be read.
-    """
-    data = frame_module(forecaster.model, frame, future)
-    return forecaster.model.read_source(allow_absent(data, find_unread_columns([forecaster])))

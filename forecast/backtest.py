@@ -17,7 +17,7 @@ from forecast.system.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from forecast.data import DataModule
-    from forecast.evaluation.backtest import Backtest
+    from forecast.evaluation.measurement import Backtest
     from forecast.inference.model import TrainedModel
 
 OWN_KEYS = tuple(row.name for row in BACKTEST_KEYS)
@@ -31,7 +31,7 @@ FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
 
 def backtest(config: DictConfig) -> None:
     """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
-    from forecast.inference.options import check_backtest
+    from forecast.inference.forecast import check_backtest
     from forecast.training.preparation import check_settings, filter_messages, needs_construction, read_data
 
     keep_freed_memory()
@@ -42,7 +42,7 @@ def backtest(config: DictConfig) -> None:
 
         check_construction(config)
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
-    from forecast.inference.backtest_training import backtest_with_training  # imports Lightning
+    from forecast.inference.backtest import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
     from forecast.training.hardware import resolve_auto
 
@@ -79,8 +79,7 @@ def read_data_of_checkpoint(config: DictConfig) -> "DataModule":
 
 def backtest_checkpoint(config: DictConfig, data: "DataModule") -> "dict[str, Backtest]":
     """Backtest the model of a checkpoint; with `refit_every`, models that are trained with its settings."""
-    from forecast.inference.backtest import backtest_model
-    from forecast.inference.backtest_training import NEVER, backtest_with_training
+    from forecast.inference.backtest import NEVER, backtest_model, backtest_with_training
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
     from forecast.inference.model import load_tested
 

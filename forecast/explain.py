@@ -18,12 +18,12 @@ def explain(config: DictConfig) -> None:
     output = user_path(config.output)
     check_output_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     data = read_model_data(config.checkpoint).read_data(config.data)
-    from forecast.inference.forecasters import ModelForecaster, find_unread_columns  # imports PyTorch
+    from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
     from forecast.inference.model import load
     from forecast.tools.explain.explanation import explain_model
 
     trained = load(config.checkpoint)
-    trained.data(data, find_unread_columns([ModelForecaster(trained)]))
+    trained.data(data, find_unread_columns([choose_forecaster(trained)]))
     explain_model(config, trained, data, output)
 
 

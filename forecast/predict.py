@@ -24,8 +24,8 @@ def predict(config: DictConfig) -> None:
     """Write a CSV file of the forecast and its bounds, and a picture of the forecast beside recent history."""
     from rich.console import Console
 
+    from forecast.inference.forecast import check_forecast
     from forecast.inference.model_data import read_model_data
-    from forecast.inference.options import check_forecast
 
     check_checkpoint(config)
     to_screen = config.output == "-"

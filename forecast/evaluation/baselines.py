@@ -14,12 +14,10 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.fill import SEASONS_BACK
-from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
-from forecast.evaluation.scores import BASELINES
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
-from forecast.linear.covariate_steps import covariates_of_linear, find_covariate_steps
+from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     RIDGES,
     Choice,
@@ -76,11 +74,6 @@ class Baseline(ABC):
     def history(self) -> int:
         """Rows before a forecast that the baseline reads, where these may be more than the window."""
         return 0
-
-    def covariates_ahead(self, scaled: ScaledPanel) -> frozenset[int]:
-        """The numbers of the future covariates that the baseline reads after the forecast origin."""
-        read = {} if self.weights is None else covariates_of_linear(self.weights, scaled)
-        return frozenset(covariate for covariate, is_ahead in read.items() if is_ahead)
 
 
 class Naive(Baseline):
@@ -277,11 +270,9 @@ class FittedBaselines:
     """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
     Attributes:
-        linear: weights of the linear baseline.
-        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
+        naive_mae: seasonal-naive MAE of the training rows of each series in original units.
         seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
             instead, so that MASE does not depend on the choice and stays comparable with published values.
-        ids: names of the series.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
         choices: the settings of linear models that `choose_linear_model` returned, with and without covariates.
         shrinkages: what the linear models of a warm start are combined with, with and without covariates.
@@ -304,19 +295,16 @@ class FittedBaselines:
         compared, on validation windows alone, and fewer windows are read, where all would take over some seconds.
         """
         train = data.windows["train"]
-        products = (
-            len(find_covariate_steps(train).step) ** 2 * data.n_targets * (data.seq_len + data.pred_len)
-        )
-        if thorough or products <= MAX_PRODUCTS:
+        n_values = len(find_covariate_steps(train).step)
+        choices = {}
+        if thorough or n_values**2 * data.n_targets * (data.seq_len + data.pred_len) <= MAX_PRODUCTS:
             gram = window_gram(train)
-            choices = {True: choose_linear_model(fit_and_test_grams(data, gram))} if gram.steps.roles else {}
+            if gram.steps.roles:
+                choices[True] = choose_linear_model(fit_and_test_grams(data, gram))
         else:
             gram = window_gram(train, SAMPLE_DIVISOR)
-            choices = {
-                True: choose_linear_model(
-                    [(gram, window_gram(data.windows["val"], SAMPLE_DIVISOR))], ridges=RIDGES[::2]
-                )
-            }
+            tested = window_gram(data.windows["val"], SAMPLE_DIVISOR)
+            choices[True] = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
         linear = fit_linear_baseline(gram, choices.get(True))
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
@@ -356,24 +344,19 @@ class FittedBaselines:
 
         See `Choice` and `NaiveShrinkage`. The baseline `linear` is not shrunk.
         """
-        names = {True: "with_covariates", False: "without_covariates"}
         described = {}
         for reads, choice in self.choices.items():
-            about = {
-                "ridge": choice.ridge,
-                "regressions": choice.n_lookbacks,
-                "covariates": list(choice.roles),
-            }
+            about: dict[str, Any] = {"ridge": choice.ridge, "regressions": choice.n_lookbacks}
+            about["covariates"] = list(choice.roles)
             if shrinkage := self.shrinkages.get(reads):
                 about["shrinkage"] = asdict(shrinkage)
-            described[names[reads]] = about
+            described["with_covariates" if reads else "without_covariates"] = about
         return described
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name, in the order of `BASELINES`."""
         made = Naive(), SeasonalNaive(self.seasonal_naive_season), Linear(self.linear)
-        by_name = {baseline.name: baseline for baseline in made}
-        return {name: by_name[name] for name in BASELINES}
+        return {baseline.name: baseline for baseline in made}
 
     def naive_mae_of(self, ids: pd.Index) -> Float[Tensor, "series n_targets"]:
         """`naive_mae` of the series with these ids; NaN for a series without training rows."""
@@ -385,13 +368,8 @@ class FittedBaselines:
     def state_dict(self) -> dict[str, Any]:
         """The content of a checkpoint. The ids of the series are in the state of the data module."""
         covariates = self.linear.tensors()
-        past_weight = covariates.pop("past_weight")
-        return {
-            "linear": past_weight,
-            "covariates": covariates,
-            "naive_mae": self.naive_mae,
-            "season": self.seasonal_naive_season,
-        }
+        linear = {"linear": covariates.pop("past_weight"), "covariates": covariates}
+        return {**linear, "naive_mae": self.naive_mae, "season": self.seasonal_naive_season}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
@@ -428,5 +406,5 @@ def describe_season(data: DataModule, chosen: int) -> str:
     """Describe the season of the data, and the season of the seasonal naive if it was selected among several."""
     if len(data.candidate_seasons) == 1:
         return f"{data.season} rows"
-    others = " and ".join(f"{season}" for season in data.candidate_seasons)
+    others = " and ".join(map(str, data.candidate_seasons))
     return f"{data.season} rows; seasonal naive: {chosen} rows, selected from {others} on validation windows"

@@ -1,4 +1,4 @@
-"""Conformal intervals from the errors of forecasts on validation windows.
+"""Conformal intervals from the errors of forecasts on validation windows, and adaptive ones, which follow drift.
 
 The offset of probability τ is a weighted mean of two estimates from the errors truth − forecast of the validation
 windows; missing true values do not count:
@@ -25,17 +25,24 @@ all steps of a variable: it is a factor times s, where s is the root mean square
 p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the mean
 sign of each window. It is at least 2¹⁻ⁿ, the p-value of n equal signs, where n is the number of horizons in the
 validation rows. A bias or a skew that a few windows do not prove is thus only a part of the interval.
+
+Adaptive offsets follow drift. The offset q of probability τ begins at its value of the calibration. With each error e =
+truth − forecast that becomes known, it moves by η · (τ − 1[e ≤ q]): down where the error lies at or below it, up where
+the error lies above. This is online gradient descent on the pinball loss, the quantile tracker of Angelopoulos, Candès
+and Tibshirani 2023. Over T updates, the share of errors at or below their offset differs from τ by |last − first
+offset| / (η · T), whatever the errors are: no distribution is assumed. The error of step h (0: the first) is known
+h + 1 rows after the origin of its forecast; the offsets of a forecast use those of origins at least h + 1 rows earlier.
 """
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import Batch, Windows
@@ -55,6 +62,11 @@ window. A test calibrates the model and each baseline."""
 
 POOLING = 30
 """Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
+
+RATE, MAX_RATE = 0.002, 0.1
+"""Step size η for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest η.
+
+Chosen on validation rows, see docs/intervals.md."""
 
 
 def step_offsets(
@@ -194,20 +206,12 @@ class Calibration:
         return replace(self, offsets=(self.offsets * ratio).float(), deviation=deviation)
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "quantiles": list(self.quantiles),
-            "offsets": self.offsets,
-            "windows": self.windows,
-            "pooled_steps": self.pooled_steps,
-            "horizons": self.horizons,
-            "deviation": self.deviation,
-        }
+        return {**vars(self), "quantiles": list(self.quantiles)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Calibration":
-        # calibrations without the entries pooled no steps, and did not keep what explains a coverage
-        rest = {name: state[name] for name in ("pooled_steps", "horizons", "deviation") if name in state}
-        return cls(tuple(state["quantiles"]), state["offsets"], state["windows"], **rest)
+        """Read the state of any version; earlier ones have fewer entries."""
+        return cls(**{**state, "quantiles": tuple(state["quantiles"])})
 
 
 def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
@@ -226,24 +230,29 @@ def calibrate(
     batch_size: int,
     levels: Sequence[Level] = (),
     progress: Callable[[tuple[Tensor, ...]], Iterable[Tensor]] = list,
+    *,
+    horizon: int | None = None,
+    chosen: Int64[Tensor, " chosen"] | None = None,
 ) -> Calibration:
-    """Calibrate on all windows of a split, or on every n-th one if they have more than `MAX_ERRORS` errors.
+    """Calibrate on windows of a split: those `chosen`, or every n-th one, for at most `MAX_ERRORS` errors.
 
     Args:
         predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch.
-        windows: the windows of the split.
         scaler: of the targets; forecasts outside its bounds are clipped.
-        batch_size: windows in a batch.
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
+        horizon: first steps of the windows that are calibrated; None: all.
     """
-    stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
-    chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
+    if chosen is None:
+        stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
+        chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
     errors = []
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
-        errors.append((batch.future - scaler.clip(predict(batch), batch.series)).float())
-    return Calibration.fit(torch.cat(errors), levels, horizons=windows.count_horizons(stride))
+        found = batch.future - scaler.clip(predict(batch), batch.series)
+        errors.append(found[:, :horizon].float())
+    horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
+    return Calibration.fit(torch.cat(errors), levels, horizons=horizons)
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:
@@ -265,3 +274,30 @@ def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tupl
                 stacklevel=2,
             )
     return tuple(kept)
+
+
+def adapt(
+    calibration: Calibration, errors: Float[Tensor, "series origins steps n_targets"], stride: int
+) -> Iterator[Float[Tensor, "series quantiles steps n_targets"]]:
+    """Yield the offsets at each origin, in the order of time, and last those at the origin after them.
+
+    Args:
+        calibration: the offsets before the first update.
+        errors: scaled errors, truth − forecast, of earlier forecasts; NaN where the truth is missing or not known.
+        stride: rows between two origins of a series.
+    """
+    n_series, n_origins, n_steps, _ = errors.shape
+    first = calibration.offsets.to(errors)
+    spread = first[calibration.quantiles.index(0.9)] - first[calibration.quantiles.index(0.1)]
+    rate = min(RATE * stride, MAX_RATE) * spread  # (steps, n_targets)
+    probability = torch.tensor(calibration.quantiles).to(errors)[:, None, None]
+    step = torch.arange(n_steps)
+    delay = step // stride + 1  # origins until the error of each step is known
+    offsets = first.expand(n_series, *first.shape).clone()
+    for origin in range(n_origins + 1):
+        known = origin - delay
+        error = errors[:, known.clamp(min=0), step][:, None]  # (series, 1, steps, n_targets)
+        moved = offsets + rate * (probability - (error <= offsets).to(errors))
+        counts = (known >= 0)[:, None] & error.isfinite()
+        offsets = torch.where(counts, moved, offsets)
+        yield offsets.sort(dim=1).values  # updates can cross

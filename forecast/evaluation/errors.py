@@ -16,26 +16,24 @@ Values closer to zero than float32 can resolve after scaling (`ZERO`) count as z
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from forecast.data.row_ranges import RowRanges, ranges, series_slices
+from forecast.data.row_ranges import RowRanges, pieces
 from forecast.data.scaler import Scaler
 from forecast.data.step_features import Rows
 from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 
-AnySums = TypeVar("AnySums", bound="RunningSums")
-
 ZERO = 1e-4, 1e-6
 """Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
 
 ROWS_AT_ONCE = 1 << 15
-"""Number of rows of a long series that are read at once."""
+"""Number of rows that are read at once."""
 
 
 class RunningSums:
@@ -48,7 +46,7 @@ class RunningSums:
     def device(self) -> torch.device:
         return next(iter(self.sums.values())).device
 
-    def to(self: AnySums, device: torch.device | str) -> AnySums:
+    def to(self, device: torch.device | str) -> Self:
         self.sums = {name: sums.to(device) for name, sums in self.sums.items()}
         return self
 
@@ -58,10 +56,7 @@ class RunningSums:
 
 
 class CellErrors(NamedTuple):
-    """Errors of values: three scaled, then in original units; symmetric percentage errors, and absolute true values.
-
-    `cell_errors` and the sums rely on the order of the fields.
-    """
+    """Errors of values: three scaled, then in original units; symmetric percentage errors, and absolute true values."""
 
     squared: Tensor
     absolute: Tensor
@@ -76,10 +71,6 @@ class CellErrors(NamedTuple):
     ) -> dict[str, Tensor]:
         """The scores of these names, where the errors are means over true values."""
         return {name: SCORES[name].of(self, naive_mae) for name in names}
-
-
-N_SUMS = len(CellErrors._fields)
-"""Number of errors that are summed."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +126,23 @@ def cell_errors(
     series: Int64[Tensor, " batch"],
     crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
 ) -> CellErrors:
-    """Errors of every value, in float64; each has the shape of `target`. `crps` is NaN if it is not given."""
+    """Errors of every value, in float64.
+
+    Where a given `crps` is NaN, there are no quantiles, and it is the absolute error: the CRPS without spread.
+    """
     scaled = scaler.error_values(prediction.double(), series) - scaler.error_values(target.double(), series)
     y, y_hat = scaler.inverse(target, series), scaler.inverse(prediction, series)
     error = (y_hat - y).abs()
     least = scaler.resolution(series, *ZERO)
     y, y_hat = (torch.where(part.abs() < least, 0.0, part.abs()) for part in (y, y_hat))
     symmetric = torch.where(y + y_hat == 0, 0.0, 200 * error / (y + y_hat))
-    crps = torch.full_like(scaled, torch.nan) if crps is None else crps.double()
-    return CellErrors(scaled.square(), scaled.abs(), crps, error.square(), error, symmetric, y)
+    found = torch.full_like(scaled, torch.nan) if crps is None else fill_crps(crps.double(), scaled)
+    return CellErrors(scaled.square(), scaled.abs(), found, error.square(), error, symmetric, y)
+
+
+def fill_crps(crps: Tensor, error: Tensor) -> Tensor:
+    """Replace a CRPS of NaN, as of a target without calibration, by the absolute error, the CRPS without spread."""
+    return torch.where(crps.isnan(), error.abs(), crps)
 
 
 def average(
@@ -175,7 +174,8 @@ def window_errors(
         In float64 on the CPU. The CRPS is left out if it is not given.
     """
     error = scaler.error_values(prediction.float(), series) - scaler.error_values(target, series)
-    errors = [error.square(), error.abs(), *([] if crps is None else [crps])]
+    errors = [error.square(), error.abs()]
+    errors += [] if crps is None else [fill_crps(crps, error.to(crps))]
     missing = target.isnan().cpu()
     of_windows = [torch.where(missing, 0.0, each.cpu()).flatten(1).double().mean(1) for each in errors]
     return torch.stack(of_windows, dim=1)
@@ -190,18 +190,13 @@ class ErrorSums(RunningSums):
         naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
     """
 
-    def __init__(
-        self,
-        pred_len: int,
-        scaler: Scaler,
-        naive_mae: Float[Tensor, "series n_targets"],
-    ) -> None:
-        self.scaler, self.naive_mae, shape = scaler, naive_mae.double().cpu(), naive_mae.shape
-        by_step = torch.zeros(N_SUMS, pred_len, shape[1], dtype=torch.float64)
-        by_series = torch.zeros(N_SUMS, *shape, dtype=torch.float64)
+    def __init__(self, pred_len: int, scaler: Scaler, naive_mae: Float[Tensor, "series n_targets"]) -> None:
+        self.scaler, self.naive_mae = scaler, naive_mae.double().cpu()
+        by_step = torch.zeros(len(CellErrors._fields), pred_len, naive_mae.shape[1], dtype=torch.float64)
+        by_series = torch.zeros(len(CellErrors._fields), *naive_mae.shape, dtype=torch.float64)
         super().__init__(
-            by_step=by_step,  # the errors of `cell_errors`, summed over windows and series
-            by_series=by_series,  # the same errors, summed over windows and steps
+            step_sums=by_step,  # the errors of `cell_errors`, summed over windows and series
+            series_sums=by_series,  # the same errors, summed over windows and steps
             step_counts=torch.zeros_like(by_step[0]),  # numbers of true values that the sums are over
             series_counts=torch.zeros_like(by_series[0]),
             n_windows=torch.zeros((), dtype=torch.float64),
@@ -224,22 +219,14 @@ class ErrorSums(RunningSums):
         measured = ~target.isnan()
         found = torch.stack(cell_errors(prediction, target, self.scaler, series, crps))
         found = torch.where(measured, found, 0.0)
-        sums["by_step"] += found.sum(1)
+        sums["step_sums"] += found.sum(1)
         sums["step_counts"] += measured.sum(0)
-        sums["by_series"].index_add_(1, series, found.sum(2))
+        sums["series_sums"].index_add_(1, series, found.sum(2))
         sums["series_counts"].index_add_(0, series, measured.sum(1).double())
         sums["n_windows"] += len(target)
 
     def compute(self) -> Errors:
-        total = self.totals()
-        return Errors(
-            total["by_step"],
-            total["by_series"],
-            total["step_counts"],
-            total["series_counts"],
-            total["n_windows"],
-            self.naive_mae,
-        )
+        return Errors(**self.totals(), naive_mae=self.naive_mae)
 
 
 @dataclass(frozen=True)
@@ -255,10 +242,6 @@ class TargetValues:
     values: Rows
     columns: Sequence[int]
     scaler: Scaler
-
-    def of_series(self, series: int, rows: slice) -> Float64[Tensor, "rows n_targets"]:
-        """The values of these rows, which are of one series."""
-        return self.scaler.inverse(self.values[rows][:, self.columns], series)
 
     def of_rows(
         self, series: Int64[np.ndarray, " rows"], rows: Int64[np.ndarray, " rows"]
@@ -278,43 +261,13 @@ def seasonal_naive_mae(
     """
     lengths = rows.stop - rows.first
     lag = np.where(lengths > season, season, 1)
-    later = RowRanges(rows.first + lag, rows.stop)  # the rows t
-    found = np.full((len(lengths), len(values.columns)), np.nan)
-    for some in series_slices(np.maximum(lengths, 1)):
-        series = np.flatnonzero(lengths[some] > lag[some]) + some.start
-        if len(series) == 1:
-            found[series] = _mean_change(values, int(series[0]), later, int(lag[series[0]]))
-        elif len(series):
-            found[series] = _mean_changes(values, series, later, lag[series])
-    return torch.from_numpy(found)
-
-
-def _mean_change(
-    values: TargetValues, series: int, later: RowRanges, lag: int
-) -> Float64[np.ndarray, " n_targets"]:
-    """Mean |y(t) − y(t − lag)| of one series, of which `ROWS_AT_ONCE` rows are in memory at once."""
-    total, count, last = 0.0, 0, int(later.stop[series])
-    for begin in range(int(later.first[series]), last, ROWS_AT_ONCE):
-        end = min(begin + ROWS_AT_ONCE, last)
-        now, before = (values.of_series(series, slice(begin - back, end - back)) for back in (0, lag))
-        change = (now - before).abs().cpu()
-        total, count = total + change.nansum(0), count + change.isfinite().sum(0)
-    return (total / count).numpy()  # type: ignore[union-attr]
-
-
-def _mean_changes(
-    values: TargetValues,
-    series: Int64[np.ndarray, " some"],
-    later: RowRanges,
-    lag: Int64[np.ndarray, " some"],
-) -> Float64[np.ndarray, "some n_targets"]:
-    """Mean |y(t) − y(t − lag)| of each of several series, whose rows are in memory together."""
-    first, last = later.first[series], later.stop[series]
-    pairs, rows = last - first, ranges(first, last)
-    own = np.repeat(series, pairs)
-    now, before = (values.of_rows(own, each) for each in (rows, rows - np.repeat(lag, pairs)))
-    change = (now - before).abs().cpu().numpy()
-    begins, there = pairs.cumsum() - pairs, np.isfinite(change)
-    count = np.add.reduceat(there, begins, dtype=np.int64)
-    total = np.add.reduceat(np.where(there, change, 0.0), begins)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    total = np.zeros((len(lengths), len(values.columns)))
+    count = np.zeros_like(total)
+    for later in pieces(np.minimum(rows.first + lag, rows.stop), rows.stop, ROWS_AT_ONCE):
+        series = np.searchsorted(rows.stop, later, side="right")
+        now, before = (values.of_rows(series, each) for each in (later, later - lag[series]))
+        change = (now - before).abs().cpu().numpy()
+        is_known = np.isfinite(change)
+        np.add.at(total, series, np.where(is_known, change, 0.0))
+        np.add.at(count, series, is_known)
+    return torch.from_numpy(np.where(count > 0, total / np.maximum(count, 1), np.nan))

@@ -1,32 +1,45 @@
-"""Measurement of a model and of the baselines a batch of windows at a time: the scores of a test, and calibrations."""
+"""Errors and intervals of a model and of the baselines: of a split, a batch of windows at a time, and of a backtest."""
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from forecast.data import Batch, DataModule
+from forecast.data import Batch, DataModule, Panel
+from forecast.data.row_ranges import PerSeries
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import Baseline, FittedBaselines
 from forecast.evaluation.conformal import Calibration, window_stride
 from forecast.evaluation.errors import Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import (
-    IntervalScorer,
+    IntervalSums,
+    make_interval_sums,
+    map_quantiles,
+    name_coverage,
     tabulate_coverage_by_step,
     tabulate_coverage_by_variable,
 )
-from forecast.evaluation.levels import Level
+from forecast.evaluation.levels import CONFORMAL, DECILES, Level, bounds
 from forecast.evaluation.scores import LABELS, MODEL, SCALED_SCORES
 from forecast.models.layers import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
 
 BATCH = 256
+"""Number of windows that are scored at once."""
+
+MAX_SCORED = 1 << 24
+"""Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""
+
+PerOrigin = Int64[np.ndarray, " origins"]
+Values = Float64[np.ndarray, "origins pred_len n_targets"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +48,11 @@ class Results:
 
     Attributes:
         errors: errors of the model (first) and of each baseline, by name.
-        windows: scores of each window (n_windows, scores), in the order of `SCALED_SCORES`, of the model and of each
-            baseline, by name; sums of errors divided by the mean number of measured values of a window, see
-            `errors.window_errors`.
+        windows: scores of each window (n_windows, scores), in the order of `SCALED_SCORES`, by forecaster; sums of
+            errors divided by the mean number of measured values of a window, see `errors.window_errors`.
         intervals: scores of the intervals by method, from `IntervalSums.compute`.
-        coverage_by_step: fraction of true values within an interval at each step, from
-            `intervals.tabulate_coverage_by_step`.
-        coverage_by_variable: the same for each variable.
-        coverage_by_window: the same for each window; NaN without true values.
+        coverage_by_step, coverage_by_variable, coverage_by_window: fraction of true values within an interval, see
+            `intervals.name_coverage`; NaN for a window without true values.
         baselines: the baselines that were measured.
     """
 
@@ -84,10 +94,11 @@ class Results:
 class SplitScorer:
     """The scores of the model and of the baselines on the windows of `data.tested_split`.
 
+    The quantiles of the model are trained (`loss=quantile`), or its calibration puts them around its point forecast.
+    Those of a baseline, which only its CRPS reads, come from its calibration.
+
     Args:
-        data: the data of the test.
-        fitted: the baselines, and the denominators of MASE.
-        calibrations: of the intervals of the model and of each baseline, by name.
+        calibrations: of the model and of each baseline, by name.
         probabilities: probabilities of the quantiles in the forecasts of the model; None without any.
         levels: levels of the intervals, in percent.
         device: the device of the batches.
@@ -103,50 +114,74 @@ class SplitScorer:
         device: torch.device,
     ) -> None:
         self.data, self.device, self.baselines = data, sums_device(device), fitted.baselines()
+        scaler, n_windows = data.target_scaler.to(self.device), data.n_windows[data.tested_split]
+        self._calibrations = {name: calibrations[name].deciles() for name in self.baselines}
+        self._calibrations[MODEL] = calibrations[MODEL]
         self._sums = {name: new_sums(fitted, data, device) for name in (MODEL, *self.baselines)}
-        shape = data.n_windows[data.tested_split], len(SCALED_SCORES)
-        self._windows = {name: torch.zeros(shape, dtype=torch.float64) for name in self._sums}
-        self._intervals = IntervalScorer(calibrations, probabilities, levels, data, self.device)
+        self._windows = {name: torch.zeros(n_windows, len(SCALED_SCORES)).double() for name in self._sums}
+        self._intervals = {
+            name: {CONFORMAL: IntervalSums(DECILES, (), scaler, data.pred_len).to(self.device)}
+            for name in self.baselines
+        }
+        of_model = make_interval_sums(calibrations[MODEL], probabilities, levels, scaler, data.pred_len)
+        self._intervals[MODEL] = {method: sums.to(self.device) for method, sums in of_model.items()}
+        self._covered = {
+            method: torch.zeros(len(sums.levels), n_windows).double() for method, sums in of_model.items()
+        }
 
     def update(
         self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
     ) -> None:
         """Add a batch: point forecasts, and the output of the model, both within the bounds."""
         predictions = forecast_baselines(self.baselines, self.data, self.data.tested_split, batch)
-        crps = {MODEL: self._intervals.update(point, forecast, batch)}
-        crps |= {name: self._intervals.crps(name, each, batch) for name, each in predictions.items()}
         for name, prediction in {MODEL: point, **predictions}.items():
-            self._sums[name].update(prediction, batch.future, batch.series, crps[name])
+            crps = self._score_intervals(name, prediction, forecast, batch)
+            self._sums[name].update(prediction, batch.future, batch.series, crps)
             self._windows[name][batch.index.cpu()] = window_errors(
-                prediction, batch.future, self.data.target_scaler, batch.series, crps[name]
+                prediction, batch.future, self.data.target_scaler, batch.series, crps
             )
+
+    def _score_intervals(self, name: str, point: Points, forecast: Tensor, batch: Batch) -> Tensor:
+        """Add the intervals of a forecaster, and return the CRPS of each value, of trained quantiles if it has any."""
+        calibration, found = self._calibrations[name], []
+        at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(calibration.quantiles)))
+        parts = (each.split(at_once) for each in (point, forecast, batch.future, batch.series, batch.index))
+        for points, trained, future, series, index in zip(*parts, strict=True):
+            around = self.data.clip_targets(calibration.around(points.float()), series)
+            updates = {
+                method: sums.update(around if method == CONFORMAL else trained, future, series)
+                for method, sums in self._intervals[name].items()
+            }
+            if name == MODEL:
+                for method, (_, covered) in updates.items():
+                    self._covered[method][:, index.cpu()] = covered.cpu()
+            found.append([*updates.values()][-1][0])  # the trained quantiles come last
+        return torch.cat(found)
 
     def compute(self) -> Results:
         """The results over the batches of all processes. Every process must call this."""
-        errors = {name: sums.compute() for name, sums in self._sums.items()}
+        errors, intervals = (
+            {name: sums.compute() for name, sums in self._sums.items()},
+            self._intervals[MODEL],
+        )
         observed = errors[MODEL].observed_fraction
-        windows = {
-            name: sum_over_processes(each.to(self.device)).cpu() / observed
-            for name, each in self._windows.items()
-        }
+        windows, covered = (
+            {name: sum_over_processes(each.to(self.device)).cpu() for name, each in of_windows.items()}
+            for of_windows in (self._windows, self._covered)
+        )
         return Results(
-            errors, windows, self._intervals.compute(),
-            coverage_by_step=tabulate_coverage_by_step(self._intervals.sums),
-            coverage_by_variable=tabulate_coverage_by_variable(self._intervals.sums),
-            coverage_by_window=self._intervals.coverage_by_window(),
+            errors,
+            {name: each / observed for name, each in windows.items()},
+            {method: sums.compute() for method, sums in intervals.items()},
+            coverage_by_step=tabulate_coverage_by_step(intervals),
+            coverage_by_variable=tabulate_coverage_by_variable(intervals),
+            coverage_by_window=name_coverage(intervals, covered),
             baselines=self.baselines,
-        )  # fmt: skip
+        )
 
 
 class ValidationErrors:
-    """The errors of the model and of the baselines on validation windows, to which their intervals are calibrated.
-
-    Args:
-        data: the data, with validation windows.
-        fitted: the baselines.
-        levels: levels of the intervals, in percent.
-        device: the device of the batches.
-    """
+    """The errors of the model and of the baselines on validation windows, to which their intervals are calibrated."""
 
     def __init__(
         self, data: DataModule, fitted: FittedBaselines, levels: Sequence[Level], device: torch.device
@@ -197,10 +232,7 @@ def score_windows(
 
     Args:
         forecasters: by name, what forecasts the scaled values of a batch.
-        data: the data.
-        fitted: the fitted baselines, whose naive error scales the MASE.
-        split: a key of `data.windows`.
-        stride: number of windows from one to the next.
+        fitted: the baselines, whose naive error scales the MASE.
     """
     windows = data.windows[split]
     sums = {name: new_sums(fitted, data, windows.device) for name in forecasters}
@@ -220,3 +252,168 @@ def new_sums(fitted: FittedBaselines, data: DataModule, device: torch.device) ->
 def sums_device(device: torch.device) -> torch.device:
     """The device on which errors are summed: this one if it supports float64, otherwise the CPU."""
     return torch.device("cpu") if device.type == "mps" else device
+
+
+@dataclasses.dataclass(frozen=True)
+class Origins:
+    """Origins of forecasts, ordered by series: the row of a panel that each forecast predicts first.
+
+    Attributes:
+        rows: row number of each origin.
+        series: number of the series of each origin.
+        positions: position in the grid of the date of each origin.
+        stride: rows between two origins of a series.
+    """
+
+    rows: PerOrigin
+    series: PerOrigin
+    positions: PerOrigin
+    stride: int
+
+    @classmethod
+    def between(cls, panel: Panel, first: PerSeries, stop: PerSeries, stride: int) -> "Origins":
+        """Take every `stride`-th row of first[s] … stop[s] − 1 of each series s; none if stop[s] ≤ first[s]."""
+        counts = -((first - stop).clip(max=0) // stride)
+        series = np.repeat(np.arange(len(panel)), counts)
+        number = np.arange(len(series)) - (counts.cumsum() - counts)[series]
+        rows = first[series] + stride * number
+        return cls(rows, series, rows - panel.starts[series] + panel.grid_starts[series], stride)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, chosen: PerOrigin) -> "Origins":
+        """Select origins by their numbers, which ascend."""
+        return Origins(self.rows[chosen], self.series[chosen], self.positions[chosen], self.stride)
+
+    def overlap(self, horizon: int) -> int:
+        """The largest number of consecutive dates of origins whose forecasts of `horizon` steps share a step."""
+        dates = np.unique(self.positions)
+        return int((np.searchsorted(dates, dates + horizon) - np.arange(len(dates))).max())
+
+    def first_rows(self, n_series: int) -> tuple[PerSeries, PerSeries]:
+        """Row of the first origin and number of origins of each series; 0 and 0 for a series without origins."""
+        counts = np.bincount(self.series, minlength=n_series)
+        first = np.zeros_like(counts)
+        first[counts > 0] = self.rows[(counts.cumsum() - counts)[counts > 0]]
+        return first, counts
+
+
+@dataclasses.dataclass
+class Backtest:
+    """Forecasts from every origin beside the truth, in original units.
+
+    Attributes:
+        title, attention: names of the data and of the attention type.
+        columns: names of the targets.
+        panel: the data.
+        origins: where the forecasts begin.
+        truth: true values of the forecast steps.
+        forecasts: forecasts of the model and of each baseline, by name.
+        intervals: running scores of the intervals by method, conformal, and perhaps adaptive and quantile.
+        bounds: bounds of the model's intervals in original units, by names such as `conformal-lo-80`, see
+            `name_bounds`; NaN where there is no forecast.
+        scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
+        naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
+            without training rows.
+        trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
+            checkpoint.
+        training_seconds: seconds of each training.
+        notes: cautions on how to read the scores.
+        seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
+        is_untrained: whether every training kept only the linear model.
+    """
+
+    title: str
+    attention: str
+    columns: list[str]
+    panel: Panel
+    origins: Origins
+    truth: Values
+    forecasts: dict[str, Values]
+    intervals: dict[str, IntervalSums]
+    scaler: Scaler
+    naive_mae: Float64[Tensor, "series n_targets"]
+    bounds: dict[str, Values] = dataclasses.field(init=False)
+    trainings: list[int] = dataclasses.field(default_factory=list)
+    training_seconds: list[float] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    seen: dict[str, int] = dataclasses.field(default_factory=dict)
+    is_untrained: bool = False
+
+    def __post_init__(self) -> None:
+        names = [name for method, sums in self.intervals.items() for name in name_bounds(method, sums.levels)]
+        self.bounds = {name: np.full(self.truth.shape, np.nan) for name in names}
+        steps = self.truth.shape[1]
+        self.sums = {name: ErrorSums(steps, self.scaler, self.naive_mae) for name in self.forecasts}
+
+    @property
+    def n_series(self) -> int:
+        """Number of series with at least one forecast."""
+        return len(np.unique(self.origins.series))
+
+    @property
+    def zoned_dates(self) -> pd.DatetimeIndex:
+        """The first date of each forecast, in the time zone of the data."""
+        return self.panel.utc_offset.zoned(self.panel.dates(self.origins.rows))
+
+    @property
+    def training_dates(self) -> pd.DatetimeIndex:
+        """The first date after the known rows, of each training."""
+        return self.panel.grid[np.array(self.trainings, dtype=np.int64)]
+
+    @property
+    def known_until(self) -> pd.DatetimeIndex:
+        """The last date of the known rows, of each training, in the time zone of the data."""
+        return self.panel.utc_offset.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
+
+    @property
+    def latest_training(self) -> PerOrigin:
+        """The number of the latest training before each origin."""
+        return np.searchsorted(self.trainings, self.origins.positions, side="right") - 1
+
+    @cached_property
+    def errors(self) -> dict[str, Errors]:
+        """Errors of the model and of each baseline, by name."""
+        return {name: sums.compute() for name, sums in self.sums.items()}
+
+    def scaled_errors(self, name: str) -> Values:
+        """Scaled errors, forecast − truth, of every value."""
+        series = torch.from_numpy(self.origins.series)
+        forecast, truth = (
+            self.scaler.error_values(self.scaler.transform(torch.from_numpy(values), series), series)
+            for values in (self.forecasts[name], self.truth)
+        )
+        return (forecast - truth).numpy()
+
+    def add_forecasts(
+        self, name: str, chosen: PerOrigin, forecasts: Float64[Tensor, "origins pred_len n_targets"]
+    ) -> None:
+        """Keep the forecasts of some origins, in original units, and add their errors."""
+        self.forecasts[name][chosen] = forecasts.numpy()
+        to_scale, series = self._scale(chosen)
+        self.sums[name].update(to_scale(forecasts), to_scale(torch.from_numpy(self.truth[chosen])), series)
+
+    def add_intervals(
+        self, method: str, chosen: PerOrigin, quantiles: Float[Tensor, "origins pred_len n_targets quantiles"]
+    ) -> None:
+        """Keep the bounds of the intervals of some origins, and add their scores; quantiles in original units."""
+        sums, (to_scale, series) = self.intervals[method], self._scale(chosen)
+        for name, probability in name_bounds(method, sums.levels).items():
+            self.bounds[name][chosen] = quantiles[..., sums.at.index(probability)].numpy()
+        scaled = map_quantiles(to_scale, quantiles)
+        sums.update(scaled, to_scale(torch.from_numpy(self.truth[chosen])), series)
+
+    def _scale(self, chosen: PerOrigin) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+        """What scales values of these origins, and their series."""
+        series = torch.from_numpy(self.origins.series[chosen])
+        return partial(self.scaler.transform, series=series), series
+
+
+def name_bounds(method: str, levels: Sequence[Level]) -> dict[str, float]:
+    """The probability of each bound of the intervals of a method, by its name, such as `conformal-lo-80`."""
+    return {
+        f"{method}-{side}-{level:g}": probability
+        for level in levels
+        for side, probability in zip(("lo", "hi"), bounds(level), strict=True)
+    }

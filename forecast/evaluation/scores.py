@@ -5,6 +5,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+from jaxtyping import Float64
+
 from forecast.evaluation.levels import QUANTILE
 
 MODEL = "model"
@@ -178,54 +181,46 @@ def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
     found = {}
     for method, scores in intervals.items():
         levels = {level: each for level, each in scores.items() if isinstance(each, Mapping)}
-        misses = {level: known(each["coverage"]) - float(level) / 100 for level, each in levels.items()}
+        misses = {level: nan_if_none(each["coverage"]) - float(level) / 100 for level, each in levels.items()}
         far = {level: miss for level, miss in misses.items() if abs(miss) > MAX_MISS}  # NaN is not
         if not far:
             continue
         level, miss = max(far.items(), key=lambda item: abs(item[1]))
-        ratio = known(scores.get("error_ratio"))
-        above, below = (known(levels[level].get(side)) for side in ("above", "below"))
-        causes = [
-            describe_error_ratio(ratio, miss),
-            describe_sides(above, below, miss),
-            "" if method == QUANTILE else describe_horizons(known(scores.get("horizons"))),
-        ]
-        is_measured = not all(
-            map(math.isnan, (ratio, above, below))
-        )  # runs of version 0.2.0 saved none of them
-        unknown = (
-            "neither the size nor the sign of the errors explains it"
-            if is_measured
-            else "the run saved no cause"
-        )
-        text = "; ".join(filter(None, causes)) or unknown
+        causes = list_causes(scores, levels[level], miss)
+        if method == QUANTILE:
+            causes.pop("horizons", None)
         points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
+        text = "; ".join(causes.values()) or "the cause is unknown"
         found[method] = f"the {level}% interval ({method}) covers {points} than its level: {text}"
     return found
 
 
-def known(value: float | None) -> float:
+def list_causes(scores: Mapping[str, Any], level: Mapping[str, Any], miss: float) -> dict[str, str]:
+    """List what makes a coverage too low (`miss` < 0) or too high, in words, by the entries that show it."""
+    ratio, horizons = (nan_if_none(scores.get(name)) for name in ("error_ratio", "horizons"))
+    above, below = (nan_if_none(level.get(side)) for side in ("above", "below"))
+    causes = {}
+    if ratio > LARGER_ERRORS if miss < 0 else ratio < 1 / LARGER_ERRORS:
+        causes["error_ratio"] = f"the errors are {ratio:.1f} times those on the validation windows"
+    if miss < 0 and max(above, below) > ONE_SIDED * min(above, below):
+        causes["sides"] = (
+            f"{above:.1%} of the values lie above it and {below:.1%} below: the forecasts are too "
+            f"{'low' if above > below else 'high'}, as after a change of level or trend"
+        )
+    if horizons < FEW_HORIZONS:
+        causes["horizons"] = f"the validation rows hold only {horizons:.1f} horizons"
+    return causes
+
+
+def nan_if_none(value: float | None) -> float:
     """A score of JSON, in which NaN is None."""
     return math.nan if value is None else value
 
 
-def describe_error_ratio(ratio: float, miss: float) -> str:
-    """How much larger the errors are than in validation, or smaller if the coverage is too high."""
-    changed = ratio > LARGER_ERRORS if miss < 0 else ratio < 1 / LARGER_ERRORS
-    return f"the errors are {ratio:.1f} times those on the validation windows" if changed else ""
-
-
-def describe_sides(above: float, below: float, miss: float) -> str:
-    """On which side of the interval the values lie, if the coverage is too low because of one side."""
-    if not miss < 0 or not max(above, below) > ONE_SIDED * min(above, below):
-        return ""
-    forecasts = "low" if above > below else "high"
-    return (
-        f"{above:.1%} of the values lie above it and {below:.1%} below: the forecasts are too {forecasts}, as after a "
-        "change of level or trend"
-    )
-
-
-def describe_horizons(horizons: float) -> str:
-    """The number of horizons of validation rows, if they are few."""
-    return f"the validation rows hold only {horizons:.1f} horizons" if horizons < FEW_HORIZONS else ""
+def round_to_unit(
+    values: Float64[np.ndarray, "*shape"], unit: Float64[np.ndarray, "*#shape"], digits: int
+) -> Float64[np.ndarray, "*shape"]:
+    """Round values to this many decimal digits below a unit; values without a positive unit stay as they are."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        factor = 10.0 ** (digits - np.floor(np.log10(unit)))
+        return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)

@@ -170,7 +170,7 @@ def diebold_mariano(
     carry less information than n independent ones. The variance of the mean is the spectral density of d(t) at
     frequency zero. It is estimated from the first ν cosines, whose periods are longer than the overlap. The estimate
     is never negative. A Bartlett kernel with a lag of one horizon underestimates the variance of such a series by a
-    third and rejects twice too often (tests/unit/evaluation/test_significance.py measures this).
+    third and rejects twice too often.
 
     Sources: Diebold and Mariano (1995), Comparing Predictive Accuracy, for the test. Lazarus, Lewis, Stock and Watson
     (2018), HAR Inference: Recommendations for Practice, for the variance and 0.4 n^⅔. Coroneo and Iacone (2020),
@@ -182,24 +182,21 @@ def diebold_mariano(
         overlap: number of neighbouring windows that share steps; with stride 1, the horizon.
         comparisons: number of tests made together, for the Bonferroni correction.
     """
+    from scipy.fft import dct  # imported where a test is asked for
+
     second = np.asarray(second, dtype=np.float64)
     difference = np.asarray(first, dtype=np.float64) - second
     n, mean, base = len(difference), float(difference.mean()), float(second.mean())
     degrees = count_cosines(n, overlap)
     if not degrees:
         return LossDifference(mean, math.nan, 0.0, comparisons, base, independent=n / overlap)
-    cosines, of_base = (find_cosines(series, degrees) for series in (difference, second))
+    cosines, of_base = (
+        np.asarray(dct(series, norm="ortho"))[1 : degrees + 1] for series in (difference, second)
+    )
     variances = [float(np.mean(product)) / n for product in (cosines**2, of_base**2, cosines * of_base)]
     return LossDifference(
         mean, variances[0], float(degrees), comparisons, base, *variances[1:], independent=n / overlap
     )
-
-
-def find_cosines(series: np.ndarray, count: int) -> np.ndarray:
-    """Λ(1) … Λ(count) of `diebold_mariano` for a series d(t) (n,)."""
-    n, j = len(series), np.arange(1, count + 1)
-    coefficients = np.fft.rfft(series, 2 * n)[j]  # Σ d(t) exp(−iπ j (t − 1) / n)
-    return math.sqrt(2 / n) * np.real(coefficients * np.exp(-0.5j * math.pi * j / n))
 
 
 def count_cosines(n: int, overlap: int) -> int:
@@ -364,23 +361,10 @@ def critical_difference(n_forecasters: int, sets: int, alpha: float = 0.05) -> f
     infinite degrees of freedom, divided by √2 (Demšar 2006, Statistical Comparisons of Classifiers over Multiple Data
     Sets, section 3.2.2).
     """
-    low, high = 0.0, 20.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if studentized_range(middle, n_forecasters) < 1 - alpha else (low, middle)
-    return low / math.sqrt(2) * math.sqrt(n_forecasters * (n_forecasters + 1) / (6 * sets))
+    from scipy.stats import studentized_range  # its import takes a second
 
-
-def studentized_range(q: float, n_forecasters: int) -> float:
-    """Return the probability that the range of k independent standard normal variables is at most q.
-
-    It is k ∫ φ(z) (Φ(z) − Φ(z − q))^(k−1) dz. `scipy.stats` has the same function; its import takes a second.
-    """
-    from scipy.special import ndtr  # imported where ranks are compared
-
-    z, step = np.linspace(-9, 9, 4001, retstep=True)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    return float(n_forecasters * np.sum(density * (ndtr(z) - ndtr(z - q)) ** (n_forecasters - 1)) * step)
+    quantile = float(studentized_range.ppf(1 - alpha, n_forecasters, math.inf))
+    return quantile / math.sqrt(2) * math.sqrt(n_forecasters * (n_forecasters + 1) / (6 * sets))
 
 
 def bootstrap_skill(

@@ -1,41 +1,75 @@
-"""Backtests: forecasts from many past origins, each with a model and data known at its date."""
+"""Backtests: forecasts from many past origins, by a trained model or by models that are trained on the way.
 
+A training reads all rows known at its date: from scratch, or from the weights of the training before.
+"""
+
+import copy
+import shutil
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import lightning as L
 import numpy as np
 import torch
-from omegaconf import DictConfig
+from jaxtyping import Float
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from forecast.checkpoints.contents import is_untrained
+from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.panel import name_longest, name_some
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.data.scaling import Scales
-from forecast.evaluation.backtest import Backtest, Origins, PerOrigin, adaptive_quantiles
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.conformal import Calibration, adapt, calibrate
 from forecast.evaluation.intervals import make_interval_sums, map_quantiles
 from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, list_untrained
+from forecast.evaluation.measurement import Backtest, Origins, PerOrigin
 from forecast.evaluation.scores import MODEL
 from forecast.inference.evaluate import baselines_for
-from forecast.inference.forecasters import ModelForecaster
-from forecast.inference.intervals import calibration_for
+from forecast.inference.forecast import NEVER, SCRATCH, interval_methods, list_policies
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import BATCH_SIZE, TrainedModel
-from forecast.inference.options import interval_methods
-from forecast.inference.origins import count_seen, note_on_origins
+from forecast.inference.origins import count_seen, note_on_seen
+from forecast.inference.predict import calibration_for
 from forecast.models.residual import take_median
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
-from forecast.training.losses import describe_untrained
+from forecast.training.auto_settings import resolve_transform
+from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
+from forecast.training.checkpointing import Checkpointing
+from forecast.training.hardware import compile_where_possible
+from forecast.training.losses import describe_untrained, set_shrinkage, window_losses
+from forecast.training.module import Forecaster, LightningData, compute_output, predict
 
-Output = Callable[[Batch], Tensor]
-"""Function of a batch. Returns scaled point forecasts (batch, pred_len, n_targets), or along one more axis trained
-quantiles."""
+VALIDATION_DIVISOR = 8
+"""The last eighth of the dates before a training are validation dates."""
+
+
+class Source(NamedTuple):
+    """What forecasts from some origins of a backtest.
+
+    Attributes:
+        output: returns scaled point forecasts (batch, pred_len, n_targets) of a batch, or quantiles on one more axis.
+        fitted: the baselines.
+        calibration: the conformal intervals.
+        state: state of the training data, with the scale of each of its series.
+        quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
+    """
+
+    output: Callable[[Batch], Tensor]
+    fitted: FittedBaselines
+    calibration: Calibration
+    state: dict[str, Any]
+    quantiles: tuple[float, ...] | None = None
 
 
 def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | None) -> Origins:
@@ -76,42 +110,19 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
     return Origins.between(panel, first, stop, stride or data.pred_len)
 
 
-class Trained(NamedTuple):
-    """The forecasters of the origins of a backtest after one training.
-
-    Attributes:
-        output: the forecast of the model.
-        fitted: the baselines.
-        calibration: the conformal intervals.
-        state: state of the training data, with the scale of each of its series.
-        quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
-    """
-
-    output: Output
-    fitted: FittedBaselines
-    calibration: Calibration
-    state: dict[str, Any]
-    quantiles: tuple[float, ...] | None = None
-
-
 def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
     """Forecast from every origin with a trained model.
 
     A series of the training data keeps its scale. A new series is scaled by its rows before its first origin.
     """
     origins = choose_backtest_origins(data, config.steps, config.stride)
-    fitted = baselines_for(model, data)
-    calibration = calibration_for(ModelForecaster(model), [*config.levels], model.pred_len)
-
-    def output(batch: Batch) -> Tensor:
-        return model.forecast(batch.past, batch.past_time, batch.future_time)
-
-    trained = Trained(output, fitted, calibration, model.data_state, model.quantiles)
-    found = new_backtest(config, data, trained, origins)
-    forecast_origins(found, data, trained, np.arange(len(origins)))
-    found.seen = count_seen(model, data, origins)
-    if note := note_on_origins(model, found.seen, len(origins), data.panel.utc_offset):
-        found.notes.append(note)
+    calibration = calibration_for(choose_forecaster(model), [*config.levels], model.pred_len)
+    source = Source(model.output, baselines_for(model, data), calibration, model.data_state, model.quantiles)
+    found = new_backtest(config, data, source, origins)
+    forecast_origins(found, data, source, np.arange(len(origins)))
+    found.seen = count_seen(model, data, origins.rows)
+    if note := note_on_seen(model, found.seen, f"{len(origins):,} origins", data.panel.utc_offset):
+        found.notes.append(f"{note}; give fewer steps to backtest later rows only")
     found.is_untrained = model.is_untrained
     if model.is_untrained:
         found.notes.append(describe_untrained(model.network.warm_start_name))
@@ -120,7 +131,7 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     return found
 
 
-def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins: Origins) -> Backtest:
+def new_backtest(config: DictConfig, data: DataModule, source: Source, origins: Origins) -> Backtest:
     """Create a backtest that holds the truth, and NaN for every forecast of the model and of the baselines."""
     panel = data.panel
     targets = [panel.columns.index(name) for name in data.target_columns]
@@ -134,10 +145,10 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
         panel=panel,
         origins=origins,
         truth=truth,
-        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *trained.fitted.baselines())},
+        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines())},
         intervals=make_interval_sums(
-            trained.calibration,
-            trained.quantiles,
+            source.calibration,
+            source.quantiles,
             config.levels,
             scaler,
             data.pred_len,
@@ -155,18 +166,11 @@ def new_backtest(config: DictConfig, data: DataModule, trained: Trained, origins
     return found
 
 
-def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, chosen: PerOrigin) -> None:
-    """Forecast from some of the origins, and add the intervals and their scores.
-
-    Args:
-        backtest: receives the forecasts, the bounds and the scores.
-        data: holds all rows.
-        trained: the model and the baselines.
-        chosen: numbers of the origins, ascending.
-    """
-    fitted, calibration = trained.fitted, trained.calibration
+def forecast_origins(backtest: Backtest, data: DataModule, source: Source, chosen: PerOrigin) -> None:
+    """Forecast from some of the origins, by their ascending numbers, and add the intervals and all scores."""
+    fitted, calibration = source.fitted, source.calibration
     origins = backtest.origins.take(chosen)
-    windows, scaler = scale_before(data, trained.state, origins)
+    windows, scaler = scale_before(data, source.state, origins)
     series = np.unique(origins.series)
     new = torch.from_numpy(series[backtest.scaler.scale[series].isnan().any(1).numpy()])
     backtest.scaler.copy_scales(scaler, series=new, source=new)
@@ -182,21 +186,43 @@ def forecast_origins(backtest: Backtest, data: DataModule, trained: Trained, cho
     with torch.inference_mode():
         for index, place in track(batches, "Forecasting"):
             batch = windows.gather(index)
-            output = trained.output(batch)
-            point = take_median(output, trained.quantiles)
+            output = source.output(batch)
+            point = take_median(output, source.quantiles)
             forecasts = {MODEL: point}
             forecasts |= {name: baseline(windows, batch) for name, baseline in baselines.items()}
             for name, forecast in forecasts.items():
-                backtest.forecasts[name][place.numpy()] = scaler.inverse(forecast, batch.series).numpy()
+                backtest.add_forecasts(name, place.numpy(), scaler.inverse(forecast, batch.series))
             points.append(scaler.clip(point.float(), batch.series))
             truths.append(batch.future)
             keep_intervals(CONFORMAL, place.numpy(), calibration.around(points[-1]))
-            if trained.quantiles is not None:
+            if source.quantiles is not None:
                 keep_intervals(QUANTILE, place.numpy(), output.float())
     if ADAPTIVE in backtest.intervals:
-        parts = adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths))
-        for part, quantiles in parts:
+        for part, quantiles in adaptive_quantiles(calibration, origins, torch.cat(points), torch.cat(truths)):
             keep_intervals(ADAPTIVE, chosen[part], quantiles)
+
+
+def adaptive_quantiles(
+    calibration: Calibration,
+    origins: Origins,
+    point: Float[Tensor, "origins pred_len n_targets"],
+    truth: Float[Tensor, "origins pred_len n_targets"],
+) -> Iterator[tuple[PerOrigin, Float[Tensor, "chosen pred_len n_targets quantiles"]]]:
+    """Yield numbers of some origins, and their scaled quantiles, whose offsets follow the errors of each series.
+
+    Args:
+        calibration: the offsets at the first origin of each series.
+        point, truth: scaled forecasts, and true values.
+    """
+    _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
+    number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
+    errors = torch.full((len(counts), int(counts.max()), *point.shape[1:]), torch.nan)
+    errors[series, number] = truth - point
+    for origin, offsets in zip(
+        range(errors.shape[1]), adapt(calibration, errors, origins.stride), strict=False
+    ):
+        here = np.flatnonzero(number == origin)
+        yield here, point[here][..., None] + offsets[series[here]].permute(0, 2, 3, 1)
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:
@@ -209,12 +235,174 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
     rows = RowRanges(panel.starts, np.where(counts > 0, first, panel.starts))
     scales = Scales.restore(data.location, panel, state, rows, data.options)
     scaled = ScaledPanel.of(data.location, panel, scales, data.options, season=data.season)
-    begin = first - data.seq_len
-    stop = np.where(counts > 0, begin + (counts - 1) * origins.stride + 1, begin)
+    begins, stride = (first - data.seq_len).tolist(), origins.stride
     windows = scaled.windows(
-        [range(a, b, origins.stride) for a, b in zip(begin.tolist(), stop.tolist(), strict=True)],
+        [range(a, a + n * stride, stride) for a, n in zip(begins, counts.tolist(), strict=True)],
         seq_len=data.seq_len,
         pred_len=data.pred_len,
         target_index=data.target_index,
     )
     return windows, scales.scaler.select_columns(data.target_index)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model that was trained on all rows before a date.
+
+    Attributes:
+        data: its training and validation rows, with its scaler.
+        forecaster: at its best epoch by validation.
+        source: the model and the baselines.
+        folder: holds its checkpoint, `best.ckpt`.
+        seconds: time of the training.
+    """
+
+    data: DataModule
+    forecaster: Forecaster
+    source: Source
+    folder: Path
+    seconds: float
+
+
+def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Backtest]:
+    """Train before the first origin, then backtest each policy of `retrain`, which are the keys, with that training.
+
+    The trained models are saved to `trainings` in the output folder, or in a folder of each of several policies.
+    """
+    policies = list_policies(config)
+    origins = choose_backtest_origins(data, config.steps, config.stride)
+    folder, cut = Path(config.output_dir), int(origins.positions.min())
+    if transforms := resolve_transform(config, data.resplit(split_before(data, cut)), None):
+        print(transforms.describe())
+        data.set_transform(config.data.transform)
+    print(f"training   on rows to {data.panel.local_date(cut - 1)}")
+    first = train(config, data, cut, folder / "trainings" / "0")
+    return {
+        policy: backtest_policy(
+            policy, data, config, origins, first, folder / policy if len(policies) > 1 else folder
+        )
+        for policy in policies
+    }
+
+
+def backtest_policy(
+    policy: str, data: DataModule, config: DictConfig, origins: Origins, training: Training, folder: Path
+) -> Backtest:
+    """Forecast from all origins, and train again after every `refit_every` rows as the policy says.
+
+    Each training reads all rows known at its date, and ends all series at the same date.
+
+    Args:
+        training: the training before the first origin.
+        folder: receives the models of the others.
+    """
+    backtest = new_backtest(config, training.data, training.source, origins)
+    rows_since_first, every = origins.positions - origins.positions.min(), config.refit_every
+    is_trained_once = every is None or policy == NEVER
+    period = np.zeros_like(rows_since_first) if is_trained_once else rows_since_first // every
+    periods, untrained = np.unique(period), 0
+    for number, current in enumerate(periods):
+        chosen = np.flatnonzero(period == current)
+        cut = int(origins.positions[chosen].min())
+        if number:
+            print(
+                f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.local_date(cut - 1)}"
+            )
+            before = None if policy == SCRATCH else training
+            training = train(config, data, cut, folder / "trainings" / str(number), before)
+        backtest.trainings.append(cut)
+        backtest.training_seconds.append(training.seconds)
+        untrained += training.forecaster.is_untrained
+        forecast_origins(backtest, training.data, training.source, chosen)
+    backtest.is_untrained = untrained == len(periods)
+    if untrained:
+        count = f" ({untrained} of {len(periods)} trainings, retrain={policy})" if len(periods) > 1 else ""
+        backtest.notes.append(describe_untrained(training.forecaster.model.warm_start_name) + count)
+    return backtest
+
+
+def train(
+    config: DictConfig, data: DataModule, cut: int, folder: Path, before: Training | None = None
+) -> Training:
+    """Train on the rows before a position of the grid; the checkpoint is saved to `folder`.
+
+    None as `before` trains a new model. Otherwise the model of that training is trained for `fine_tune_epochs` more,
+    with its scaler and a new schedule of the learning rate, and kept as it was if its validation loss was lower.
+    """
+    began = time.perf_counter()
+    known = data.resplit(split_before(data, cut))
+    if before is not None:
+        known.load_state_dict(before.data.state_dict())
+    fitted = FittedBaselines.fit(known)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    if before is None:
+        forecaster = make_forecaster(config, known, fitted)
+        for shrinkage in fitted.shrinkages.values():
+            if line := shrinkage.describe():
+                print(f"linear     {line}")
+    else:
+        epochs = {"trainer": {"max_epochs": config.fine_tune_epochs}, "budget_epochs": None}
+        config = OmegaConf.merge(config, epochs)  # type: ignore[assignment]
+        forecaster = wrap_model(config, copy.deepcopy(before.forecaster.model).train(), fitted)
+        set_shrinkage(forecaster, 1.0)
+    is_unchanged = train_to_best(config, known, forecaster, folder)
+    forecaster.is_untrained = is_unchanged and (before is None or before.forecaster.is_untrained)
+    if before is not None and validation_loss(before.forecaster, known) <= validation_loss(forecaster, known):
+        forecaster = before.forecaster
+        shutil.copyfile(before.folder / "best.ckpt", folder / "best.ckpt")
+        print("           not used: the validation loss was lower before")
+    seconds = time.perf_counter() - began
+    point, windows = partial(predict, forecaster), known.windows["val"]
+    calibration = calibrate(point, windows, known.target_scaler, BATCH_SIZE, [*config.levels])
+    source = Source(point, fitted, calibration, known.scaled.state_dict())
+    return Training(known, forecaster, source, folder, seconds)
+
+
+def split_before(data: DataModule, cut: int) -> list[str]:
+    """The split whose training and validation rows lie before a position of the grid.
+
+    Raises:
+        DataError: too few dates lie before the position.
+    """
+    grid = data.panel.grid
+    validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)
+    if validation < 1:
+        raise DataError(
+            f"{data.name}: {cut:,} dates before the first origin, {data.panel.local_date(cut)}, are too few to train "
+            "and validate on: give fewer steps"
+        )
+    return [str(date) for date in data.panel.utc_offset.zoned(grid[[validation, cut]])]
+
+
+def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> bool:
+    """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`.
+
+    Returns:
+        Whether no epoch was better than the model before them, which is then restored.
+    """
+    trainer = make_trainer(
+        config,
+        Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
+        names=("progress", "finite", "early_stopping"),
+        logger=False,
+        num_sanity_val_steps=count_sanity_steps(forecaster.model),
+    )
+    if trainer.world_size > 1:
+        raise ConfigError(f"trainer.devices={config.trainer.devices}: a backtest trains on one device")
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    trainer.fit(forecaster, datamodule=LightningData(data))
+    best = load_checkpoint(folder / "best.ckpt")
+    forecaster.load_state_dict(best["state_dict"])
+    return is_untrained(best)
+
+
+def validation_loss(forecaster: Forecaster, data: DataModule) -> float:
+    """Compute the loss of the measured values of the validation windows that selects the best epoch."""
+    windows, losses, measured = data.windows["val"], [], []
+    for index in torch.arange(len(windows), device=windows.device).split(BATCH_SIZE):
+        batch = windows.gather(index)
+        forecast = data.clip_targets(compute_output(forecaster, batch), batch.series)
+        losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles)[:, -1])
+        measured.append(batch.future.isfinite().double().mean((1, 2)))
+    return float(torch.cat(losses).double().sum() / torch.cat(measured).sum())

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.levels import parse_levels
 from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors
 from forecast.inference.model import TrainedModel
-from forecast.models import ForecastModel
 from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import CheckpointError, check_choice
 from forecast.system.progress import track
@@ -42,9 +40,17 @@ def evaluate(
     levels, calibrations = parse_levels(model.config["levels"]), model.calibrations
     precision = keep_precision(model.config["trainer"]["precision"])
     with computing(network, precision, device) as dtype:
-        forecast = partial(
-            forecast_windows, model, network, data, dtype=dtype, device=device, progress=progress
-        )
+
+        def forecast(part: str, what: str) -> Iterator[tuple[Batch, Tensor]]:
+            """Yield each batch of a split, with the output of the network within the bounds."""
+            loader = data.loader(part, device=device)
+            for batch in track(loader, what) if progress else loader:
+                batch = Batch(*(each.to(dtype) if each.is_floating_point() else each for each in batch))
+                output = network(batch.past, batch.past_time, batch.future_time)
+                if model.quantiles is not None:
+                    output = arrange_quantiles(output, data.n_targets)
+                yield batch, data.clip_targets(output, batch.series)
+
         if model.calibration is None:
             validation = ValidationErrors(data, fitted, levels, device)
             for batch, output in forecast("val", "validation"):
@@ -54,39 +60,8 @@ def evaluate(
         for batch, output in forecast(split, "test"):
             test.update(model.point(output), output, batch)
     results = test.compute()
-    facts = {
-        "checkpoint": str(model.path),
-        "data": data.name,
-        "split": split,
-        "n_windows": data.n_windows[split],
-    }
-    return {**facts, **results.content()}, results
-
-
-def forecast_windows(
-    model: TrainedModel,
-    network: ForecastModel,
-    data: DataModule,
-    split: str,
-    what: str,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    progress: bool,
-) -> Iterator[tuple[Batch, Tensor]]:
-    """Yield each batch of a split, with the output of the network (see `TrainedModel.forecast`) within the bounds.
-
-    Args:
-        what: the name of the progress bar.
-        dtype: type of the numbers that the network reads.
-    """
-    loader = data.loader(split, device=device)
-    for batch in track(loader, what) if progress else loader:
-        batch = Batch(*(part.to(dtype) if part.is_floating_point() else part for part in batch))
-        output = network(batch.past, batch.past_time, batch.future_time)
-        if model.quantiles is not None:
-            output = arrange_quantiles(output, data.n_targets)
-        yield batch, data.clip_targets(output, batch.series)
+    facts = {"checkpoint": str(model.path), "data": data.name, "split": split}
+    return {**facts, "n_windows": data.n_windows[split], **results.content()}, results
 
 
 def baselines_for(model: TrainedModel, data: DataModule) -> FittedBaselines:

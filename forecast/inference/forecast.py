@@ -1,4 +1,7 @@
-"""Forecasts with bounds, as a table, as plots and in words, with the test of their forecaster. Imports no torch."""
+"""Forecasts with bounds, as a table, as plots and in words, and checks of the options of `predict` and `backtest`.
+
+Imports no torch.
+"""
 
 import math
 import warnings
@@ -8,22 +11,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Float64, Int64
+from omegaconf import DictConfig, OmegaConf
 
-from forecast.data.files.text import quote
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.data.utc_offset import UtcOffset
-from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, Level
-from forecast.evaluation.rounding import round_to_unit
+from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, INTERVAL_METHODS, QUANTILE, Level, parse_levels
 from forecast.evaluation.scores import (
     LABELS,
     MODEL,
     SAME_ERROR,
     ReportedScores,
     describe_change,
+    round_to_unit,
 )
 from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_choice, check_count
 from forecast.system.formatting import shorten
+
+AUTO = "auto"
+
+NEVER, FINE_TUNE, SCRATCH = "never", "fine_tune", "scratch"
+POLICIES = (NEVER, FINE_TUNE, SCRATCH)
+"""The policies after each `refit_every` rows: nothing, more epochs of the trained model, or a new training."""
 
 Values = Float64[np.ndarray, "series horizon n_targets"]
 
@@ -41,8 +50,80 @@ by the distance between these. An hourly load stays within 5 standard deviations
 SERIES_AT_ONCE = 512
 """Number of series whose inputs are examined, or that are forecast, at once."""
 
-MUCH_NEARER = 0.02
-"""Difference in coverage from which other intervals are recommended."""
+
+def check_forecast(config: DictConfig) -> None:
+    """Raise ConfigError for an option of `forecast.predict` that no model can use."""
+    if config.baseline is not None:
+        check_baseline(config.baseline)
+    check_method(config.intervals, config.baseline)
+    if config.levels is not None:
+        parse_levels(
+            OmegaConf.to_object(config.levels) if OmegaConf.is_config(config.levels) else config.levels
+        )
+    if config.horizon is not None:
+        check_count("horizon", config.horizon)
+    if config.start is not None:
+        read_date("start", config.start)
+
+
+def check_baseline(name: object) -> None:
+    """Raise ConfigError if there is no baseline of this name."""
+    check_choice("baseline", name, LABELS, advice="; null: the model")
+
+
+def check_method(method: str, baseline: object) -> None:
+    """Raise ConfigError for an unknown method of intervals, or trained quantiles of a baseline (None: the model)."""
+    check_choice("intervals", method, (AUTO, *INTERVAL_METHODS))
+    if method == QUANTILE and baseline is not None:
+        raise ConfigError(
+            f"intervals=quantile are the model's, not those of baseline={baseline}: use conformal or adaptive"
+        )
+
+
+def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
+    """Read a user's date. Raises ConfigError for a text that is no date, or in which day and month could be swapped."""
+    write = "write it as 2018-01-31 or 2018-01-31T06:00"
+    iso = pd.to_datetime(text, format="ISO8601", errors="coerce")
+    if not pd.isna(iso):
+        return iso
+    with warnings.catch_warnings(action="ignore"):  # where only one order can be meant
+        date, other = (pd.to_datetime(text, dayfirst=order, errors="coerce") for order in (False, True))
+    if pd.isna(date):
+        raise ConfigError(f"{key}={text} is not a date: {write}")
+    if date != other:
+        raise ConfigError(f"{key}={text}: day or month first? {write}")
+    return date
+
+
+def check_backtest(config: DictConfig) -> None:
+    """Raise ConfigError for an invalid option of a backtest."""
+    for key in ("refit", "resume", "budget"):
+        if config[key] is not None:
+            raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
+    for key in ("steps", "stride", "refit_every"):
+        if config[key] is not None:
+            check_count(key, config[key], unit="rows")
+    if not config.checkpoint and config.steps is not None and config.steps < config.pred_len:
+        raise ConfigError(f"steps={config.steps} is shorter than pred_len={config.pred_len}: give more steps")
+    interval_methods(config)
+    list_policies(config)
+
+
+def interval_methods(config: DictConfig) -> tuple[str, ...]:
+    """The methods of the intervals to score. Raises ConfigError for an unknown one."""
+    check_choice("intervals", config.intervals, (CONFORMAL, ADAPTIVE))
+    return (CONFORMAL,) if config.intervals == CONFORMAL else (CONFORMAL, ADAPTIVE)
+
+
+def list_policies(config: DictConfig) -> list[str]:
+    """The policies of `retrain`. Raises ConfigError for an unknown one, or for one that needs `refit_every`."""
+    given = config.retrain if OmegaConf.is_list(config.retrain) else [config.retrain]
+    policies, setting = list(dict.fromkeys(given)), f"retrain=[{','.join(map(str, given))}]"
+    if not policies or not set(policies) <= set(POLICIES):
+        raise ConfigError(f"{setting} must be one or more of {', '.join(POLICIES)}")
+    if config.refit_every is None and policies not in ([SCRATCH], [NEVER]):
+        raise ConfigError(f"{setting} needs refit_every=, the number of rows between two trainings")
+    return policies
 
 
 @dataclass(frozen=True)
@@ -50,11 +131,8 @@ class ForecasterFacts:
     """Facts on a model or baseline that describe its forecasts, in values that JSON can hold.
 
     Attributes:
-        name: `model`, or the name of the baseline.
-        label: the name in words.
-        is_recursive: whether the steps beyond pred_len are forecast from forecasts.
-        is_refitted: whether it was fitted again after the test.
-        pred_len: steps that are forecast at once.
+        name, label: `model`, or the name of the baseline; the name in words.
+        is_recursive, is_refitted: see `forecasters.PointForecaster`.
         description: lines for the terminal on what forecasts.
         domain: transforms and bounds of the targets in words; empty if there are none.
         has_transforms: whether a target is transformed.
@@ -132,49 +210,43 @@ class Forecast:
             return np.zeros(len(self.panel), dtype=bool)
         return self.rows_before < self.rows_before.max()
 
-    @property
-    def early(self) -> str:
-        """The series that end before the others, so that their forecasts begin earlier, in words; empty if none do."""
-        begins = self.dates[:, 0]
-        is_early = begins < begins.max()
-        if not is_early.any():
-            return ""
-        example = int(begins.argmin())
-        first, last = self.panel.utc_offset.zoned(pd.DatetimeIndex([begins[example], begins.max()]))
-        return (
-            f"{int(is_early.sum()):,} of {len(begins):,} series end before the others, and their forecasts begin "
-            f"earlier: {quote(self.panel.ids[example])} from {first}, the latest from {last}"
-        )
-
     def frame(self) -> pd.DataFrame:
         """The forecast as a DataFrame, see `table`."""
         index, columns = self.table()
         return pd.DataFrame(columns, index=index)
 
-    def table(self) -> tuple[pd.Index, "ForecastColumns"]:
+    def table(self) -> tuple[pd.Index, dict[str, np.ndarray | pd.DatetimeIndex]]:
         """Index and columns of a table with one row for each date of each series.
 
         Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
         `-true` and `-error` (forecast − truth). The index is the date, in the time zone of the data; with an id column,
         the index is the id and the date is a column. If a series has fewer rows than the model reads, the column
-        `rows_before` has the number that was read.
+        `rows_before` has the number that was read. Raises ConfigError if two columns have the same name.
         """
         dates = self.panel.utc_offset.zoned(
             pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
         )
-        index, columns = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
-        parts = ForecastColumns(columns)
+        index, labels = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
+        found: list[tuple[str, np.ndarray | pd.DatetimeIndex]] = [*labels.items()]
         for i, name in enumerate(self.columns):
-            parts[name] = self.values[..., i].ravel()
+            parts = [(name, self.values)]
             for level in self.low:
-                parts[f"{name}-lo-{level:g}"] = self.low[level][..., i].ravel()
-                parts[f"{name}-hi-{level:g}"] = self.high[level][..., i].ravel()
+                parts += [
+                    (f"{name}-lo-{level:g}", self.low[level]),
+                    (f"{name}-hi-{level:g}", self.high[level]),
+                ]
             if self.has_truth:
-                parts[f"{name}-true"] = self.truth[..., i].ravel()
-                parts[f"{name}-error"] = (self.values - self.truth)[..., i].ravel()
+                parts += [(f"{name}-true", self.truth), (f"{name}-error", self.values - self.truth)]
+            found += [(key, values[..., i].ravel()) for key, values in parts]
         if self.rows_before is not None and self.is_short.any():
-            parts["rows_before"] = self.rows_before.repeat(self.dates.shape[1])
-        return index, parts
+            found.append(("rows_before", self.rows_before.repeat(self.dates.shape[1])))
+        names = pd.Index([name for name, _ in found])
+        if names.has_duplicates:
+            raise ConfigError(
+                f"the forecast would have two columns {names[names.duplicated()][0]!r}, for the data have one of that "
+                "name: rename it"
+            )
+        return index, dict(found)
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that models compute: 12.3, not 12.300000190734863; see `round_values`."""
@@ -192,9 +264,8 @@ class Forecast:
 
     def plots(self) -> list[PlottedForecast]:
         """Plots of the variables and series of `choose_plots`."""
-        return [
-            self._plot(*plot) for plot in choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
-        ]
+        plots = choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
+        return [self._plot(*plot) for plot in plots]
 
     def describe_plots(self) -> str:
         """The series and variables that `plots` leaves out, in words; empty if it shows all."""
@@ -233,17 +304,6 @@ def round_values(values: Values, spread: Float64[np.ndarray, "series 1 n_targets
     return np.where(np.isfinite(rounded), rounded, values)
 
 
-class ForecastColumns(dict[str, np.ndarray | pd.DatetimeIndex]):
-    """Columns of a forecast table. Raises ConfigError if a second column has the same name."""
-
-    def __setitem__(self, name: str, values: np.ndarray | pd.DatetimeIndex) -> None:
-        if name in self:
-            raise ConfigError(
-                f"the forecast would have two columns {name!r}, for the data have one of that name: rename it"
-            )
-        super().__setitem__(name, values)
-
-
 def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
@@ -270,8 +330,6 @@ def describe_forecast(forecast: Forecast) -> list[str]:
             f"short      {int(forecast.is_short.sum()):,} of {n_series:,} series have fewer rows than the model reads; "
             f"those before them count as missing values (column rows_before): {names}"
         )
-    if forecast.early:
-        lines.append(f"ended      {forecast.early}")
     if forecast.known:
         lines.append(f"known      {', '.join(forecast.known)}")
     if horizon > forecaster.pred_len:
@@ -300,14 +358,11 @@ def describe_truth(forecast: Forecast) -> list[str]:
     error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
     with warnings.catch_warnings(action="ignore"):  # of targets without a true value
         mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
-    return [
-        *([f"note       {note}"] if note else []),
-        f"truth      known for {int(known.sum()):,} of {known.size:,} steps",
-        *(
-            f"           {name}: MAE {a:.4g}, RMSE {r:.4g}"
-            for name, a, r in list(zip(forecast.columns, mae, rmse, strict=True))[:8]
-            if np.isfinite(a)
-        ),
+    lines = [f"note       {note}"] if note else []
+    lines.append(f"truth      known for {int(known.sum()):,} of {known.size:,} steps")
+    errors = list(zip(forecast.columns, mae, rmse, strict=True))[:8]
+    return lines + [
+        f"           {name}: MAE {a:.4g}, RMSE {r:.4g}" for name, a, r in errors if np.isfinite(a)
     ]
 
 
@@ -321,50 +376,32 @@ def describe_test(forecast: Forecast) -> list[str]:
         return [f"test       {line}" for line in (compare_forecasters(test, name, MODEL), *unknown)]
     best = test.best_baseline
     lines = [compare_forecasters(test, MODEL, best)]
-    if test.mse[best] < test.mse[MODEL] and not has_same_mse(test, best, MODEL):
+    if test.mse[best] < (1 - SAME_ERROR) * test.mse[MODEL]:
         lines = [f"{compare_forecasters(test, best, MODEL)}: baseline={best} forecasts with it"]
     if forecast.dates.shape[1] <= forecast.forecaster.pred_len:
         lines += describe_coverage(test, forecast.method, list(forecast.low))
-        lines += recommend_conformal(test, forecast.method, list(forecast.low))
     return [f"test       {line}" for line in lines]
 
 
 def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
     """Compare the MSE of two forecasters."""
     one, two = ({MODEL: "the model", **LABELS}[each] for each in (name, other))
-    mse, other_mse = test.mse[name], test.mse[other]
-    if other_mse == 0:
+    if test.mse[other] == 0:
         return f"{two} had no error"
-    if has_same_mse(test, name, other):
+    change = test.mse[name] / test.mse[other] - 1
+    if abs(change) < SAME_ERROR:
         return f"{one} and {two} had the same MSE"
-    return f"{one} had {describe_change(mse / other_mse - 1)} than {two}"
-
-
-def has_same_mse(test: ReportedScores, name: str, other: str) -> bool:
-    """Whether two MSEs, of which the second is not 0, are equal up to `SAME_ERROR`."""
-    return abs(test.mse[name] / test.mse[other] - 1) < SAME_ERROR
-
-
-def recommend_conformal(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
-    """Recommend conformal intervals where they covered shares much nearer to every level than those of `method`."""
-    ours, theirs = (test.coverage.get(name, {}) for name in (method, CONFORMAL))
-    measured = [f"{level:g}" for level in levels if f"{level:g}" in ours and f"{level:g}" in theirs]
-    nearer = [
-        abs(ours[level] - float(level) / 100) - abs(theirs[level] - float(level) / 100) for level in measured
-    ]
-    if not nearer or not min(nearer) > MUCH_NEARER:
-        return []
-    covered = " and ".join(f"{theirs[level]:.1%}" for level in measured)
-    return [f"conformal intervals covered {covered}: intervals=conformal forecasts with them"]
+    return f"{one} had {describe_change(change)} than {two}"
 
 
 def describe_coverage(test: ReportedScores, method: str, levels: list[Level]) -> list[str]:
     """The coverage of each level, and why one misses its level, where the test measured intervals of this method."""
     measured = test.coverage.get(method, {})
+    shown = {level: measured.get(f"{level:g}", math.nan) for level in levels}
     lines = [
-        f"the {level:g}% interval covered {measured[f'{level:g}']:.1%} of the values"
-        for level in levels
-        if math.isfinite(measured.get(f"{level:g}", math.nan))
+        f"the {level:g}% interval covered {coverage:.1%} of the values"
+        for level, coverage in shown.items()
+        if math.isfinite(coverage)
     ]
     return lines + ([test.misses[method]] if lines and method in test.misses else [])
 
@@ -373,14 +410,12 @@ def find_extremes(
     values: Float[np.ndarray, "rows columns"], first: Int64[np.ndarray, " series"], length: int
 ) -> tuple[Extremes, Extremes]:
     """The lowest and the highest value of each window of rows; NaN where all are missing."""
-    lowest, highest = [np.empty((0, values.shape[1]))], [np.empty((0, values.shape[1]))]
+    found = np.empty((2, len(first), values.shape[1]))
     for begin in range(0, len(first), SERIES_AT_ONCE):
-        windows = np.asarray(
-            values[first[begin : begin + SERIES_AT_ONCE, None] + np.arange(length)], np.float64
-        )
-        lowest.append(np.fmin.reduce(windows, axis=1))
-        highest.append(np.fmax.reduce(windows, axis=1))
-    return np.concatenate(lowest), np.concatenate(highest)
+        some = slice(begin, begin + SERIES_AT_ONCE)
+        windows = np.asarray(values[first[some, None] + np.arange(length)], np.float64)
+        found[:, some] = np.fmin.reduce(windows, axis=1), np.fmax.reduce(windows, axis=1)
+    return found[0], found[1]
 
 
 def warn_of_far_values(
@@ -391,13 +426,11 @@ def warn_of_far_values(
 ) -> None:
     """Warn of the columns with a value beyond `limits`, see `FAR`, among those that are read."""
     (lowest, highest), (low, high) = extremes, limits
-    is_far, found = (lowest < low) | (highest > high), []
-    for i, name in enumerate(columns):
-        if name in read and (series := np.flatnonzero(is_far[:, i])).size:
-            first = series[0]
-            value = highest[first, i] if highest[first, i] > high[first, i] else lowest[first, i]
-            expected = f"expected {low[first, i]:.4g} to {high[first, i]:.4g}"
-            found.append(f"{name} is {value:.6g}{count_series(len(series), len(lowest))}, {expected}")
+    found = [
+        f"{columns[i]} is {highest[s, i] if highest[s, i] > high[s, i] else lowest[s, i]:.6g}{others}, "
+        f"expected {low[s, i]:.4g} to {high[s, i]:.4g}"
+        for s, i, others in find_columns((lowest < low) | (highest > high), columns, read)
+    ]
     if found:
         warnings.warn(
             f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}",
@@ -410,14 +443,27 @@ def warn_of_constant_values(
 ) -> None:
     """Warn of the columns that have one value in all the rows of a window, among those that are read."""
     lowest, highest = extremes
-    found = []
-    for i, name in enumerate(columns):
-        if name in read and (series := np.flatnonzero(lowest[:, i] == highest[:, i])).size and seq_len > 1:
-            found.append(f"{name} is {lowest[series[0], i]:.6g}{count_series(len(series), len(lowest))}")
+    is_constant = (lowest == highest) & (seq_len > 1)
+    found = [
+        f"{columns[i]} is {lowest[s, i]:.6g}{others}"
+        for s, i, others in find_columns(is_constant, columns, read)
+    ]
     if found:
         warnings.warn(
             f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3
         )
+
+
+def find_columns(
+    is_found: Bool[np.ndarray, "series columns"], columns: Sequence[str], read: Container[str]
+) -> list[tuple[int, int, str]]:
+    """Columns that are read and found in a series: the first such series, the column, and `count_series`."""
+    counts = is_found.sum(0)
+    return [
+        (int(is_found[:, i].argmax()), i, count_series(int(counts[i]), len(is_found)))
+        for i, name in enumerate(columns)
+        if name in read and counts[i]
+    ]
 
 
 def count_series(some: int, of: int) -> str:

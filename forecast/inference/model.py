@@ -1,6 +1,6 @@
 """Trained models loaded from checkpoints, with their scalers and their data: `load("runs/...")`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.levels import trained_quantiles
 from forecast.evaluation.scores import MODEL, ReportedScores
-from forecast.inference.model_data import Columns, ModelData, known_columns
+from forecast.inference.model_data import ModelData, known_columns
 from forecast.models import ForecastModel
 from forecast.models.residual import arrange_quantiles, take_median
 from forecast.system.errors import CheckpointError, DataError
@@ -94,13 +94,17 @@ class TrainedModel(ModelData):
         raw = self.network(past, past_time, future_time)
         return raw if self.quantiles is None else arrange_quantiles(raw, len(self.target_columns))
 
+    def output(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets ..."]:
+        """`forecast` of a batch of windows."""
+        return self.forecast(batch.past, batch.past_time, batch.future_time)
+
     def point(self, forecast: Tensor) -> Tensor:
         """Point forecast (batch, pred_len, n_targets) of an output of `forecast`: the median of quantiles."""
         return take_median(forecast, self.quantiles)
 
     def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
         """Scaled point forecasts of a batch of windows."""
-        return self.point(self.forecast(batch.past, batch.past_time, batch.future_time))
+        return self.point(self.output(batch))
 
     def tested(self) -> "TrainedModel":
         """Return the tested model: this one, or the one before the refit if this one was refitted on all rows."""
@@ -124,24 +128,32 @@ class TrainedModel(ModelData):
         return panel.select_columns(self.feature_columns)
 
     def data(
-        self, given: Mapping[str, Any] | DataModule | None = None, unread: Columns = frozenset()
+        self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()
     ) -> DataModule:
         """Set up the data module of the training data or of other data, with the scaler from training.
 
         Args:
-            given: what `read_data` returned, or takes.
+            given: a data module of `read_data`, `open_data` or `open_frame`, or the settings that `read_data` takes.
             unread: columns that may be absent, see `find_unread_columns`.
+
+        Raises:
+            CheckpointError: the time between rows is not that of training.
+            DataError: a column is missing, a value or a date cannot be read, or there are too few rows.
         """
-        data = given if isinstance(given, DataModule) else self.read_data(given or {})
-        self.refuse_absent(data, unread)
-        data.load_state_dict(self.data_state)  # with the scaler
+        data = given if isinstance(given, DataModule) else self.open_data(given or {})
         with known_columns(self.path, self.data_state):
+            data.read()
+            self.refuse_absent(data, unread)
+            data.load_state_dict(self.data_state)  # with the scaler
             data.setup()
+        self.check_freq(data.name, data.freq)
         return data
 
-    def read_panel(self, given: Mapping[str, Any] | None = None, unread: Columns = frozenset()) -> Panel:
+    def read_panel(
+        self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()
+    ) -> Panel:
         """Read the training data or other data (see `data`), unscaled."""
-        data = self.open_data(given or {})
+        data = given if isinstance(given, DataModule) else self.open_data(given or {})
         panel = self.read_source(data)
         self.refuse_absent(data, unread)
         return panel

@@ -1,20 +1,15 @@
-"""The settings of a trained model, and the data that it reads, without its weights. Imports no torch.
-
-Future covariates after the end of a store, from a file of their own.
-
-The values of a store stay on disk, so rows cannot be appended to them. The file is a panel of its own, from which the
-copy of the rows that a forecast needs takes them.
-"""
+"""The settings of a trained model, and the data that it reads, without its weights. Imports no torch."""
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -26,7 +21,7 @@ from forecast.checkpoints.settings import (
     read_plain,
     replace_download_address,
 )
-from forecast.data import DataModule, Panel
+from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import choose_days
 from forecast.data.covariates import (
     Categories,
@@ -36,10 +31,12 @@ from forecast.data.covariates import (
 )
 from forecast.data.files.align import align
 from forecast.data.files.columns import ColumnRoles, list_id_columns
+from forecast.data.files.date_column import DEFAULT_NAMES
 from forecast.data.files.date_columns import date_name
 from forecast.data.files.grid import Spacing
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.sources import as_frame
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID
 from forecast.data.row_ranges import ranges
@@ -56,8 +53,6 @@ ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_
 FRAME = "DataFrame"
 """Name of the data of a DataFrame, which have no file."""
 
-Columns = frozenset[str]
-
 
 def choose_data_config(
     checkpoint: Path,
@@ -70,11 +65,10 @@ def choose_data_config(
 
     Args:
         checkpoint: the checkpoint file, for messages.
-        saved: the data settings of the training run.
+        saved, state: the data settings of the training run, and the state of its data module.
         feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
-        state: the state of the data module of the training run.
 
     Raises:
         CheckpointError: no data are given for a model of a DataFrame.
@@ -83,28 +77,29 @@ def choose_data_config(
     if isinstance(given, DictConfig):
         given = OmegaConf.to_container(given)  # type: ignore[assignment]
     chosen = {key: value for key, value in given.items() if value is not None}
-    if "_target_" in chosen:
-        return _other_set_config(saved, chosen)
+    if "_target_" in chosen:  # another data set of conf/data, with the settings that belong to the model
+        own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
+        kept = {key: saved[key] for key in AS_TRAINED}
+        return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
     if "url" in saved:
         saved = replace_download_address(saved, chosen.get("root"))
     if "path" in chosen:
         chosen = _with_full_path(chosen)
-        if is_same_file(chosen["path"], _with_full_path(saved)["path"] if saved.get("path") else None):
+        if saved.get("path") and is_same_file(chosen["path"], _with_full_path(saved)["path"]):
             chosen = _without(chosen, ("path",))
         else:
             saved = settings_for_other_file(saved, chosen["path"], feature_columns, name_keys(saved, state))
-    else:
-        _check_training_data(checkpoint, saved, chosen)
+    elif saved["name"] == FRAME:
+        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
+    elif "root" in chosen and "root" not in saved:
+        raise ConfigError(
+            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
+        )
     return {**saved, **chosen}
 
 
 def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series.
-
-    Args:
-        saved: the data settings of the training run.
-        state: the state of its data module.
-    """
+    """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series."""
     names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
     if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
         names["id_column"] = saved["id_column"]
@@ -113,28 +108,11 @@ def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, A
     return {**names, "stamp": "end" if state["stamp"] else "start"}
 
 
-def _other_set_config(saved: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """The settings of another data set of conf/data, `chosen`, with those that belong to the model."""
-    own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
-    kept = {key: saved[key] for key in AS_TRAINED}
-    return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
-
-
 def _with_full_path(chosen: dict[str, Any]) -> dict[str, Any]:
     """The settings with `root` joined to the path of a local file."""
     root, path = chosen.get("root", ""), chosen["path"]
     path = str(Path(root) / path) if isinstance(locate(path), Path) else path
     return {**_without(chosen, ("root",)), "path": path}
-
-
-def _check_training_data(checkpoint: Path, saved: dict[str, Any], chosen: dict[str, Any]) -> None:
-    """Raise an error if the training data cannot be read again with these settings."""
-    if saved["name"] == FRAME:
-        raise CheckpointError(f"{checkpoint}: it was trained on a DataFrame: give one, or a file (data.path)")
-    if "root" in chosen and "root" not in saved:
-        raise ConfigError(
-            f"data.root={chosen['root']}: {checkpoint} was trained on a file of its own: give another by data.path"
-        )
 
 
 def settings_for_other_file(
@@ -146,9 +124,7 @@ def settings_for_other_file(
         **settings_of_file(path, saved["_target_"], keys),
         "name": locate(path).name,
         "split": "test",
-        "columns": [
-            name for name in feature_columns if name not in past
-        ],  # the file may have others, or lack others
+        "columns": [name for name in feature_columns if name not in past],  # the file may have others
     }
     options = option_names(get_method(file["_target_"]))
     kept = {key: value for key, value in saved.items() if key in options or key.startswith("_")}
@@ -159,28 +135,11 @@ def _without(settings: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in keys}
 
 
-def keep_as_trained(chosen: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the settings the order of day and month and the calendar of the training data with this state.
-
-    Newer data may be too few to show the calendar.
-    """
-    chosen = keep_date_order(chosen, state.get("day_first"))
-    if state.get("calendar") is None or chosen.get("steps") != "rows":
-        return chosen
-    return {**chosen, "calendar": choose_days(state["calendar"], chosen.get("calendar"))}
-
-
 def keep_date_order(chosen: dict[str, Any], day_first: bool | None) -> dict[str, Any]:
     """Read dates such as 01/02/2024 as those of training (`UtcOffset.day_first`), unless `data.day_first` says how."""
     if "day_first" not in chosen or chosen["day_first"] is not None:
         return chosen
     return {**chosen, "day_first": day_first}
-
-
-def allow_absent(data: DataModule, columns: frozenset[str]) -> DataModule:
-    """The data module, in whose data these columns may be absent, see `Source.with_optional`."""
-    data.source = data.source.with_optional(columns)
-    return data
 
 
 @contextmanager
@@ -201,10 +160,8 @@ def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
             raise DataError(f"{error.problem}; give the columns that {checkpoint} was trained on") from None
 
 
-def is_same_file(path: str | Path, other: str | Path | None) -> bool:
+def is_same_file(path: str | Path, other: str | Path) -> bool:
     """Whether two paths name the same file."""
-    if other is None:
-        return False
     one, two = locate(path), locate(other)
     if isinstance(one, Path) and isinstance(two, Path):
         return one.resolve() == two.resolve()
@@ -261,14 +218,13 @@ class ModelData:
         if "baselines" in content:
             self.data_state = {**state, "seasonal_naive_season": content["baselines"]["season"]}
 
+    @property
+    def date_column(self) -> str:
+        """The name of the column that holds the dates."""
+        return self.data_state.get("date_column") or "date"
+
     def read_data(self, given: Mapping[str, Any]) -> DataModule:
-        """Read and split the training data or other data, for `TrainedModel.data`.
-
-        A column may be absent that some model does not read: `refuse_absent`.
-
-        Args:
-            given: settings of the data module that replace those of training; see `choose_data_config`.
-        """
+        """Read and split the training data or other data, for `TrainedModel.data`; see `open_data`."""
         data = self.open_data(given)
         with known_columns(self.path, self.data_state):
             data.read()
@@ -276,13 +232,38 @@ class ModelData:
         return data
 
     def open_data(self, given: Mapping[str, Any]) -> DataModule:
-        """Create a data module and download its files, without reading them."""
+        """Create a data module and download its files, without reading them.
+
+        A column may be absent that some model does not read: `refuse_absent`.
+
+        Args:
+            given: settings of the data module that replace those of training; see `choose_data_config`.
+        """
         config = self.data_config(given)
         check_settings(self.path, config)
         data: DataModule = instantiate(OmegaConf.create(config))
         data.prepare_data()
+        return self._like_training(data)
+
+    def open_frame(self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None) -> DataModule:
+        """Create the data module of a DataFrame with the layout of the training data; see `open_data`.
+
+        Args:
+            frame: rows with a DatetimeIndex; for a model of many series, one row for each series and date.
+            future: rows of the future covariates after the end of `frame`, laid out as `frame`.
+        """
+        config = self.data_config({"path": FRAME})
+        options = {key: config[key] for key in option_names(frame_data) if key in config}
+        options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
+        if not self.has_ids and options["date_column"] not in map(str, as_frame(frame).columns):
+            options["date_column"] = DEFAULT_NAMES[0]  # the dates may be an index of another name
+        return self._like_training(frame_data(frame, future=future, **options))
+
+    def _like_training(self, data: DataModule) -> DataModule:
+        """Set the state of training; columns may be absent that some model does not read."""
         data.load_state_dict(self.data_state)
-        return allow_absent(data, self.columns_beside(()))
+        data.source = data.source.with_optional(self.columns_beside(()))
+        return data
 
     def read_source(self, data: DataModule) -> Panel:
         """Read the rows of a data module, with the UTC offset and the categories of training."""
@@ -290,13 +271,13 @@ class ModelData:
             panel = data.read_panel().at_utc_offset(utc_offset_of(self.data_state))
         return encode_categories(data.location, panel, self.categories)
 
-    def refuse_absent(self, data: DataModule, unread: Columns) -> None:
+    def refuse_absent(self, data: DataModule, unread: Collection[str]) -> None:
         """Raise DataError for a column that the data do not have, unless it is one of `unread`."""
-        if not data.source.absent <= unread:
+        if not data.source.absent <= set(unread):
             with known_columns(self.path, self.data_state):
-                allow_absent(data, unread).source.read()
+                data.source.with_optional(frozenset(unread)).read()
 
-    def columns_beside(self, read: Iterable[str]) -> Columns:
+    def columns_beside(self, read: Iterable[str]) -> frozenset[str]:
         """The columns of a file that hold none of these columns, nor a target, nor a forecast of one of them."""
         categories = columns_of_indicators(self.categories)
         covariates, as_of = self.data_state["future_covariates"], self.data_state.get("as_of", {})
@@ -308,8 +289,14 @@ class ModelData:
         """The settings of the data module that `open_data` creates."""
         indicators = indicator_names(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
-        chosen = choose_data_config(self.path, self.config["data"], columns, given, self.data_state)
-        return keep_as_trained(chosen, self.data_state)
+        state = self.data_state
+        chosen = choose_data_config(self.path, self.config["data"], columns, given, state)
+        chosen = keep_date_order(chosen, state.get("day_first"))
+        if (
+            state.get("calendar") is not None and chosen.get("steps") == "rows"
+        ):  # newer data may be too few to show it
+            chosen["calendar"] = choose_days(state["calendar"], chosen.get("calendar"))
+        return chosen
 
     def check_freq(self, name: str, freq: str) -> None:
         """Raise CheckpointError if the time between rows is not that of training."""
@@ -337,22 +324,20 @@ def read_model_data(path: str | Path, *, tested: bool = False) -> ModelData:
 
 
 def add_future(model: ModelData, path: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Panel | None]:
-    """The settings of the data with a file of future covariates; of a store, the panel of that file instead."""
+    """The settings of the data with a file of future covariates; of a store, the panel of that file instead.
+
+    The values of a store stay on disk, so rows cannot be appended to them. The copy of the rows that a forecast needs
+    takes them from the panel.
+    """
     if model.data_config(given)["_target_"] == STORE:
         return dict(given), read_future(model, path, given)
     return {**given, "future_path": path}, None
 
 
 def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
-    """Read the future covariates of a model from a file, as they are known in advance, at the UTC offset of training.
+    """Read the future covariates of a model from a file: a panel without targets, with categories as indicators.
 
-    Args:
-        model: the trained model.
-        path: the file.
-        given: the settings of the data, of which those of `ReadOptions` and `date_column` apply.
-
-    Returns:
-        A panel without targets, with categories as indicators.
+    Of the settings of the data that are given, those of `ReadOptions` and `date_column` apply.
     """
     state: Mapping[str, Any] = model.data_state
     columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)

@@ -1,8 +1,9 @@
-"""Forecasts of each series of a panel with a trained model."""
+"""Forecasts of each series of a panel with a trained model, and their intervals."""
 
 import warnings
+from collections import deque
 from collections.abc import Sequence
-from numbers import Integral
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,26 +11,37 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data import Panel, Windows
+from forecast.data import DataModule, Panel, Windows
 from forecast.data.panel import name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
-from forecast.evaluation.conformal import calibrated_levels
-from forecast.evaluation.levels import ADAPTIVE, QUANTILE, Level, bounds, parse_levels
+from forecast.data.time_features import choose_evenly_spaced
+from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
+from forecast.evaluation.levels import (
+    ADAPTIVE,
+    CONFORMAL,
+    QUANTILE,
+    Level,
+    bounds,
+    list_untrained,
+    parse_levels,
+)
+from forecast.evaluation.scores import MODEL
 from forecast.inference.forecast import (
+    AUTO,
     FAR,
     SERIES_AT_ONCE,
     Forecast,
-    Values,
+    check_method,
     count_history,
+    count_series,
     dates_from,
     find_extremes,
     warn_of_constant_values,
     warn_of_far_values,
 )
-from forecast.inference.forecasters import PointForecaster, round_up_horizon
-from forecast.inference.intervals import adapted_offsets, calibration_for, choose_method
-from forecast.inference.model import TrainedModel
+from forecast.inference.forecasters import Output, PointForecaster, Points, round_up_horizon
+from forecast.inference.model import BATCH_SIZE
 from forecast.inference.origins import (
     SeriesOrigins,
     choose_origins,
@@ -38,99 +50,21 @@ from forecast.inference.origins import (
     take_excerpt,
     windows_from,
 )
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError, DataError, ForecastError, check_count
 from forecast.system.formatting import plural
 from forecast.system.progress import track
 
-Bounds = dict[Level, tuple[Tensor, Tensor]]
-"""By level, the lower and the upper bounds (series, horizon, n_targets)."""
+MAX_RECURSIVE_ORIGINS = 512
+"""Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
 
+MIN_HORIZONS = 10
+"""Intervals beyond pred_len from fewer horizons of validation rows give a warning."""
 
-def count_known(
-    excerpt: Panel,
-    rows: Int64[np.ndarray, " series"],
-    steps: int,
-    known_steps: Sequence[int | None],
-    is_read: Bool[np.ndarray, " covariates"],
-) -> Int64[np.ndarray, "series covariates"]:
-    """Count the steps after the origins of an excerpt for which each future covariate is known and may be read.
+REPLAYED_ROWS = 1_024
+"""Number of rows before the origin from which past forecasts are recomputed."""
 
-    Missing values before the end of a series are completed as in training.
-
-    Args:
-        is_read: whether the forecast reads each covariate after its origin.
-
-    Raises:
-        DataError: a covariate that is read has no value for a step, and no limit in `known_steps`; the message names
-            the first series, column and date.
-    """
-    if excerpt.future is None:
-        return np.zeros((len(excerpt), 0), dtype=np.int64)
-    wanted = rows[:, None] + np.arange(steps)
-    limits = np.array([steps if limit is None else min(limit, steps) for limit in known_steps])
-    is_known = np.isfinite(excerpt.future[wanted][..., excerpt.ahead_index])  # (series, steps, covariates)
-    needed = is_read & np.array([limit is None for limit in known_steps])
-    is_needed = (wanted >= excerpt.ends[:, None])[..., None] & needed
-    if (is_needed & ~is_known).any():
-        s, step, column = (int(i) for i in np.argwhere(is_needed & ~is_known)[0])
-        column_name = excerpt.future_columns[excerpt.ahead_index[column]]
-        name = excerpt.indicators.get(column_name, column_name)
-        place = int((excerpt.grid_starts + rows - excerpt.starts)[s]) + step
-        date = excerpt.utc_offset.zoned(excerpt.grid[[place]])[0]
-        raise DataError(
-            f"{name_series(excerpt, s)}{name} is not known for {date}: this forecast needs future covariates "
-            f"for {steps} steps after its start (a multiple of pred_len): add rows with these covariates and empty "
-            "targets, or give future=FILE; a model trained with data.known_steps needs fewer"
-        )
-    return (is_known & (np.arange(steps)[:, None] < limits)).sum(axis=1)
-
-
-def warn_of_unknown_steps(
-    scaled: ScaledPanel,
-    known: Int64[np.ndarray, "series covariates"],
-    steps: int,
-    is_read: Bool[np.ndarray, " covariates"],
-) -> None:
-    """Warn of each covariate that is read and known for fewer steps than in training.
-
-    Args:
-        scaled: the data.
-        known: the number of steps for which each covariate is known, see `count_known`.
-        steps: the number of steps that are forecast.
-        is_read: whether the forecast reads each covariate after its origin.
-    """
-    panel, limits = scaled.panel, scaled.scales.known_steps
-    for name, limit, counts, read in zip(panel.future_covariates, limits, known.T, is_read, strict=True):
-        if limit is not None and read and counts.min() < min(limit, steps):
-            warnings.warn(
-                f"{name} is known for {plural(int(counts.min()), 'step')}, and was known for {limit} in training: give "
-                f"future=FILE with {min(limit, steps)}",
-                stacklevel=3,
-            )
-
-
-def describe_known_steps(
-    scaled: ScaledPanel,
-    known: Int64[np.ndarray, "series covariates"],
-    steps: int,
-    is_read: Bool[np.ndarray, " covariates"],
-) -> list[str]:
-    """Describe the future covariates that are not read over all steps, such as "temperature for 24 of 168 steps".
-
-    Args:
-        scaled, known, steps, is_read: see `warn_of_unknown_steps`.
-    """
-    panel, limits = scaled.panel, scaled.scales.known_steps
-    unread = (name for name, read in zip(panel.future_covariates, is_read, strict=True) if not read)
-    found = [
-        f"the future of {name} is not read"
-        for name in dict.fromkeys(panel.indicators.get(name, name) for name in unread)
-    ]
-    for name, limit, counts, read in zip(panel.future_covariates, limits, known.T, is_read, strict=True):
-        if limit is not None and read:
-            low, high = int(counts.min()), int(counts.max())
-            found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")
-    return found
+MAX_REPLAYED, MIN_REPLAYED = 1 << 15, 32
+"""Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""
 
 
 def predict(
@@ -140,14 +74,13 @@ def predict(
     horizon: int | None = None,
     start: str | pd.Timestamp | None = None,
     levels: Sequence[Level] = (),
-    method: str = "auto",
+    method: str = AUTO,
     ahead: Panel | None = None,
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
-    Beyond pred_len the model reads its own forecasts. A series of the training data keeps its scale. A new series is
-    scaled by its rows before the forecast. Of a series with fewer than seq_len rows, the rows before its first one are
-    read as missing values. `ahead`: see `forecast.inference.model_data`.
+    A series of the training data keeps its scale. A new series is scaled by its rows before the forecast. Of a series
+    with fewer than seq_len rows, the rows before its first are missing values. `ahead`: see `model_data.add_future`.
 
     Raises:
         ConfigError: an option that this model does not support.
@@ -155,78 +88,44 @@ def predict(
     """
     model = forecaster.model
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
-    method = choose_method(forecaster, method, levels, horizon)
-    panel = model.select_columns(panel)
+    method, panel = choose_method(forecaster, method, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
     scaled = scale_excerpt(model, excerpt, rows)
-    is_read = forecaster.covariates_ahead(scaled)
-    known = count_known(excerpt, rows, n_steps, scaled.scales.known_steps, is_read)
-    warn_of_unknown_steps(scaled, known, n_steps, is_read)
-    warn_of_unusual_inputs(forecaster, excerpt, scaled, rows, n_steps)
-    scaler, series = scaled.scales.scaler.select_columns(model.target_index), torch.arange(len(excerpt))
+    known = check_covariates(scaled, rows, n_steps, forecaster.covariates_ahead(scaled))
+    warn_of_unusual_inputs(forecaster, scaled, rows, n_steps)
+    scaler = scaled.scales.scaler.select_columns(model.target_index)
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
-    sides, replayed = {}, 0
-    if levels and method == QUANTILE:
-        sides = choose_bounds(output[:, :horizon], forecaster.quantiles or (), levels)
-    elif levels:
-        is_adaptive = method == ADAPTIVE
-        sides, replayed = calibrated_bounds(forecaster, panel, origins, point, levels, adaptive=is_adaptive)
-
-    def unscale(values: Tensor) -> Values:
-        return scaler.inverse(values, series).numpy()
-
+    quantiles, probabilities, replayed = output[:, :horizon], forecaster.quantiles or (), 0
+    if levels and method != QUANTILE:
+        calibration = calibration_for(forecaster, levels, horizon)
+        offsets = calibration.offsets[None]
+        if method == ADAPTIVE:
+            offsets, replayed = adapted_offsets(forecaster, panel, origins, calibration, horizon)
+        quantiles, probabilities = point[..., None] + offsets.permute(0, 2, 3, 1), calibration.quantiles
+        levels = calibrated_levels(calibration, levels)
+    unscale = partial(scaler.inverse, series=torch.arange(len(excerpt)))
+    low, high = (
+        {level: unscale(quantiles[..., probabilities.index(bounds(level)[side])]).numpy() for level in levels}
+        for side in (0, 1)
+    )
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
         columns=model.target_columns,
         dates=dates_from(excerpt, rows, horizon),
-        values=unscale(point),
-        low={level: unscale(low) for level, (low, _) in sides.items()},
-        high={level: unscale(high) for level, (_, high) in sides.items()},
+        values=unscale(point).numpy(),
+        low=low,
+        high=high,
         truth=known_truth(excerpt, rows, horizon, model.target_index),
         method=method,
         new=int((scaled.scales.place < 0).sum()),
-        known=describe_known_steps(scaled, known, n_steps, is_read),
+        known=known,
         replayed=replayed,
         rows_before=(origins.rows - panel.starts[origins.series]).clip(max=model.seq_len),
     )
-
-
-def calibrated_bounds(
-    forecaster: PointForecaster,
-    panel: Panel,
-    origins: SeriesOrigins,
-    point: Float[Tensor, "series horizon n_targets"],
-    levels: Sequence[Level],
-    *,
-    adaptive: bool,
-) -> tuple[Bounds, int]:
-    """Scaled bounds of each level around a point forecast, and the number of forecasts repeated for adaptive ones."""
-    horizon, replayed = point.shape[1], 0
-    calibration = calibration_for(forecaster, levels, horizon)
-    if adaptive:
-        offsets, replayed = adapted_offsets(forecaster, panel, origins, calibration, horizon)
-        quantiles = point[..., None] + offsets.permute(0, 2, 3, 1)
-    else:
-        quantiles = calibration.around(point)
-    levels = calibrated_levels(calibration, levels)
-    return choose_bounds(quantiles, calibration.quantiles, levels), replayed
-
-
-def choose_bounds(
-    quantiles: Float[Tensor, "series horizon n_targets quantiles"],
-    probabilities: Sequence[float],
-    levels: Sequence[Level],
-) -> Bounds:
-    """The lower and the upper bound of each level among quantiles of these probabilities."""
-    sides = {level: bounds(level) for level in levels}
-    return {
-        level: (quantiles[..., probabilities.index(low)], quantiles[..., probabilities.index(high)])
-        for level, (low, high) in sides.items()
-    }
 
 
 def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
@@ -234,13 +133,12 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
     model = forecaster.model
     if horizon is None:
         return model.pred_len
-    if isinstance(horizon, bool) or not isinstance(horizon, Integral) or horizon < 1:
-        raise ConfigError(f"horizon={horizon} must be a whole number of at least 1")
-    horizon = int(horizon)
-    is_rolled = horizon > model.pred_len and forecaster.is_recursive
+    horizon = horizon.item() if isinstance(horizon, np.integer) else horizon
+    check_count("horizon", horizon)
+    assert isinstance(horizon, int)
     read = forecaster.columns_read() - set(model.target_columns)
     others = [name for name in model.feature_columns if name in read]
-    if is_rolled and others:
+    if horizon > model.pred_len and forecaster.is_recursive and others:
         raise ConfigError(
             f"horizon={horizon} is beyond pred_len={model.pred_len}, and {forecaster.label} reads columns that it does "
             f"not forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
@@ -248,54 +146,226 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
     return horizon
 
 
-def warn_of_empty_windows(
-    model: TrainedModel, scaled: ScaledPanel, origins: Int64[Tensor, " series"]
-) -> None:
-    """Warn of the targets that no series, or not every series, has a measured value of before its forecast."""
-    if scaled.fill is None:
-        return
-    empty = torch.zeros(len(model.feature_columns), dtype=torch.int64)
-    for first in (origins - model.seq_len).split(SERIES_AT_ONCE):
-        empty += scaled.values.windows(first, model.seq_len).isnan().all(1).sum(0)
-    for name, i in zip(model.target_columns, model.target_index, strict=True):
-        if empty[i]:
-            of = f" in {int(empty[i]):,} of {len(origins):,} series" if len(origins) > 1 else ""
-            warnings.warn(
-                f"no value of {name} in the {model.seq_len} rows before the forecast{of}: it is forecast from its mean",
-                stacklevel=3,
-            )
+def check_covariates(
+    scaled: ScaledPanel,
+    rows: Int64[np.ndarray, " series"],
+    steps: int,
+    is_read: Bool[np.ndarray, " covariates"],
+) -> list[str]:
+    """Check that the future covariates which are read are known, and describe those not read over all steps.
+
+    Missing values before the end of a series are completed as in training. There is a warning for a covariate with
+    `data.known_steps` that is known for fewer steps than in training.
+
+    Args:
+        rows: the first row to forecast of each series.
+        is_read: whether the forecast reads each covariate after its origin.
+
+    Raises:
+        DataError: a covariate that is read has no value for a step; the message names the first series and date.
+    """
+    panel, found = scaled.panel, []
+    if panel.future is None:
+        return []
+    wanted = rows[:, None] + np.arange(steps)
+    is_known = np.isfinite(panel.future[wanted][..., panel.ahead_index])  # (series, steps, covariates)
+    for i, (name, limit) in enumerate(zip(panel.future_covariates, scaled.scales.known_steps, strict=True)):
+        column = panel.future_columns[panel.ahead_index[i]]
+        if not is_read[i]:
+            found.append(f"the future of {panel.indicators.get(name, name)} is not read")
+        elif limit is None:
+            lacking = np.argwhere(~is_known[..., i] & (wanted >= panel.ends[:, None]))
+            if len(lacking):
+                s, step = (int(place) for place in lacking[0])
+                date = panel.utc_offset.zoned(pd.DatetimeIndex(dates_from(panel, rows, steps)[s, [step]]))[0]
+                raise DataError(
+                    f"{name_series(panel, s)}{panel.indicators.get(column, column)} is not known for {date}: this "
+                    f"forecast needs future covariates for {steps} steps after its start (a multiple of pred_len): add "
+                    "rows with these covariates and empty targets, or give future=FILE; a model trained with "
+                    "data.known_steps needs fewer"
+                )
+        else:
+            counts, limit = is_known[:, :limit, i].sum(axis=1), min(limit, steps)
+            low, high = int(counts.min()), int(counts.max())
+            if low < limit:
+                warnings.warn(
+                    f"{name} is known for {plural(low, 'step')}, and was known for {limit} in training: give "
+                    f"future=FILE with {limit}",
+                    stacklevel=3,
+                )
+            found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")
+    return list(dict.fromkeys(found))
 
 
 def warn_of_unusual_inputs(
-    forecaster: PointForecaster,
-    excerpt: Panel,
-    scaled: ScaledPanel,
-    rows: Int64[np.ndarray, " series"],
-    n_steps: int,
+    forecaster: PointForecaster, scaled: ScaledPanel, rows: Int64[np.ndarray, " series"], n_steps: int
 ) -> None:
     """Warn of inputs far outside the training data, and of targets that are missing or constant before the forecast."""
-    model, scales = forecaster.model, scaled.scales
-    warn_of_empty_windows(model, scaled, torch.from_numpy(rows))
+    model, scales, panel = forecaster.model, scaled.scales, scaled.panel
     read, first = {*model.target_columns, *forecaster.columns_read()}, rows - model.seq_len
     low, high = FAR[model.config["data"]["scaler"]]
-    past = find_extremes(excerpt.values, first, model.seq_len)  # type: ignore[arg-type]
-    warn_of_far_values(excerpt.columns, read, past, (scales.scaler.at(low), scales.scaler.at(high)))
-    warn_of_constant_values(excerpt.columns, model.target_columns, past, model.seq_len)
-    if excerpt.future is not None:
-        covariates, scaler = excerpt.future_covariates, scales.future_scaler
-        future = find_extremes(excerpt.future[:, : len(covariates)], first, model.seq_len + n_steps)
+    past = find_extremes(panel.values, first, model.seq_len)  # type: ignore[arg-type]
+    for name, i in zip(model.target_columns, model.target_index, strict=True):
+        if empty := int(np.isnan(past[0][:, i]).sum()):
+            warnings.warn(
+                f"no value of {name} in the {model.seq_len} rows before the forecast"
+                f"{count_series(empty, len(rows))}: it is forecast from its mean",
+                stacklevel=3,
+            )
+    warn_of_far_values(panel.columns, read, past, (scales.scaler.at(low), scales.scaler.at(high)))
+    warn_of_constant_values(panel.columns, model.target_columns, past, model.seq_len)
+    if panel.future is not None:
+        covariates, scaler = panel.future_covariates, scales.future_scaler
+        future = find_extremes(panel.future[:, : len(covariates)], first, model.seq_len + n_steps)
         warn_of_far_values(covariates, read, future, (scaler.at(low), scaler.at(high)))
 
 
 @torch.inference_mode()
 def forecast_series(
     forecaster: PointForecaster, windows: Windows, horizon: int, scaler: Scaler
-) -> tuple[Float[Tensor, "series {horizon} n_targets"], Float[Tensor, "series steps n_targets ..."]]:
+) -> tuple[Points, Output]:
     """Scaled point forecasts of each window, and the output of the first pass: quantiles, if the network has them."""
     points, outputs = [], []
     for index in track(torch.arange(len(windows)).split(SERIES_AT_ONCE), "Forecasting"):
-        batch = windows.gather_past(index)
-        point, output = forecaster.forecast(windows, batch, scaler)
+        point, output = forecaster.forecast(windows, windows.gather_past(index), scaler)
         points.append(point[:, :horizon])
         outputs.append(output)
     return torch.cat(points), torch.cat(outputs)
+
+
+def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
+    """Choose the method of the intervals. `auto` uses the quantiles of the network if it has all levels and steps.
+
+    Raises:
+        ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
+    """
+    check_method(method, None if forecaster.name == MODEL else forecaster.name)
+    missing = explain_missing_quantiles(forecaster, levels, horizon)
+    if method == QUANTILE and levels and missing:
+        raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")
+    if method != AUTO:
+        return method
+    if missing and levels and forecaster.quantiles is not None:
+        warnings.warn(f"the intervals of all levels are conformal, because {missing}", stacklevel=2)
+    return CONFORMAL if missing else QUANTILE
+
+
+def explain_missing_quantiles(
+    forecaster: PointForecaster, levels: Sequence[Level], horizon: int
+) -> str | None:
+    """Explain which levels or steps the trained quantiles of the network lack; None if they lack none."""
+    quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
+    if quantiles is None:
+        return (
+            "the model has no trained quantiles (it was trained with another loss than quantile, or no epoch of its "
+            "training was kept)"
+        )
+    if horizon > pred_len:
+        return f"the trained quantiles reach pred_len={pred_len} steps, not horizon={horizon}"
+    if untrained := list_untrained(quantiles, levels):
+        trained = [f"{100 - 200 * p:g}" for p in sorted(quantiles, reverse=True) if p < 0.5]
+        return f"the model was trained for levels=[{','.join(trained)}], not for {', '.join(untrained)}"
+    return None
+
+
+def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> Calibration:
+    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level or a step.
+
+    Beyond pred_len, these are at most `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
+    """
+    model = forecaster.model
+    stored = model.calibrations.get(forecaster.name)
+    if stored is not None and stored.has(levels) and horizon <= model.pred_len:
+        return stored.first(horizon)
+    try:
+        tested = forecaster.tested()
+        with warnings.catch_warnings(action="ignore"):  # of the file, which training gave
+            data = tested.model.data()
+    except ForecastError as error:
+        raise type(error)(
+            f"these levels or steps need a calibration on the training data, which failed: {error}; "
+            "set levels=[] for no intervals"
+        ) from None
+    windows, chosen, scaler = data.windows["val"], None, data.target_scaler
+    if horizon > model.pred_len:
+        windows = recursive_windows(data, horizon)
+        chosen = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_RECURSIVE_ORIGINS))
+    calibration = calibrate(
+        lambda batch: tested.forecast(windows, batch, scaler)[0], windows, scaler, BATCH_SIZE, levels,
+        lambda batches: track(batches, "Calibrating"), horizon=max(horizon, model.pred_len), chosen=chosen,
+    )  # fmt: skip
+    return calibration.first(horizon).rescaled(tested.model.target_scaler, model.target_scaler)
+
+
+def recursive_windows(data: DataModule, horizon: int) -> Windows:
+    """The windows whose `horizon` lies in the validation rows, of a multiple of pred_len steps.
+
+    Raises:
+        DataError: the horizon is longer than the validation rows.
+    """
+    seq_len, pred_len = data.seq_len, data.pred_len
+    n_steps = round_up_horizon(horizon, pred_len)
+    first, last = data.rows["val"]
+    # The truth must lie within the validation rows; time features may lie after them.
+    begin = np.maximum(data.panel.starts, first - seq_len)
+    end = np.minimum(last - horizon, data.panel.ends - n_steps) - seq_len + 1
+    starts = [range(a, max(a, b)) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+    rows = int((last - first).max())
+    if not any(starts):
+        raise DataError(
+            f"horizon={horizon} is longer than the {rows} validation rows on which its intervals could be calibrated: "
+            "set levels=[] for no intervals"
+        )
+    if rows < MIN_HORIZONS * horizon:
+        warnings.warn(
+            f"horizon={horizon}: intervals beyond pred_len={pred_len} are calibrated on {rows:,} validation rows, "
+            f"which hold {rows // horizon} such horizons: they are rough, and may leave out the forecast itself; train "
+            "with a longer pred_len, or give validation more rows (data.split)",
+            stacklevel=2,
+        )
+    return data.windows["val"].with_starts(starts, pred_len=n_steps)
+
+
+def adapted_offsets(
+    forecaster: PointForecaster,
+    panel: Panel,
+    origins: SeriesOrigins,
+    calibration: Calibration,
+    horizon: int,
+) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
+    """Offsets of each series at its origin, and the number of repeated forecasts.
+
+    Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
+    origin: with many series from every n-th. If the model was refitted on all rows, the tested one repeats them.
+
+    Args:
+        calibration: of the steps of the horizon, on the scale of the forecaster's model.
+    """
+    repeated = forecaster.tested()
+    tested = repeated.model
+    count = min(REPLAYED_ROWS, max(MIN_REPLAYED, MAX_REPLAYED // len(origins.rows)))
+    stride, n_steps = REPLAYED_ROWS // count, round_up_horizon(horizon, tested.pred_len)
+    history = repeated.history + REPLAYED_ROWS + 1  # the first row is not read: it may be carried
+    excerpt, rows = take_excerpt(tested, panel, origins, history=history, n_steps=n_steps)
+    scaled = scale_excerpt(tested, excerpt, rows)
+    trained = int(excerpt.grid.searchsorted(pd.Timestamp(tested.trained_until), side="right"))  # type: ignore[arg-type]
+    first = np.maximum(excerpt.starts + tested.seq_len, excerpt.starts + trained - excerpt.grid_starts)
+    counts = ((rows - first) // stride).clip(0, count)
+    errors = torch.full((len(excerpt), count, horizon, len(tested.target_index)), torch.nan)
+    if sum(counts):
+        replayed = [
+            range(row - stride * n, row, stride)
+            for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
+        ]
+        windows = windows_from(tested, scaled, replayed, n_steps)
+        scaler = scaled.scales.scaler.select_columns(tested.target_index)
+        point, _ = forecast_series(repeated, windows, horizon, scaler)
+        index = torch.arange(len(windows))
+        series, ahead = windows.series(index), windows.origins(index)[:, None] + torch.arange(horizon)
+        limit = torch.from_numpy(rows)[series][:, None]  # the truth is not known from the origin on
+        truth = windows.targets(ahead.minimum(limit - 1))
+        found = torch.where((ahead < limit)[..., None], truth - point, torch.nan)
+        for own, each in zip(errors, found.split(counts.tolist()), strict=True):
+            own[count - len(each) :] = each
+    errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
+    return deque(adapt(calibration, errors, stride), maxlen=1).pop(), int(sum(counts))

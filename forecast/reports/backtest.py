@@ -16,10 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from forecast.data.panel import id_columns, of_series, series_entry
-from forecast.evaluation.backtest import Backtest, Origins, name_bounds
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
 from forecast.evaluation.levels import QUANTILE, Level
-from forecast.evaluation.rounding import round_to_unit
+from forecast.evaluation.measurement import Backtest, Origins, name_bounds
 from forecast.evaluation.scores import (
     LABELS,
     MODEL,
@@ -29,6 +28,7 @@ from forecast.evaluation.scores import (
     explain_misses,
     labels,
     name_tested,
+    round_to_unit,
 )
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,

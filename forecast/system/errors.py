@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
-UNPINNED = {"fev"}
-"""Extras whose packages exclude versions of constraints.txt."""
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
@@ -20,8 +18,6 @@ def install_command(extra: str) -> str:
     """The command that installs an extra of pyproject.toml: in a checkout, or of an installed wheel."""
     if CONF.parent == _PACKAGE:
         return f"pip install 'informer-forecast[{extra}]'"
-    if extra in UNPINNED:
-        return f"pip install -e '.[{extra}]'"
     return f"pip install -c constraints.txt -e '.[{extra}]'"
 
 

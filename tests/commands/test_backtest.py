@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from forecast import load
-from forecast.evaluation.backtest import adapt
+from forecast.evaluation.conformal import adapt
 from forecast.evaluation.significance import diebold_mariano
-from tests.support.commands import PLAIN, SMALL, TINY, answer, finish, only, start, train_here, workplace
+from tests.support.commands import PLAIN, SMALL, TINY, answer, only, train_here, workplace
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
 
@@ -23,16 +23,9 @@ LONG = (*TINY, "data=long", "data.path=long.csv", "callbacks.progress.refresh_ra
 FORECASTS = ["model", "naive", "seasonal_naive", "linear"]
 
 
-def backtest(folder: Path, *overrides: str, settings: tuple[str, ...] = SMALL) -> Path:
-    result = finish(start(folder, *overrides, program=("-m", "forecast.backtest"), settings=settings))
-    assert result.returncode == 0, result.stderr
-    assert "saved in" in result.stdout
-    return only(folder, "runs/*_backtest_*")
-
-
 def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> None:
     data = run.parents[1] / "load.csv"
-    folder = backtest(tmp_path, f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4", settings=())
+    folder = backtest_here(tmp_path, f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4")
     frame: Any = pd.read_csv(data, parse_dates=["date"], index_col="date")
     model = load(run)
     table = pd.read_parquet(folder / "forecasts.parquet")
@@ -54,43 +47,6 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
     assert content["trainings"] == []
     for picture in ("backtest.png", "forecasts.png"):
         assert (folder / picture).stat().st_size > 10_000
-
-
-def test_dates_are_those_of_the_files_time_zone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    zone = "data.timezone=Europe/Berlin"
-    assert train_here(monkeypatch, workplace(tmp_path), "trainer.max_epochs=1", "logger=[]", zone) == 0
-    content, _, forecasts = read(backtest_here(tmp_path, "checkpoint=latest", "steps=100", "stride=5"))
-    written = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"])["date"]
-    expected = written.iloc[-100::5].dt.tz_localize("Europe/Berlin")
-    assert forecasts["forecast_start"].unique().tolist() == expected.tolist()
-    assert content["first_origin"] == str(expected.iloc[0])
-    assert f"in training rows (to {written[209]}) and " in capsys.readouterr().out
-
-
-def test_a_model_trained_on_the_way_knows_no_later_row(tmp_path: Path) -> None:
-    """Change every row from the second training on: what was forecast before does not move at all."""
-    answers = []
-    for name, changed in (("as_it_was", False), ("changed", True)):
-        folder = tmp_path / name
-        folder.mkdir()
-        write_csv(folder / "load.csv", rows=300)
-        if changed:
-            frame = pd.read_csv(folder / "load.csv")
-            frame.loc[280:, ["load", "temperature"]] *= 7
-            frame.to_csv(folder / "load.csv", index=False)
-        found = backtest(folder, "steps=40", "refit_every=20", "trainer.max_epochs=1")
-        answers.append(pd.read_parquet(found / "forecasts.parquet"))
-        trainings = json.loads((found / "backtest.json").read_text())["trainings"]
-        assert trainings == ["2024-01-11 19:00:00", "2024-01-12 15:00:00"]
-        by_origin = pd.read_csv(found / "errors_by_origin.csv")
-        assert by_origin["trained_until"].tolist() == [trainings[0]] * 4 + [trainings[1]] * 4
-        assert len(list(found.glob("trainings/*/best.ckpt"))) == 2
-    before = [table[table["forecast_start"] < "2024-01-12 16:00"] for table in answers]
-    pd.testing.assert_frame_equal(before[0][FORECASTS], before[1][FORECASTS])
-    after = [table[table["forecast_start"] >= "2024-01-12 21:00"] for table in answers]
-    assert not np.allclose(after[0]["model"], after[1]["model"])
 
 
 def backtest_here(folder: Path, *overrides: str) -> Path:
@@ -148,14 +104,6 @@ def test_a_linear_model_that_is_tested_alone_is_named_as_in_training(
     content, *_ = read(backtest_here(tmp_path, "checkpoint=latest", "steps=20"))
     assert content["notes"] == [said]
     assert f"note       {said}" in capsys.readouterr().out.splitlines()
-    shutil.rmtree(tmp_path / "runs")
-    policies = ("steps=20", "refit_every=10", "retrain=[never,fine_tune,scratch]", "fine_tune_epochs=1")
-    found = backtest_here(tmp_path, *given[:-1], *policies)
-    notes = {policy.name: json.loads((policy / "backtest.json").read_text())["notes"]
-             for policy in (found / name for name in ("never", "fine_tune", "scratch"))}  # fmt: skip
-    assert notes["never"] == [said]
-    for policy in ("fine_tune", "scratch"):
-        assert notes[policy] == [f"{said} (2 of 2 trainings, retrain={policy})"]
 
 
 @pytest.fixture(scope="module")
@@ -283,11 +231,8 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
     assert not answers[0].equals(answers[1])
 
 
-@pytest.mark.parametrize(
-    "refit", [[], pytest.param(["refit_every=20", "trainer.max_epochs=1"], marks=pytest.mark.long)]
-)
 def test_a_store_is_backtested_as_its_file(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: list[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
     assert answer(monkeypatch, "convert", tmp_path, "data.path=load.csv") == 0
@@ -295,9 +240,8 @@ def test_a_store_is_backtested_as_its_file(
     for name in ("csv", "store"):
         folder = tmp_path / name
         folder.mkdir()
-        given = [f"data.path={tmp_path}/load.{name}", "steps=40", *refit]
-        start_from = [f"checkpoint={run}"] if not refit else [*TINY, f"data={name}"]
-        found.append(read(backtest_here(folder, *start_from, *given)))
+        given = (f"checkpoint={run}", f"data.path={tmp_path}/load.{name}", "steps=40")
+        found.append(read(backtest_here(folder, *given)))
     file, store = found
     assert len(file[2]) == 8 * 5 * 2
     for key in ("trainings", "origins", "series", "first_origin", "last_origin"):

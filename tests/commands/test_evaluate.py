@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 import warnings
@@ -15,13 +14,11 @@ import torch
 
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
-from forecast.cli.compose import compose_command
-from forecast.inference.forecasters import ModelForecaster
-from forecast.inference.intervals import calibration_for
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import load_tested
+from forecast.inference.predict import calibration_for
 from forecast.system.errors import CheckpointError
-from tests.support.commands import ROOT, answer, only, train_here, trained, workplace
-from tests.support.csv_files import write_csv
+from tests.support.commands import ROOT, answer, only, train_here, workplace
 from tests.support.fork_server import run_python
 
 
@@ -52,15 +49,6 @@ def test_the_test_again_gives_the_runs_own_numbers(
     assert set(first["intervals"]) == {"conformal", *(["quantile"] if kind == "quantile_run" else [])}
 
 
-def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path, monkeypatch) -> None:
-    output = tmp_path / "scores.json"
-    options = (f"checkpoint={run}", "split=val", f"output={output}")
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 0
-    seen = pd.read_csv(run / "metrics.csv")["val/mse"].iloc[-1]
-    assert read(output)["test"]["mse"] == pytest.approx(seen, rel=1e-6)
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 2  # the file is there
-
-
 def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypatch) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     part = frame.iloc[-60:]
@@ -81,9 +69,8 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_a_stride_scores_fewer_windows(run: Path, tmp_path: Path, monkeypatch, split: str) -> None:
-    options = (f"checkpoint={run}", f"split={split}")
+def test_a_stride_scores_fewer_windows(run: Path, tmp_path: Path, monkeypatch) -> None:
+    options = (f"checkpoint={run}", "split=val")
     counts = {}
     for stride in (1, 7):
         file = tmp_path / f"{stride}.json"
@@ -92,11 +79,6 @@ def test_a_stride_scores_fewer_windows(run: Path, tmp_path: Path, monkeypatch, s
         counts[stride] = read(file)["n_windows"]
     assert counts[7] == -(-counts[1] // 7)
     assert answer(monkeypatch, "evaluate", run.parents[1], *options, "data.eval_stride=0") == 2
-
-
-def test_another_set_keeps_its_stride_in_evaluate() -> None:
-    assert compose_command("evaluate", ["data=recall"]).data.eval_stride == 125
-    assert compose_command("evaluate", ["data=recall", "data.eval_stride=7"]).data.eval_stride == 7
 
 
 def test_a_model_refitted_on_all_rows_is_not_scored(quantile_run: Path, tmp_path: Path, monkeypatch) -> None:
@@ -130,12 +112,12 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
     assert not torch.allclose(before, after, rtol=0.01)  # else this says nothing
     for levels in ([80], [83]):  # one that the run kept, and one to be calibrated
         widths = [
-            calibration_for(ModelForecaster(model), levels, 5).offsets * scale
+            calibration_for(choose_forecaster(model), levels, 5).offsets * scale
             for model, scale in ((tested, before), (refit, after))
         ]
         torch.testing.assert_close(*widths)
     recursive = [
-        calibration_for(ModelForecaster(model), [80], 7).offsets * scale
+        calibration_for(choose_forecaster(model), [80], 7).offsets * scale
         for model, scale in ((tested, before), (refit, after))
     ]
     torch.testing.assert_close(*recursive)
@@ -169,86 +151,20 @@ def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypa
     assert "note: dates to 2024-01-09 17:00:00 were trained on" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stride", [1, 7])
-def test_evaluate_warns_of_windows_of_training_rows(run: Path, stride: int) -> None:
+def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     model = load(run)
-    model.config["data"]["eval_stride"] = stride
-    origins = frame.index[168:296][::-stride]  # the seasonal naive reads a week
+    origins = frame.index[168:296]  # the seasonal naive reads a week
     trained = (origins <= model.trained_until).sum()
     validated = (origins <= model.validated_until).sum() - trained
-    with pytest.warns(UserWarning, match="forecast rows of training") as warned:
+    with pytest.warns(UserWarning, match="in training rows") as warned:
         model.evaluate(frame)
-    said = str(warned[0].message)
-    told = re.fullmatch(
-        rf"of {len(origins)} windows, {trained} forecast rows of training \(to {model.trained_until}\) and {validated} "
-        rf"rows of validation \(to {model.validated_until}\): their errors say little about the errors of new dates; "
-        r"give the rows from (.+) on, which have no such window",
-        said,
+    assert str(warned[0].message) == (
+        f"of {len(origins)} windows, {trained} in training rows (to {model.trained_until}) and {validated} in "
+        f"validation rows (to {model.validated_until}): their errors say little about the errors of new dates; "
+        "give later rows"
     )
-    assert told is not None, said
+    later = frame.iloc[trained + validated :]  # obeys the advice
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "of .* windows?, ")
-        assert model.evaluate(frame[told[1] :])["n_windows"] == len(origins) - trained - validated
-    one_before = pd.Timestamp(told[1]) - pd.Timedelta(hours=stride)
-    with pytest.warns(UserWarning, match="1 rows? of validation"):
-        model.evaluate(frame[one_before:])
-    with pytest.warns(UserWarning, match="give later rows"):
-        model.evaluate(frame[: model.trained_until])
-
-
-def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
-    shutil.copy(run / "checkpoints" / "best.ckpt", tmp_path / "model.ckpt")
-    frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
-    moved, first = load(tmp_path / "model.ckpt"), load(run)
-    pd.testing.assert_frame_equal(moved.predict(frame, levels=[80]), first.predict(frame, levels=[80]))
-    assert moved.evaluate(frame)["n_windows"] == 300 - 168 - 5 + 1  # the seasonal naive reads a week
-
-
-def test_a_run_stopped_before_its_refit_goes_on_to_it(
-    quantile_run: Path, tmp_path: Path, monkeypatch
-) -> None:
-    shutil.copytree(quantile_run.parents[1], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "runs" / quantile_run.name
-    (folder / "checkpoints" / "refit.ckpt").unlink()
-    first = read(folder / "metrics.json")
-    typed = ("trainer.max_epochs=1", "logger=[]", "loss=quantile", "refit=full", "resume=auto")
-    assert train_here(monkeypatch, tmp_path, *typed) == 0
-    assert len(list(tmp_path.glob("runs/*"))) == 1
-    again = read(folder / "metrics.json")
-    assert again["refit"] == first["refit"]
-    assert again["test"] == first["test"]
-    assert load(folder).path.name == "refit.ckpt"
-
-
-@pytest.mark.slow
-def test_a_model_trained_by_two_processes_in_bfloat16(tmp_path: Path, monkeypatch) -> None:
-    folder = trained(tmp_path, "trainer=ddp_cpu", "trainer.precision=bf16-mixed", "refit=full")
-    monkeypatch.chdir(tmp_path)
-    first = read(folder / "metrics.json")
-    again = load(folder / "checkpoints" / "best.ckpt").evaluate()
-    assert again["test"] == pytest.approx(first["test"], rel=1e-3)  # bfloat16 rounds by the batch's size too
-    assert again["intervals"]["conformal"]["80"] == pytest.approx(
-        first["intervals"]["conformal"]["80"], rel=1e-2
-    )
-    refit = load(folder)
-    assert refit.path.name == "refit.ckpt"
-    assert all(weight.dtype.itemsize == 4 for weight in refit.network.parameters())
-    assert np.isfinite(refit.predict(levels=[80])).all(axis=None)
-    assert not list(folder.glob("checkpoints/.*"))
-
-
-@pytest.mark.parametrize("name", ["evaluate", "predict"])
-def test_another_ready_set_by_name(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, capsys
-) -> None:
-    write_csv(tmp_path / "other.csv", rows=90)
-    given = (f"checkpoint={run}", "data=csv", "data.path=other.csv")
-    assert answer(monkeypatch, name, tmp_path, *given) == 0
-    capsys.readouterr()
-    (tmp_path / "again").mkdir()
-    given = (f"checkpoint={run}", "data=long", "data.path=../other.csv")
-    assert answer(monkeypatch, name, tmp_path / "again", *given) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "data.target=null" in line  # the column of the table that it was trained on is none of a long file
+        assert model.evaluate(later)["n_windows"] == len(origins) - trained - validated

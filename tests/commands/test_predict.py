@@ -12,16 +12,12 @@ import pytest
 import torch
 
 from forecast import Model, load
-from forecast.data import read_frame
 from forecast.data.time_features import time_features
 from forecast.evaluation.conformal import Calibration
-from forecast.inference import intervals, predict
-from forecast.inference.forecasters import ModelForecaster
-from forecast.reports import figures
+from forecast.inference.predict import recursive_windows
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
-from tests.support.commands import SMALL, answer, train_here, trained, workplace
+from tests.support.commands import answer, train_here, trained
 from tests.support.csv_files import write_csv
-from tests.support.fork_server import run_python
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
 
@@ -194,7 +190,7 @@ def test_another_file_is_forecast_with_the_scaler_of_training(
     later = (frame.iloc[-40:] * 3).set_axis(pd.date_range("2030-05-05", periods=40, freq="h"))
     later.insert(0, "unused", "x")
     later.to_csv(tmp_path / "later.csv", index_label="date")
-    table = model.read_panel({"path": str(tmp_path / "later.csv")})
+    table = model.read_panel({"root": str(tmp_path), "path": "later.csv"})
     assert table.columns == ("load", "temperature")
     found = model.predict(later)
     assert found.index[0] == pd.Timestamp("2030-05-06 16:00")
@@ -222,32 +218,6 @@ class TestCommand:
         assert (tmp_path / "forecast.csv").read_bytes() == before
         assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
         assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
-
-    def test_standard_output_contains_only_the_table(self, run: Path, tmp_path: Path) -> None:
-        typed = [f"checkpoint={run}/checkpoints/last.ckpt", "output=-", "levels=[]", "horizon=7"]
-        result = run_python(["-m", "forecast.predict", *typed], cwd=run.parents[1], env={**os.environ})
-        assert result.returncode == 0, result.stderr
-        lines = result.stdout.splitlines()
-        assert lines[0] == "date,load,temperature"
-        assert len(lines) == 8
-
-    def test_names_that_look_like_markup(self, tmp_path, monkeypatch, capsys) -> None:
-        write_csv(tmp_path / "load.csv", rows=300)
-        text = (
-            (tmp_path / "load.csv").read_text().replace("date,load,temperature", "date,load [kW],flow [/h]")
-        )
-        (tmp_path / "odd.csv").write_text(text)
-        assert (
-            train_here(monkeypatch, tmp_path, "data.path=odd.csv", "trainer.max_epochs=1", "logger=[]") == 0
-        )
-        folder = next(tmp_path.glob("runs/*"))
-        assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "levels=[80]") == 0
-        assert "load [kW], flow [/h]" in capsys.readouterr().out
-        assert "flow [/h]-hi-80" in (tmp_path / "forecast.csv").read_text().splitlines()[0]
-
-
-def test_small_settings_are_those_of_the_fixture() -> None:
-    assert {f"seq_len={SEQ}", f"pred_len={PRED}"} <= set(SMALL)
 
 
 HOSTILE = {
@@ -290,52 +260,10 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-def test_recursive_intervals_come_from_all_validation_rows_whatever_the_stride(
-    run: Path, monkeypatch
-) -> None:
-    asked, horizon = [], 8
-
-    def points(forecaster, windows, batch, scaler):
-        asked.append(batch.past[:, -1])
-        return torch.zeros(len(batch.past), windows.pred_len, len(forecaster.model.target_columns))
-
-    monkeypatch.setattr(ModelForecaster, "points", points)
-    monkeypatch.chdir(run.parent.parent)  # where its data is
-    model = load(run)
-    for stride in (1, 3):
-        asked.clear()
-        data = model.data({"eval_stride": stride})
-        intervals.calibrate_recursive(ModelForecaster(model), data, [80], horizon)
-        (first,), (last,) = data.rows["val"]
-        before = torch.arange(first - 1, last - horizon)  # the row before each forecast
-        assert torch.equal(torch.cat(asked), data.scaled.values[before])
-
-
-def test_a_root_of_another_file(model: Model, run: Path) -> None:
-    table = model.read_panel({"root": str(run.parents[1]), "path": "load.csv"})
-    assert table.grid.equals(model.read_panel().grid)
-
-
-@pytest.mark.parametrize("steps", [1, 5])
-def test_pictures_show_forecasts_of_any_length(model: Model, frame: Any, steps: int) -> None:
-    found = predict.predict(
-        ModelForecaster(model), model.read_panel(), horizon=steps, levels=[80], start=frame.index[-PRED]
-    )
-    (plot, *_) = found.plots()
-    (axis, *_) = figures.prediction_figure(found.plots(), "x").axes
-    lines = {str(line.get_label()): line for line in axis.lines}
-    assert {np.size(lines[name].get_xdata()) for name in ("forecast", "truth")} == {steps + 1}
-    dates = pd.DatetimeIndex(plot.history_dates[-3:].append(plot.dates))
-    truth = np.concatenate([plot.history[-3:], plot.truth])[:, None]
-    figure = figures.forecast_figure(
-        [dates], [truth], {"full": [plot.values[:, None]]}, ["load"], steps, "x", "full"
-    )
-    (line,) = (line for line in figure.axes[0].lines if line.get_label() == "full")
-    np.testing.assert_array_equal(line.get_ydata(), [plot.history[-1], *plot.values])
-
-
-def test_a_series_is_a_frame_of_one_column(frame: Any) -> None:
-    assert read_frame(frame["load"]).columns == ("load",)
+def test_recursive_intervals_come_from_all_validation_rows_whatever_the_stride(model: Model) -> None:
+    every, third = (recursive_windows(model.data({"eval_stride": stride}), 8).starts for stride in (1, 3))
+    (first,), (last,) = model.data().rows["val"]
+    assert every == third == [range(first - SEQ, last - 8 - SEQ + 1)]
 
 
 def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -363,25 +291,6 @@ def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypat
         answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
     )  # days of twelve months, with gaps
     assert capsys.readouterr().out == ""
-
-
-def test_the_picture_names_the_data_that_are_forecast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    titles = []
-    drawn = figures.prediction_figure
-    monkeypatch.setattr(
-        figures, "prediction_figure", lambda plots, title: titles.append(title) or drawn(plots, title)
-    )
-    options = ("trainer.max_epochs=1", "logger=[]", "hydra.run.dir=run", "data.columns=[load]")
-    assert train_here(monkeypatch, workplace(tmp_path), *options) == 0
-    for data in ((), ("data=csv", "data.path=load.csv")):
-        base = ("checkpoint=run", "levels=[]", "overwrite=true")
-        assert answer(monkeypatch, "predict", tmp_path, *base, *data) == 0
-    (tmp_path / "other.csv").write_bytes((tmp_path / "load.csv").read_bytes())
-    assert answer(monkeypatch, "predict", tmp_path, *base, "data.path=other.csv") == 0
-    names = [title.partition(":")[0] for title in titles]
-    assert names == ["load.csv", "load.csv", "other.csv"]
 
 
 @pytest.mark.parametrize("key", ["checkpoint", "data.path"])

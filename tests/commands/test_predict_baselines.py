@@ -9,13 +9,9 @@ import pytest
 import torch
 
 from forecast import Model, load
-from forecast.data import Batch, Windows
-from forecast.evaluation import scores
-from forecast.evaluation.backtest import adapt
-from forecast.evaluation.baselines import Baseline
-from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.conformal import Calibration, adapt
 from forecast.inference.forecasters import choose_forecaster
-from forecast.inference.intervals import calibration_for
+from forecast.inference.predict import calibration_for
 from tests.support.commands import answer
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
@@ -89,45 +85,6 @@ def test_the_bounds_of_a_baseline_are_from_its_own_errors(
             np.testing.assert_allclose(
                 found[f"{name}-{side}-50"] - found[name], offsets[:, place], rtol=1e-3, atol=1e-3
             )
-
-
-def test_a_moved_checkpoint_has_the_bounds_of_the_baselines(
-    model: Model, run: Path, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = model.predict(frame, levels=[80], baseline="linear")
-    copy = tmp_path / "best.ckpt"
-    copy.write_bytes((run / "checkpoints" / "best.ckpt").read_bytes())
-    monkeypatch.chdir(tmp_path)
-    pd.testing.assert_frame_equal(load(copy).predict(frame, levels=[80], baseline="linear"), expected)
-
-
-class EarlierMean(Baseline):
-    """The mean of rows that lie before the window."""
-
-    name = "earlier_mean"
-
-    @property
-    def history(self) -> int:
-        return 2 * SEQ
-
-    def describe(self) -> str:
-        return "repeats the mean of earlier rows"
-
-    def __call__(self, windows: Windows, batch: Batch) -> torch.Tensor:
-        rows = windows.origins(batch.index)[:, None] + torch.arange(-2 * SEQ, -SEQ)
-        return windows.targets(rows).mean(1, keepdim=True).expand(-1, windows.pred_len, -1)
-
-
-def test_a_new_baseline_is_a_class_and_a_row(model: Model, frame: pd.DataFrame, monkeypatch) -> None:
-    assert model.baselines is not None
-    made = {**model.baselines.baselines(), EarlierMean.name: EarlierMean()}
-    monkeypatch.setattr(type(model.baselines), "baselines", lambda fitted: made)
-    monkeypatch.setitem(scores.LABELS, EarlierMean.name, "earlier mean")
-    horizon = 2 * PRED + 1
-    found = model.predict(frame, horizon=horizon, levels=[80], baseline=EarlierMean.name)
-    mean = frame.to_numpy()[-2 * SEQ : -SEQ].mean(0)
-    np.testing.assert_allclose(found[list(frame)], np.tile(mean, (horizon, 1)), rtol=1e-5)
-    assert (found["load-lo-80"].to_numpy() < found["load-hi-80"].to_numpy()).all()
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])

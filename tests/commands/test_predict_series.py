@@ -1,7 +1,6 @@
 """Forecasts of many series from an earlier date, beyond pred_len, and by models trained on data of another layout."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,9 @@ import pytest
 import torch
 
 from forecast import Model, load
-from forecast.api import panel_of_frame
-from forecast.evaluation.conformal import Calibration
-from forecast.inference.forecasters import choose_forecaster
-from forecast.inference.predict import predict
 from forecast.system.errors import DataError
-from tests.support.commands import TINY, answer, only, train, trained_on_series
-from tests.support.csv_files import numbers
-from tests.support.long_files import LENGTHS, long_frame, long_frame_data
+from tests.support.commands import TINY, only, train, trained_on_series
+from tests.support.long_files import LENGTHS, long_frame
 
 SEQ_LEN, PRED_LEN = 12, 5
 START = pd.to_datetime("2024-02-10")
@@ -50,22 +44,6 @@ def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFra
     """A forecast that leaves some series out or whose intervals are rough, which it warns of."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return model.predict(frame, **options)
-
-
-def test_series_that_ended_before_the_others_are_named(
-    run: Path, frame: pd.DataFrame, monkeypatch, tmp_path: Path, capsys
-) -> None:
-    folder, arguments = run.parents[1], (f"checkpoint={run}", "levels=[]")
-    assert answer(monkeypatch, "predict", folder, *arguments, f"output={tmp_path}/f.csv") == 0
-    ends = [
-        pd.Timestamp("2024-01-01") + pd.Timedelta(days=5 * n + rows)
-        for n, rows in enumerate(LENGTHS.values())
-    ]
-    how = f"their forecasts begin earlier: 'a' from {ends[0]}, the latest from {ends[-1]}"
-    assert f"ended      3 of 4 series end before the others, and {how}\n" in capsys.readouterr().out
-    started = f"start={START:%Y-%m-%d}"
-    assert answer(monkeypatch, "predict", folder, *arguments, started, f"output={tmp_path}/g.csv") == 0
-    assert "ended   " not in capsys.readouterr().out
 
 
 def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
@@ -111,20 +89,6 @@ def test_series_without_rows_right_before_the_start_are_left_out(model: Model, f
     assert found.index.unique().tolist() == ["002", "c d", "é"]
 
 
-def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
-    horizon = PRED_LEN + 3
-    found = model.predict(frame, start=START, horizon=horizon)
-    assert len(found) == len(LENGTHS) * horizon
-    first = model.predict(frame, start=START)
-    filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
-    known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
-    second = model.predict(known, start="2024-02-15")  # PRED_LEN days later
-    for name in LENGTHS:
-        steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
-        np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)
-    np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
-
-
 def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
     model: Model, frame: pd.DataFrame
 ) -> None:
@@ -138,75 +102,12 @@ def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
     assert len(earlier) == 8 * len(LENGTHS)
 
 
-def test_intervals_beyond_pred_len_are_from_recursive_forecasts_of_every_series(
-    model: Model, frame: pd.DataFrame
-) -> None:
-    horizon, level = 8, 50
-    found = forecast_quietly(model, frame, horizon=horizon, levels=[level])
-    data = model.data()
-    errors, horizons = [], 0.0
-    for s, (name, first, last) in enumerate(zip(LENGTHS, *data.rows["val"], strict=True)):
-        own = frame.loc[frame["unique_id"] == name]
-        horizons += 1 + (last - horizon - first) / horizon
-        for row in range(first, last - horizon + 1):
-            recursive = model.predict(own, start=data.panel.dates(np.array([row])).item(), horizon=horizon)
-            errors.append(-recursive["y-error"].to_numpy() / float(data.scaler.scale[s, 0]))
-    calibration = Calibration.fit(torch.tensor(np.array(errors)[..., None]), [level], horizons=horizons)
-    offsets = calibration.offsets[calibration.quantiles.index(0.25), :, 0].numpy()
-    for s, name in enumerate(LENGTHS):
-        point, scale = found.loc[name, "y"].to_numpy(), float(data.scaler.scale[s, 0])
-        np.testing.assert_allclose(
-            found.loc[name, "y-lo-50"], point + scale * offsets, rtol=1e-3, atol=1e-3 * scale
-        )
-
-
 def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(model: Model, frame: pd.DataFrame) -> None:
     own = frame.loc[frame["unique_id"] == "é"]
     expected = model.predict(own.assign(unique_id="new"))
     assert not np.allclose(model.predict(own)["y"], expected["y"])  # on the scale of its training rows
     model.data_state["has_scale"][list(LENGTHS).index("é")] = False  # had no training rows
     np.testing.assert_allclose(model.predict(own)["y"], expected["y"], rtol=1e-6)
-
-
-def two_series(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table as the series "one", and ten times its values as "two"."""
-    long = frame.rename(columns={"date": "ds"})
-    number = long.columns.drop("ds")
-    tenfold = long.assign(**{name: 10 * long[name] for name in number})
-    return pd.concat([long.assign(unique_id="one"), tenfold.assign(unique_id="two")])
-
-
-def test_a_model_of_a_table_forecasts_many_series(trained_on_table: Model) -> None:
-    model = trained_on_table
-    long = two_series(numbers(100))
-    source = long_frame_data(
-        long, name="long", columns=model.feature_columns, seq_len=12, pred_len=5, split="test"
-    )
-    found = predict(choose_forecaster(model, None), source.source.read())
-    assert found.new == 2
-    frame = found.frame()
-    assert frame.index.unique().tolist() == ["one", "two"]
-    for name in model.target_columns:
-        np.testing.assert_allclose(frame.loc["two", name], 10 * frame.loc["one", name], rtol=1e-4)
-
-
-@pytest.fixture
-def trained_on_table(tmp_path: Path) -> Model:
-    numbers(200).to_csv(tmp_path / "load.csv", index=False)
-    result = train(tmp_path, "trainer.max_epochs=1", "logger=[]")
-    assert result.returncode == 0, result.stderr
-    return load(only(tmp_path, "runs/*"))
-
-
-def test_a_model_of_many_series_forecasts_a_table(model: Model, frame: pd.DataFrame) -> None:
-    """As it forecasts a series that it was not trained on."""
-    one = frame.loc[frame["unique_id"] == "a"].assign(unique_id="new")
-    panel = panel_of_frame(choose_forecaster(model), one)
-    table = replace(panel, ids=pd.Index([""]), static=panel.static.set_axis([""]))
-    assert not table.has_ids
-    found = predict(choose_forecaster(model, None), table).frame()
-    assert found.index.name == "ds"
-    np.testing.assert_allclose(found["y"], model.predict(one)["y"], rtol=1e-6)
 
 
 def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> None:
@@ -222,14 +123,6 @@ def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> 
     assert widths.nunique() == len(LENGTHS)  # each series has its own scale and its own errors  # type: ignore
 
 
-def test_pictures_name_the_series_and_the_variable(model: Model, frame: pd.DataFrame) -> None:
-    forecaster = choose_forecaster(model, None)
-    many = pd.concat([frame, frame.assign(unique_id=frame["unique_id"] + "_again")])
-    found = predict(forecaster, panel_of_frame(forecaster, many), levels=[])
-    assert found.plots()[0].label == f"unique_id {found.panel.ids[0]}: y"
-    assert found.describe_plots() == "4 of 8 series"
-
-
 def test_new_series_have_the_scale_of_all_where_training_had(
     tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,5 +135,5 @@ def test_new_series_have_the_scale_of_all_where_training_had(
     new = long_frame()[["unique_id", "ds", "y"]].dropna()
     new = new[new["unique_id"] == new["unique_id"].iloc[0]].assign(unique_id="new")
     new["y"] = 1000 * new["y"]
-    scaler = model.data_of_frame(new).target_scaler
+    scaler = model.data(model.open_frame(new)).target_scaler
     torch.testing.assert_close(scaler.scale[:1], model.scaler.scale[:1])

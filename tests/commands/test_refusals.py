@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from forecast import Model, load
-from forecast.inference.forecasters import ModelForecaster
+from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import predict
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from tests.support.commands import TINY, answer, only
@@ -113,7 +113,7 @@ def without_region(model: Model) -> None:
 
 
 def two_names(model: Model) -> None:
-    found = predict(ModelForecaster(model), model.read_panel(), levels=[80])
+    found = predict(choose_forecaster(model), model.read_panel(), levels=[80])
     replace(found, columns=["load", "load-lo-80"]).frame()
 
 

@@ -12,7 +12,7 @@ import torch
 from forecast import load
 from forecast.data import DataModule
 from forecast.evaluation.significance import diebold_mariano
-from forecast.inference import backtest_training
+from forecast.inference import backtest
 from forecast.training.module import Forecaster
 from tests.support.commands import TINY, answer, only
 from tests.support.csv_files import write_csv
@@ -106,7 +106,7 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
         seen.append((forecaster, data.last_date("val")))
         return 1.0
 
-    monkeypatch.setattr(backtest_training, "validation_loss", equal_errors)
+    monkeypatch.setattr(backtest, "validation_loss", equal_errors)
     assert answer(monkeypatch, "backtest", tmp_path, *GIVEN, "retrain=[never,fine_tune]") == 0
     found = only(tmp_path, "runs/*_backtest_*")
     never, tuned = (forecasts(found / name) for name in ("never", "fine_tune"))
@@ -124,10 +124,8 @@ def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pyt
     truth = torch.cat(
         [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
     )
-    monkeypatch.setattr(
-        backtest_training, "compute_output", lambda _, batch: torch.full_like(batch.future, 0.5)
-    )
+    monkeypatch.setattr(backtest, "compute_output", lambda _, batch: torch.full_like(batch.future, 0.5))
     forecaster = Forecaster.__new__(Forecaster)
     forecaster.quantiles = None
-    found = backtest_training.validation_loss(forecaster, data)
+    found = backtest.validation_loss(forecaster, data)
     assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))

@@ -1,7 +1,6 @@
 """Benchmarks, dashboards and exports that are refused, with the text of each message."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -45,19 +44,6 @@ def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
         metadata.check_onnx_installed()
-
-
-def without_library(module: str, library: str) -> Refusal:
-    """An adapter for a library that is not installed."""
-
-    def call(folder: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(sys.modules, library, None)
-            patch.delitem(sys.modules, module, raising=False)
-            import_module(module)
-
-    says = f"{module}: {library} is not installed: pip install -e '.[{library}]'"
-    return Refusal(f"without {library}", says, ConfigError, call)
 
 
 def random_graph(what: str, says: str, *overrides: str) -> Refusal:
@@ -104,7 +90,6 @@ REFUSED = [
     Refusal("an unknown mode", "mode=maybe is not one of auto, offline", ConfigError, lambda folder: dashboard(OmegaConf.create({"mode": "maybe"}))),
     Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
     Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
-    without_library("forecast.adapters.fev_model", "fev"),
     random_graph("dropout in an exported graph", "the exported graph would draw random numbers: aten.dropout.default", "attention=full", "model.dropout=0.5"),
     random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "factor=1", "model.dropout=0.0"),
     Refusal("random numbers in an ONNX graph", "the ONNX graph would draw random numbers: RandomUniformLike", ConfigError, random_onnx),

@@ -20,7 +20,6 @@ LAYERS = [  # a part imports from lower layers only, and nothing of its neighbou
     {"tools"},
     {*COMMANDS},
     {"api"},
-    {"adapters"},
     {"__init__"},
     {"__main__"},
 ]

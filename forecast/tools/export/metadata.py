@@ -126,9 +126,9 @@ def known_steps(trained: "TrainedModel") -> dict[str, int]:
 
 def list_unread(trained: "TrainedModel", names: Sequence[str]) -> list[str]:
     """Those of these columns that the model does not read: any number can stand for them."""
-    from forecast.inference.forecasters import ModelForecaster  # imports torch
+    from forecast.inference.forecasters import choose_forecaster  # imports torch
 
-    read = {*ModelForecaster(trained).columns_read(), *trained.target_columns}
+    read = {*choose_forecaster(trained).columns_read(), *trained.target_columns}
     return [name for name in names if name not in read]
 
 

@@ -20,7 +20,6 @@ from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import (
-    ModelForecaster,
     PointForecaster,
     choose_forecaster,
     find_unread_columns,
@@ -232,7 +231,7 @@ def collect_facts(engine: TorchEngine, described: dict[str, Any]) -> dict[str, A
     those of the intervals of the run, in percent; see `list_limits` and `list_quantiles`.
     """
     model = engine.model
-    forecaster, data, domain = ModelForecaster(model), model.data_state, model.scaler.domain
+    forecaster, data, domain = choose_forecaster(model), model.data_state, model.scaler.domain
     return {
         "reading": reading_settings(forecaster),
         "forecaster": asdict(forecaster.facts()),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation.backtest import MAX_RATE, RATE, Origins, adapt, adaptive_quantiles
-from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.conformal import MAX_RATE, RATE, Calibration, adapt
+from forecast.evaluation.measurement import Origins
+from forecast.inference.backtest import adaptive_quantiles
 
 STEPS, TARGETS = 5, 2
 
@@ -68,35 +69,6 @@ def test_an_error_moves_no_offset_before_it_is_known(calibration: Calibration, s
             others = [s for s in range(STEPS) if s != step]
             assert torch.equal(old[:, :, others], new[:, :, others])
         assert not torch.equal(before[-1], after[-1])
-
-
-def test_coverage_under_drift_is_nearer_to_the_level() -> None:
-    calibration = Calibration.fit(drawn(500, STEPS, 1), horizons=500)
-    scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
-    errors = (scale * drawn(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
-    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
-
-    def coverage(offsets: torch.Tensor) -> float:
-        held = (offsets[:, low] <= errors[0]) & (errors[0] <= offsets[:, high])
-        return held.float().mean().item()
-
-    fixed = calibration.offsets.expand(3_000, *calibration.offsets.shape)
-    adaptive = torch.stack([offsets[0] for offsets in adapt(calibration, errors, 10)][:-1])
-    assert coverage(fixed) < 0.62
-    assert 0.76 < coverage(adaptive) < 0.82
-
-
-def test_the_share_below_an_offset_differs_from_its_probability_by_the_distance_moved() -> None:
-    """The identity of the module's docstring, of a single step: the error of an origin is known at the next one."""
-    calibration = Calibration.fit(drawn(99, 1, 1), horizons=99)
-    errors = 3 * drawn(1, 400, 1, 1, seed=5) + 1
-    *offsets, last = adapt(calibration, errors, 1)
-    i = calibration.quantiles.index(0.9)
-    share = np.mean([float(errors[0, k, 0, 0]) <= float(offsets[k][0, i, 0, 0]) for k in range(400)])
-    first = calibration.offsets
-    rate = RATE * (first[i] - first[calibration.quantiles.index(0.1)]).item()
-    moved = (last[0, i, 0, 0] - first[i, 0, 0]).item()
-    assert share - 0.9 == pytest.approx(-moved / (rate * 400), abs=1e-3)
 
 
 def test_past_forecasts_follow_the_errors_of_their_own_series(calibration: Calibration) -> None:

@@ -10,10 +10,8 @@ from forecast.data.step_features import TensorRows
 from forecast.evaluation.baselines import RIDGE, FittedBaselines, Linear, Naive, SeasonalNaive, choose_season
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums
-from forecast.evaluation.scores import BASELINES
 from forecast.linear.fit import fit_least_squares
 from forecast.linear.gram import window_gram
-from forecast.models.linear_model import without_covariates
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -58,18 +56,6 @@ def test_seasonal_naive_repeats_the_last_whole_season(season: int) -> None:
             assert torch.equal(prediction[row, step], split.values[t])
 
 
-def test_seasonal_naive_of_one_step_is_naive() -> None:
-    split = windows()
-    batch = split.gather(torch.arange(5))
-    assert torch.equal(SeasonalNaive(1)(split, batch), Naive()(split, batch))
-
-
-def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated() -> None:
-    split = windows()
-    batch = split.gather(torch.arange(3))
-    assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))
-
-
 def test_linear_is_least_squares_over_every_training_window() -> None:
     split = windows(first_row=3, count=40, target_index=[0, 2])
     batch = split.gather(torch.arange(40))
@@ -80,45 +66,6 @@ def test_linear_is_least_squares_over_every_training_window() -> None:
     weight = np.linalg.lstsq(x, y, rcond=None)[0]
     expected = (x @ weight).reshape(40, 2, PRED_LEN).transpose(0, 2, 1) + mean.numpy()
     np.testing.assert_allclose(fit_linear(split, ridge=1e-10)(split, batch), expected, atol=2e-4)
-
-
-def test_linear_does_not_depend_on_the_level_of_the_data() -> None:
-    split = windows()
-    raised = windows()
-    raised.values.tensor.add_(1e4)
-    index = torch.arange(20)
-    low, high = (fit_linear(w)(w, w.gather(index)) for w in (split, raised))
-    np.testing.assert_allclose(
-        high - 1e4, low, atol=0.02
-    )  # float32 holds three digits behind the point there
-    np.testing.assert_allclose(
-        fit_linear(raised).weights.past_weight, fit_linear(split).weights.past_weight, atol=1e-3
-    )
-
-
-def test_linear_answers_flat_data_with_its_level() -> None:
-    flat = windows()
-    flat.values.tensor.fill_(3.0)
-    batch = flat.gather(torch.arange(4))
-    assert torch.allclose(fit_linear(flat)(flat, batch), torch.tensor(3.0))
-
-
-def test_the_table_of_names_lists_the_baselines() -> None:
-    fitted = FittedBaselines(
-        without_covariates(torch.zeros(SEQ_LEN, PRED_LEN)), torch.ones(1, COLUMNS), 4, [""]
-    )
-    made = fitted.baselines()
-    assert list(made) == [baseline.name for baseline in made.values()] == list(BASELINES)
-    for name, facts in BASELINES.items():
-        assert facts.has_parameters == (made[name].weights is not None)
-
-
-def test_mase_denominator() -> None:
-    rows = torch.tensor([[0.0], [1.0], [5.0], [2.0]])
-    first, last = np.array([0]), np.array([4])
-    unscaled = Scaler(torch.zeros(1, 1), torch.ones(1, 1))
-    values = TargetValues(TensorRows(rows), [0], unscaled)
-    assert seasonal_naive_mae(values, RowRanges(first, last), 2).item() == pytest.approx((5 + 1) / 2)
 
 
 def test_mase_denominators_of_several_series() -> None:
@@ -185,25 +132,3 @@ def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> 
     assert (fitted.seasonal_naive_season, data.season) == (168, 24)
     rows = data.panel.values[: int(data.rows["train"][1][0]), 0]
     assert fitted.naive_mae.item() == pytest.approx(np.abs(rows[24:] - rows[:-24]).mean(), rel=1e-4)
-
-
-def test_test_rows_do_not_choose_the_season() -> None:
-    data, other = weekly(168 * 6), weekly(168 * 6)
-    first_test = int(data.rows["test"][0][0])
-    other.windows["val"].values.tensor[first_test:] = torch.randn(168 * 6 - first_test, 1) * 1e3
-    assert choose_season(other) == choose_season(data) == 168
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "seasons"),
-    [
-        (168 * 6, {"season": 12}, [12]),
-        (250, {}, [24]),  # a week is longer than the 150 training rows
-    ],
-)
-def test_seasons_that_cannot_be_or_are_set_are_not_chosen(
-    rows: int, options: dict, seasons: list[int]
-) -> None:
-    data = weekly(rows, **options)
-    assert data.candidate_seasons == seasons
-    assert FittedBaselines.fit(data).seasonal_naive_season == seasons[0]

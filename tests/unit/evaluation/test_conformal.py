@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation import conformal
 from forecast.evaluation.baselines import Naive
 from forecast.evaluation.conformal import (
     PROBABILITIES,
@@ -33,13 +32,6 @@ def test_offsets_of_steps_are_the_ranks_that_split_conformal_prediction_takes() 
                 assert found[i, step, target].item() == ordered[min(max(rank, 1), 57) - 1]
 
 
-def test_pooled_offsets_are_in_proportion_to_the_errors_of_each_step() -> None:
-    errors = draw_errors(9, 4, 2)
-    found = pooled_offsets(errors, (0.1, 0.5, 0.9), horizons=1)
-    scale = torch.tensor([1.0, 10.0, 3.0, 1.0])[:, None]
-    torch.testing.assert_close(pooled_offsets(scale * errors, (0.1, 0.5, 0.9), horizons=1), scale * found)
-
-
 def test_a_bias_that_few_windows_do_not_prove_does_not_move_the_pooled_offsets() -> None:
     errors = draw_errors(9, 4, 1) + 1
     at = (0.1, 0.5, 0.9)
@@ -54,13 +46,6 @@ def test_a_bias_that_few_windows_do_not_prove_does_not_move_the_pooled_offsets()
         assert (many <= proven[place]).float().mean().item() == pytest.approx(p, abs=0.02)
 
 
-def test_targets_with_other_tails_do_not_change_the_pooled_offsets() -> None:
-    errors = draw_errors(40, 6, 1)
-    spikes = torch.where(draw_errors(40, 6, 1, seed=1) > 2, 20.0, 0.1) * draw_errors(40, 6, 1, seed=2)
-    found = pooled_offsets(torch.cat([errors, spikes], dim=2), DECILES, horizons=8)
-    torch.testing.assert_close(found[..., :1], pooled_offsets(errors, DECILES, horizons=8))
-
-
 def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> None:
     errors = draw_errors(9, 4, 1)
     exact, missing = torch.zeros(9, 3, 1), torch.full((9, 1, 1), torch.nan)
@@ -68,15 +53,6 @@ def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> No
     torch.testing.assert_close(found[:, :4], pooled_offsets(errors, DECILES, horizons=1))
     assert (found[:, 4:7] == 0).all()
     assert found[:, 7].isnan().all()
-
-
-def test_of_many_windows_some_are_drawn_for_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    errors = draw_errors(400, 24, 2)
-    exact = pooled_offsets(errors, DECILES, horizons=17)
-    monkeypatch.setattr(conformal, "MAX_POOLED", 5000)
-    drawn = pooled_offsets(errors, DECILES, horizons=17)
-    torch.testing.assert_close(drawn, exact, rtol=0.1, atol=0.05)
-    assert not torch.equal(drawn, exact)
 
 
 def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None:
@@ -89,31 +65,6 @@ def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None
     ).all()  # widened
     for horizons in (1, 5, 30, 1e6):
         assert (Calibration.fit(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
-
-
-def test_a_calibration_has_the_usual_levels_and_those_asked_for() -> None:
-    found = Calibration.fit(draw_errors(57, 3, 2), [80, 90, 66], horizons=20)
-    assert found.has([80, 90, 66, 95, 98, 99])
-    assert not found.has([85.5])
-
-
-def test_a_common_error_of_few_windows_is_no_bias() -> None:
-    """Neighbouring windows share their error, as after a change of level that does not last."""
-    inside = []
-    for seed in range(200):
-        level = draw_errors(2, seed=seed)  # of the validation rows, and of the test
-        steps = 0.3 * draw_errors(8, 12, 1, seed=1000 + seed)
-        errors, truth = level[0] + steps[:7], level[1] + steps[7]
-        found = Calibration.fit(errors, [80], horizons=1.5)
-        of_steps = step_offsets(errors, found.quantiles)
-        low, high = (found.quantiles.index(p) for p in bounds(80))
-        inside.append([
-            ((offsets[low] <= truth) & (truth <= offsets[high])).float().mean().item()
-            for offsets in (found.offsets, of_steps)
-        ])  # fmt: skip
-    combined, of_steps = np.mean(inside, axis=0)
-    assert of_steps < 0.4
-    assert 0.6 < combined < 0.9
 
 
 @pytest.mark.slow
@@ -143,15 +94,6 @@ def test_every_validation_window_counts(etth1) -> None:
     assert found.windows == len(windows)
 
 
-def test_more_errors_than_the_limit_use_every_nth_window(etth1, monkeypatch) -> None:
-    windows, baseline = etth1.windows["val"], Naive()
-    monkeypatch.setattr(conformal, "MAX_ERRORS", 100 * 24 * 7)
-    assert (
-        calibrate(lambda batch: baseline(windows, batch), windows, etth1.target_scaler, batch_size=64).windows
-        <= 100
-    )
-
-
 def test_a_calibration_survives_a_checkpoint() -> None:
     found = Calibration.fit(torch.randn(40, 3, 2), horizons=14)
     again = Calibration.from_state_dict(found.state_dict())
@@ -172,10 +114,3 @@ def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
     assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
     enough = Calibration.fit(draw_errors(20, 2, 1), horizons=10)
     assert calibrated_levels(enough, [95]) == calibrated_levels(enough.first(1), [95]) == (95,)
-
-
-def test_a_calibration_without_pooled_steps_supports_what_its_windows_do() -> None:
-    state = Calibration.fit(draw_errors(9, 24, 1), horizons=2).state_dict()
-    del state["pooled_steps"]  # as written before errors were pooled
-    assert Calibration.from_state_dict(state).supports(80)
-    assert not Calibration.from_state_dict(state).supports(95)

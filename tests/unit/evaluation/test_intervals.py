@@ -7,7 +7,7 @@ from sklearn.metrics import mean_pinball_loss
 
 from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import PROBABILITIES, Calibration
-from forecast.evaluation.intervals import IntervalSums
+from forecast.evaluation.intervals import IntervalSums, make_interval_sums
 from forecast.evaluation.levels import DECILES, probabilities
 from forecast.evaluation.scores import explain_misses
 
@@ -20,20 +20,22 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
     scale = torch.tensor([[1.0, 10.0, 0.5], [2.0, 1.0, 3.0]])
     series = torch.tensor([0, 1, 1, 0, 0, 1, 0])
     sums = IntervalSums(at, [80, 95], Scaler(torch.zeros_like(scale), scale), 4)
-    for part in (slice(0, 5), slice(5, 7)):
-        sums.update(quantiles[part], target[part], series[part])
-    scores = sums.compute()
+    covered = [
+        sums.update(quantiles[part], target[part], series[part])[1] for part in (slice(0, 5), slice(5, 7))
+    ]
+    scores, by_window = sums.compute(), torch.cat(covered, dim=1)
 
     q, y = quantiles.numpy(), target.numpy()
-    for level, (low, high) in {80: (0.1, 0.9), 95: (0.025, 0.975)}.items():
+    for place, (level, (low, high)) in enumerate({80: (0.1, 0.9), 95: (0.025, 0.975)}.items()):
         lower, upper = q[..., at.index(low)], q[..., at.index(high)]
         found, inside = scores[str(level)], (lower <= y) & (y <= upper)
         assert isinstance(found, dict)
         assert found["coverage"] == pytest.approx(inside.mean())
+        np.testing.assert_allclose(by_window[place], inside.mean((1, 2)))
         assert found["above"] == pytest.approx((y > upper).mean())
         assert found["below"] == pytest.approx((y < lower).mean())
-        np.testing.assert_allclose(sums.coverage_by_step()[str(level)], inside.mean((0, 2)))
-        np.testing.assert_allclose(sums.coverage_by_variable()[str(level)], inside.mean((0, 1)))
+        np.testing.assert_allclose(sums.coverage_by_step()[place], inside.mean((0, 2)))
+        np.testing.assert_allclose(sums.coverage_by_variable()[place], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
@@ -60,8 +62,8 @@ def test_missing_values_do_not_count_in_the_coverage_of_steps_and_variables() ->
     inside[target.isnan()] = math.nan
     by_variable = torch.stack([inside[..., i].nanmean() for i in range(3)])
     by_step = torch.stack([inside[:, step].nanmean(0)[:2].mean() for step in range(4)])
-    torch.testing.assert_close(sums.coverage_by_variable()["80"], by_variable, equal_nan=True)
-    torch.testing.assert_close(sums.coverage_by_step()["80"], by_step)
+    torch.testing.assert_close(sums.coverage_by_variable()[0], by_variable, equal_nan=True)
+    torch.testing.assert_close(sums.coverage_by_step()[0], by_step)
 
 
 def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
@@ -72,16 +74,6 @@ def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
     sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
     scores = sums.compute()
     assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
-    outside = (point - target).abs().mean().item() * 2 / 0.2
-    above = (target > point).double().mean().item()
-    assert scores["80"] == {
-        "coverage": 0.0,
-        "above": pytest.approx(above),
-        "below": pytest.approx(1 - above),
-        "width": 0.0,
-        "width_raw": 0.0,
-        "score": pytest.approx(outside, rel=1e-5),
-    }
 
 
 @pytest.mark.parametrize(
@@ -128,3 +120,15 @@ def test_a_coverage_far_from_its_level_is_explained(
     assert bool(misses) == bool(causes)
     line = misses.get("conformal", "")
     assert [cause for cause in causes if cause not in line] == []
+
+
+def test_each_method_scores_the_levels_that_it_has() -> None:
+    calibration = Calibration.fit(torch.randn(20, 5, 2), [80, 99], horizons=4)
+    trained = (0.005, *DECILES, 0.995)
+    scaler = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
+    with pytest.warns(UserWarning, match="99% needs"):
+        sums = make_interval_sums(calibration, trained, [80, 99], scaler, 5)
+    assert {method: each.levels for method, each in sums.items()} == {
+        "conformal": (80,),
+        "quantile": (80, 99),
+    }

@@ -17,7 +17,6 @@ from forecast.evaluation.baselines import (
     naive_weights,
     weigh_linear,
 )
-from forecast.evaluation.significance import diebold_mariano
 from forecast.models.linear_model import LinearWeights
 
 SEQ_LEN, PRED_LEN = 30, 6
@@ -95,54 +94,10 @@ def test_the_weight_follows_from_the_errors_and_the_test(
     assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
 
 
-def test_a_good_linear_model_keeps_nearly_all_weight_without_a_test() -> None:
-    waves = np.sin(np.arange(250) / 5) + 0.01 * np.random.default_rng(0).normal(size=250)
-    dates = pd.date_range("2024-01-01", periods=250, freq="h")
-    data = frame_data(
-        pd.DataFrame({"y": waves}, dates),
-        name="s",
-        target="y",
-        seq_len=30,
-        pred_len=24,
-        split=[0.6, 0.2, 0.2],
-    )
-    data.setup()
-    fitted = FittedBaselines.fit(data)
-    fitted.fit_linear(data, data)
-    shrinkage = fitted.shrinkages[False]
-    assert shrinkage.p_value is None
-    assert 0.99 < shrinkage.weight < 1
-
-
 def test_without_a_measured_validation_value_the_linear_model_is_used_alone() -> None:
     values = walk(300)
     values[180:240] = np.nan
     assert choose_naive_shrinkage(data_of(values), random_weights()) == NaiveShrinkage(1, 1.0)
-
-
-def test_thinned_windows_of_many_series_overlap_as_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "forecast.evaluation.baselines"
-    frame = pd.concat(
-        [
-            pd.DataFrame(
-                {"id": name, "ds": pd.date_range("2024-01-01", periods=300, freq="h"), "y": walk(300)}
-            )
-            for name in "abcdefg"
-        ]
-    )
-    data = frame_data(
-        frame, name="s", target="y", id_column="id", date_column="ds", seq_len=SEQ_LEN, pred_len=PRED_LEN,
-        split=[0.6, 0.2, 0.2],
-    )  # fmt: skip
-    data.setup()
-    seen: list[int] = []
-    monkeypatch.setattr(f"{module}.MAX_VALUES", 60 * PRED_LEN)
-    monkeypatch.setattr(
-        f"{module}.diebold_mariano",
-        lambda one, two, overlap: seen.append(overlap) or diebold_mariano(one, two, overlap),
-    )
-    choose_naive_shrinkage(data, random_weights())
-    assert seen == [data.windows["val"].overlap]
 
 
 def test_the_losses_are_those_of_each_window() -> None:
@@ -152,23 +107,6 @@ def test_the_losses_are_those_of_each_window() -> None:
     expected = (Linear(linear)(windows, batch) - batch.future).square().mean((1, 2))
     found = compute_losses(data, windows, [linear], 4)
     np.testing.assert_allclose(found[0], expected.double().numpy(), rtol=1e-5)
-
-
-def test_windows_without_a_value_do_not_count() -> None:
-    values = walk(300)
-    values[220:250] = np.nan
-    data = data_of(values)
-    windows = data.windows["val"]
-    found = compute_losses(data, windows, [random_weights(), naive_weights(SEQ_LEN, PRED_LEN, 1)], 1)
-    batch = windows.gather(torch.arange(len(windows)))
-    assert found.shape == (2, int(batch.future.isfinite().any(2).any(1).sum()))
-    assert np.isfinite(found).all()
-
-
-def test_a_random_walk_is_forecast_by_its_last_value() -> None:
-    data = data_of(walk(3000))
-    shrinkage = choose_naive_shrinkage(data, random_weights())
-    assert (shrinkage.season, shrinkage.weight) == (1, 0.0)
 
 
 def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
@@ -194,14 +132,9 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("shrinkage", "text"),
     [
-        (NaiveShrinkage(24, 1.0, 0.01), ""),
         (
             NaiveShrinkage(24, 0.6, 0.4),
             "60% linear regression and 40% the seasonal naive forecast of 24 rows (p = 0.4)",
-        ),
-        (
-            NaiveShrinkage(1, 0.6),
-            "60% linear regression and 40% the naive forecast (too few validation windows for a test)",
         ),
         (
             NaiveShrinkage(1, 0.0, 0.01),

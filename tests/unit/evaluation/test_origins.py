@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forecast.evaluation.backtest import Origins
+from forecast.evaluation.measurement import Origins
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import studentized_range
 
 from forecast.evaluation.significance import bootstrap_skill, critical_difference, rank_errors
 
@@ -12,13 +11,6 @@ from forecast.evaluation.significance import bootstrap_skill, critical_differenc
 def test_equal_errors_share_the_mean_of_their_ranks() -> None:
     errors = np.array([[0.3, 0.1, 0.2], [0.1, 0.1 * (1 + 1e-9), 0.2], [1.0, 1.0, 1.0]])
     assert rank_errors(errors, 1e-6).tolist() == [[3, 1, 2], [1.5, 1.5, 3], [2, 2, 2]]
-
-
-@pytest.mark.parametrize(("levels", "sets"), [(2, 10), (5, 3), (7, 20), (12, 30)])
-def test_the_critical_difference_is_that_of_scipys_studentized_range(levels: int, sets: int) -> None:
-    quantile = studentized_range.ppf(0.95, levels, math.inf) / math.sqrt(2)
-    expected = quantile * math.sqrt(levels * (levels + 1) / (6 * sets))
-    assert critical_difference(levels, sets) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_critical_difference_of_demsars_example() -> None:

@@ -9,7 +9,6 @@ from forecast.evaluation.significance import (
     average_by_date,
     average_differences,
     diebold_mariano,
-    share_period,
 )
 
 HALVES = [0.5, 0.5]
@@ -24,13 +23,6 @@ def compare_with_zero(series: DatedLosses) -> LossDifference:
     return diebold_mariano(series.losses, np.zeros(len(series.losses)), series.overlap)
 
 
-def test_one_series_stays_as_it_is() -> None:
-    losses = np.random.default_rng(0).normal(size=50)
-    averaged = average_by_date([DatedLosses(losses, np.arange(50), 3)], [1.0])
-    assert averaged.losses == pytest.approx(losses)
-    assert averaged.overlap == 3
-
-
 def test_mean_and_variance_of_sparse_losses_are_kept() -> None:
     """Every fifth date, beside a series of zeros on all dates."""
     random = np.random.default_rng(0)
@@ -40,13 +32,6 @@ def test_mean_and_variance_of_sparse_losses_are_kept() -> None:
     assert averaged.losses.mean() == pytest.approx(sparse.losses.mean() / 2)
     assert averaged.overlap == 10
     assert averaged.losses.var() / 2000 == pytest.approx(sparse.losses.var() / 400 / 4)
-
-
-def test_periods_are_shared_from_half_of_the_shorter_one_on() -> None:
-    year = np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]")
-    assert share_period(year, year[90:])
-    assert share_period(year, year + np.timedelta64(183, "D"))
-    assert not share_period(year, year + np.timedelta64(184, "D"))
 
 
 def test_equal_losses_on_the_same_dates_are_rarely_called_different() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hydra.utils import get_method
 from omegaconf import OmegaConf
 
-from forecast.data import DataModule
 from forecast.data.sources import LONG, STORE, TABLE, option_names
 from forecast.data.store.format import DESCRIPTION
 from forecast.inference.model_data import choose_data_config, name_keys
@@ -71,12 +70,6 @@ def test_a_file_below_the_root_of_training_is_that_of_training(given: dict[str, 
     assert {**choose(saved, **given), "url": None} == choose(saved)
 
 
-def test_the_stride_of_a_store_is_not_that_of_a_table(store: str) -> None:
-    assert choose(settings_of("csv", path="old.csv", eval_stride=5), path=store)["eval_stride"] is None
-    assert choose(settings_of("csv", path="old.csv", eval_stride=5), path="new.csv")["eval_stride"] == 5
-    assert choose(settings_of("store", path="old.store"), path="new.csv")["eval_stride"] == 1
-
-
 def test_a_model_of_a_store_of_many_series_reads_long_files(store: str) -> None:
     saved = settings_of("store", path="old.store", past_covariates=["heat"])
     long = choose(saved, id_column="shop", path="new.csv")
@@ -85,23 +78,6 @@ def test_a_model_of_a_store_of_many_series_reads_long_files(store: str) -> None:
     assert (long["id_column"], long["date_column"], long["eval_stride"]) == ("shop", "day", 1)
     assert (long["columns"], long["past_covariates"]) == (["load"], ["heat"])
     assert choose(saved, id_column="shop", path=store)["_target_"] == STORE
-
-
-def json_data(*, path: str, indent: int = 0, **options: Any) -> DataModule:
-    """The data module of a source from outside the package."""
-    raise NotImplementedError
-
-
-def test_a_source_of_another_kind_of_file_reads_other_files(store: str) -> None:
-    saved = {**settings_of("sample"), "_target_": f"{__name__}.json_data", "path": "old.json", "indent": 2}
-    chosen = choose(saved, path="new.json")
-    assert (chosen["_target_"], chosen["path"], chosen["split"]) == (
-        f"{__name__}.json_data",
-        "new.json",
-        "test",
-    )
-    assert chosen["indent"] == 2
-    assert choose(saved, path=store)["_target_"] == STORE
 
 
 def test_another_set_is_read_with_the_settings_of_the_model() -> None:

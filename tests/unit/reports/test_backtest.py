@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.evaluation.backtest import Origins
+from forecast.evaluation.measurement import Origins
 from forecast.evaluation.significance import LossDifference
 from forecast.reports.backtest import Verdict, limit_errors, select_successive
 from forecast.reports.figures import subplots

@@ -94,7 +94,7 @@ def test_a_coverage_that_was_not_measured_is_not_told() -> None:
     test = ReportedScores.read({**content, "intervals": {"conformal": intervals}})
     assert describe_coverage(test, "conformal", [80, 95]) == [
         "the 80% interval covered 65.0% of the values",
-        "the 80% interval (conformal) covers 15 points less than its level: the run saved no cause",
+        "the 80% interval (conformal) covers 15 points less than its level: the cause is unknown",
     ]
     assert describe_coverage(test, "conformal", [95]) == []
 

@@ -1,1 +1,0 @@
-"""Models of this package in the interfaces of other libraries."""
