@@ -6,21 +6,17 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.data.files.columns import IdColumn
+from forecast.data.chunks import CsvChunks, ParquetChunks
+from forecast.data.conversion import convert as convert_chunks
 from forecast.data.files.grid import check_duplicates
 from forecast.data.files.read import is_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import FileSource
-from forecast.data.store.chunks import CsvChunks
-from forecast.data.store.convert import Note
-from forecast.data.store.convert import convert as convert_chunks
-from forecast.data.store.format import PARTS, open_store
-from forecast.data.store.parquet_chunks import ParquetChunks
-from forecast.data.store.source import find_static
-from forecast.data.time_features import describe_frequency
+from forecast.data.panel import describe_panel
+from forecast.data.row_ranges import StoredValues
+from forecast.data.store import PARTS, find_static, open_store
 from forecast.system.errors import ConfigError, DataError, user_path
 from forecast.system.files import check_output_folder
-from forecast.system.formatting import plural
 from forecast.system.location import locate
 from forecast.system.progress import bar
 from forecast.tools.check.settings import write_command
@@ -55,11 +51,10 @@ def convert(config: DictConfig) -> None:
             progress.update(done - progress.n)
 
         try:
-            note = convert_chunks(
+            convert_chunks(
                 chunks,
                 output,
                 freq=config.data.freq,
-                options={**options, "path": str(file.resolve()), "chunk": config.chunk},
                 write_message=lambda text: progress.write(f"note       {text}"),
                 show_progress=show,
             )
@@ -67,27 +62,23 @@ def convert(config: DictConfig) -> None:
             with contextlib.suppress(ConfigError):  # settings of many series, which this source does not take
                 FileSource(**{**options, "path": file}).add_advice(error, keys=options)
             raise
-    report(file, output, note, options["id_column"])
+    report(file, output)
 
 
-def report(file: Path, output: Path, note: Note, id_column: IdColumn) -> None:
+def report(file: Path, output: Path) -> None:
     """Print a summary of the store, and the command that trains on it."""
-    assert note.freq is not None, "known after the last chunk"
-    size, texts = sum(path.stat().st_size for path in output.iterdir()), note.kinds.texts
-    shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"
-    many = f" of {plural(len(note.series.ids), 'series')}" if id_column else ""
-    print(
-        f"data       {file}: {shape}{many}, every {describe_frequency(note.freq)}, "
-        f"{min(note.series.first_dates)} to {note.series.last_date}"
-    )
-    if missing := sum(note.ranges.missing):
+    panel = open_store(output)
+    assert isinstance(panel.values, StoredValues)
+    size, texts = sum(path.stat().st_size for path in output.iterdir()), panel.texts
+    print(f"data       {file}: {describe_panel(panel)}")
+    if missing := sum(panel.values.missing):
         print(f"missing    {missing:,} numbers; they stay missing in the store")
-    print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
+    print(f"store      {output}: {panel.values.mapped.dtype}, {size / 2**20:,.3g} MiB")
     if texts:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    static = find_static(open_store(output)) if id_column else []
+    static = find_static(panel) if panel.has_ids else []
     if static:
         print(f"static     {', '.join(static)}: one value in each series")
     covariates = {

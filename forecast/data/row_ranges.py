@@ -246,3 +246,26 @@ def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[n
             found[i] = rows[measured.argmax()] if measured.any() else end
             begin, size = begin + size, min(2 * size, _MOST)
     return found
+
+
+class RunningStatistics:
+    """Statistics of columns whose rows come in blocks. Missing values (NaN) do not count.
+
+    Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.count, self.mean, self.squares = (np.zeros(n_columns) for _ in range(3))
+        self.lowest, self.highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
+
+    def add(self, block: Float[np.ndarray, "rows columns"]) -> None:
+        size = np.isfinite(block).sum(0)
+        mean = np.nansum(block, axis=0) / np.maximum(size, 1)
+        centred = np.nan_to_num(block - mean)
+        total = np.maximum(self.count + size, 1)
+        self.squares += np.einsum("rc,rc->c", centred, centred)
+        self.squares += (mean - self.mean) ** 2 * self.count * size / total
+        self.mean += (mean - self.mean) * size / total
+        self.lowest = np.fmin(self.lowest, np.fmin.reduce(block, axis=0))
+        self.highest = np.fmax(self.highest, np.fmax.reduce(block, axis=0))
+        self.count += size

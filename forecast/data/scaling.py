@@ -19,6 +19,7 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import (
     PerSeries,
     RowRanges,
+    RunningStatistics,
     StoredValues,
     Values,
     pieces_of,
@@ -95,7 +96,7 @@ def center_and_scale_on_disk(
         return center_and_scale(
             kind, transformed.apply_transforms(values[sample], rows.series_of(sample)), columns
         )
-    found = _RunningStatistics(len(columns))
+    found = RunningStatistics(len(columns))
     for numbers in pieces_of(values, *rows):
         block = values[numbers]
         refuse_damaged(values, block)
@@ -106,29 +107,6 @@ def center_and_scale_on_disk(
     else:
         center, scale = found.lowest, found.highest - found.lowest
     return center, np.where(found.lowest == found.highest, 0.0, scale)
-
-
-class _RunningStatistics:
-    """Statistics of columns whose rows come in blocks. Missing values (NaN) do not count.
-
-    Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        self.count, self.mean, self.squares = (np.zeros(n_columns) for _ in range(3))
-        self.lowest, self.highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-
-    def add(self, block: Float[np.ndarray, "rows columns"]) -> None:
-        size = np.isfinite(block).sum(0)
-        mean = np.nansum(block, axis=0) / np.maximum(size, 1)
-        centred = np.nan_to_num(block - mean)
-        total = np.maximum(self.count + size, 1)
-        self.squares += np.einsum("rc,rc->c", centred, centred)
-        self.squares += (mean - self.mean) ** 2 * self.count * size / total
-        self.mean += (mean - self.mean) * size / total
-        self.lowest = np.fmin(self.lowest, np.fmin.reduce(block, axis=0))
-        self.highest = np.fmax(self.highest, np.fmax.reduce(block, axis=0))
-        self.count += size
 
 
 def refuse_damaged(values: StoredValues, block: Float[np.ndarray, "rows columns"]) -> None:

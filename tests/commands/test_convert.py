@@ -1,10 +1,8 @@
 """python -m forecast.convert: the store is what the table reader reads, whatever the chunks, and whoever is killed."""
 
 import gzip
-import json
 import os
 import re
-import subprocess
 import warnings
 from pathlib import Path
 
@@ -15,15 +13,12 @@ from filelock import FileLock
 
 from forecast.data import Panel, read_table
 from forecast.data.row_ranges import StoredValues
-from forecast.data.store.format import open_store
-from forecast.system.errors import ForecastError, RowOrderError
+from forecast.data.store import open_store
+from forecast.system.errors import ForecastError
 from tests.support.commands import PLAIN, TINY, answer
 from tests.support.conversions import (
     Convert,
-    check_same_bytes,
     converter,
-    kill_conversion,
-    resume_conversion,
 )
 from tests.support.csv_files import numbers, write
 from tests.support.long_variants import every_nth
@@ -108,7 +103,7 @@ def test_rows_without_values_at_the_ends_are_left_out(tmp_path: Path, convert: C
     frame.iloc[60:80, 1:] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
     said = convert(f"chunk={chunk}", "data.freq=h")
-    assert "30 rows before the first value and 25 rows after the last one are left out" in said
+    assert "55 rows before the first value or after the last one are left out" in said
     assert "65 rows" in said
     with warnings.catch_warnings(action="ignore"):
         table = read_table(tmp_path / "a.csv", freq="h")
@@ -121,7 +116,9 @@ def test_empty_texts_at_the_ends_are_not_counted_as_missing(tmp_path: Path, conv
     frame = numbers(120).assign(sky=["rain"] * 60 + [""] * 60)
     frame.iloc[-25:, 1:4] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "25 rows after the last one are left out" in convert(f"chunk={chunk}", "data.freq=h")
+    assert "25 rows before the first value or after the last one are left out" in convert(
+        f"chunk={chunk}", "data.freq=h"
+    )
     store = open_store(tmp_path / "a.store")
     assert store.missing.tolist() == [0, 0, 0, 0]
     assert len(store.values) == 95
@@ -218,22 +215,6 @@ def test_empty_lines_are_skipped_as_the_reader_does(
             read_table(tmp_path / "a.csv")
         expected = str(refused.value).replace(str(tmp_path / "a.csv"), "a.csv")
         assert convert(f"chunk={chunk}", "overwrite=true", *given, status=2) == expected
-
-
-@pytest.mark.parametrize("chunk", [1000, 10_000_000])
-def test_rows_out_of_order_are_refused_with_a_command_that_sorts_them(
-    tmp_path: Path, convert: Convert, chunk: int
-):
-    write(tmp_path, faulty("swapped", 57), "a.csv")
-    with pytest.raises(RowOrderError) as unsorted:
-        read_table(tmp_path / "a.csv")
-    refused = convert(f"chunk={chunk}", status=2)
-    assert refused.startswith(unsorted.value.fact.replace(f"{tmp_path}/", ""))
-    command = re.search(r"first, with (.*), or train in memory \(data=csv data.sort=true\)$", refused)
-    assert command
-    subprocess.run(command[1], shell=True, check=True, cwd=tmp_path)
-    convert("data.path=sorted.csv")
-    check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv", sort=True))
 
 
 @pytest.mark.parametrize(
@@ -431,36 +412,6 @@ def test_damaged_parquet_is_refused(tmp_path: Path, convert: Convert):
         assert convert("data.path=a.parquet", status=2).startswith("a.parquet: ")
 
 
-def test_a_killed_conversion_goes_on_and_ends_with_the_same_bytes(tmp_path: Path, convert: Convert):
-    table = texts(1000).assign(empty=np.nan)
-    table.iloc[840:, -1] = 1.5  # a column that is still empty where the conversion is killed
-    table.to_csv(tmp_path / "a.csv", index=False)
-    settings = ("data.path=a.csv", "output=b.store", "chunk=1500", "data.freq=h")
-    for seen in (7_000, 30_000):
-        kill_conversion(tmp_path, settings, seen)
-        for part in ("values.npy", "dates.npy"):  # a row half written
-            with (tmp_path / ".b.store.partial" / part).open("ab") as file:
-                file.write(b"torn")
-    resume_conversion(tmp_path, settings)
-    convert("chunk=1500", "data.freq=h")
-    check_same_bytes(tmp_path)
-    assert set(open_store(tmp_path / "b.store").texts) == {"sky", "late", "opens"}
-    assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.store", "b.store"]
-
-
-def test_a_changed_file_is_converted_anew(tmp_path: Path, convert: Convert):
-    numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
-    partial = tmp_path / ".a.store.partial"
-    convert("chunk=900")
-    (tmp_path / "a.store").rename(partial)
-    note = {"identity": {"bytes": 1}, "position": {"offset": 5000}}
-    for text in (json.dumps(note), "{", "[]", "null"):
-        (partial / "progress.json").write_text(text)
-        convert("chunk=900")
-        check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
-        (tmp_path / "a.store").rename(partial)
-
-
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
     convert()
@@ -468,9 +419,9 @@ def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(90).to_csv(tmp_path / "a.csv", index=False)
     convert("overwrite=true")
     check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
-    leftover = tmp_path / ".a.store.former"  # of a conversion that was killed
-    leftover.mkdir()
-    (leftover / "values.npy").touch()
+    for leftover in (".a.store.former", ".a.store.partial"):  # of a conversion that was killed
+        (tmp_path / leftover).mkdir()
+        (tmp_path / leftover / "values.npy").write_bytes(b"torn")
     convert("overwrite=true")
     (tmp_path / "a.store" / "mine.txt").touch()
     assert "it holds other things" in convert("overwrite=true", status=2)

@@ -8,7 +8,7 @@ import pytest
 
 from forecast.data import Panel, read_table
 from forecast.data.row_ranges import select_rows
-from forecast.data.store.format import open_store
+from forecast.data.store import open_store
 from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 from tests.support.stores import write_store

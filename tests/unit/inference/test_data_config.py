@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from forecast.data import DataModule
 from forecast.data.sources import LONG, STORE, TABLE, option_names
-from forecast.data.store.format import DESCRIPTION
+from forecast.data.store import DESCRIPTION
 from forecast.inference.model_data import choose_data_config, name_keys
 from forecast.system.errors import CONF
 from tests.support.configurations import composed_once, with_values

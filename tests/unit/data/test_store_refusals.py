@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table, store_data
-from forecast.data.store.format import check_fits_memory, open_store
+from forecast.data.store import check_fits_memory, open_store
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write
 from tests.support.refusals import Refusal, describe_options
@@ -110,7 +110,7 @@ def text_target(folder: Path) -> None:
 
 def little_memory(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("forecast.data.store.format.available", lambda: 1000)
+        patch.setattr("forecast.data.store.available", lambda: 1000)
         check_fits_memory(open_store(a_store(folder)))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from forecast.data import DataModule, csv_data, read_table, store_data
 from forecast.data.row_ranges import StoredValues
 from forecast.data.step_features import carry_into
-from forecast.data.store.format import PARTS, check_fits_memory, is_store, open_store
+from forecast.data.store import PARTS, check_fits_memory, is_store, open_store
 from forecast.data.window_starts import spread_stride
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import DataError
