@@ -96,13 +96,7 @@ def delta_rule(
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
         out = _read(
-            _to_chunks(queries, size, bidirectional),
-            keys,
-            writes,
-            states,
-            decay,
-            start_decay,
-            bidirectional,
+            _to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional
         )
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
@@ -218,9 +212,7 @@ class _Writes(torch.autograd.Function):
             return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
 
 
-def unit_lower_inverse(
-    x: Float[Tensor, "chunks rows size size"],
-) -> Float[Tensor, "chunks rows size size"]:
+def unit_lower_inverse(x: Float[Tensor, "chunks rows size size"]) -> Float[Tensor, "chunks rows size size"]:
     """Invert I + the strict lower triangle of x; the size is a power of 2.
 
     Diagonal blocks are joined in pairs: [[A, 0], [X, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹XA⁻¹, D⁻¹]]. This is as accurate as

@@ -14,7 +14,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import FileSource
 from forecast.data.panel import describe_panel
 from forecast.data.row_ranges import StoredValues
-from forecast.data.store import PARTS, find_static, open_store
+from forecast.data.store import PARTS, open_store
 from forecast.system.errors import ConfigError, DataError, user_path
 from forecast.system.files import check_output_folder
 from forecast.system.location import locate
@@ -78,16 +78,7 @@ def report(file: Path, output: Path) -> None:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    static = find_static(panel) if panel.has_ids else []
-    if static:
-        print(f"static     {', '.join(static)}: one value in each series")
-    covariates = {
-        "data.past_covariates": [name for name in texts if name not in static],
-        "data.static_covariates": static,
-    }
-    typed = {
-        "data": "store",
-        "data.path": str(output),
-        **{key: names for key, names in covariates.items() if names},
-    }
+    typed: dict[str, Any] = {"data": "store", "data.path": str(output)}
+    if texts:
+        typed["data.past_covariates"] = list(texts)
     print(f"next       {write_command(typed, ())}")

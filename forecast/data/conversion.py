@@ -85,7 +85,7 @@ class Table:
             raise DataError(f"{where}: no row has a value")
         if empty is not None:
             raise DataError(f"{where}: series {quote(empty)} has no value: leave it out")
-        for name, count in zip(self.first.columns, self._statistics.count, strict=True):
+        for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
                 raise DataError(f"{where}: column {quote(name)} has no value: leave it out (data.columns)")
         begins, ends, first_dates, last_dates = zip(*self.filled.values(), strict=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Float
 from numpy.lib import format as npy
 
 from forecast.data.files.align import warn_of_rows_left_out
@@ -91,75 +91,49 @@ def _read_description(file: Path) -> dict[str, Any]:
         about = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise DataError(f"{file.name} is no JSON") from None
-    if not isinstance(about, dict) or about.get("kind") != KIND:
-        raise DataError(f"{file.name} does not describe a store")
-    if about.get("version") != VERSION:
-        raise DataError(f"{file.name} has version {quote(about.get('version'))} of the format, not {VERSION}")
-    for key, kind in _KEYS.items():
-        if type(about.get(key)) is not kind:
-            raise DataError(f"{file.name}: {key} is missing or has the wrong type")
-    for key in ("utc_offset", "stamp"):
-        if type(about.get(key)) not in (int, type(None)):
-            raise DataError(f"{file.name}: {key} is neither a whole number nor null")
-    if not is_zone(about.get("timezone")):
-        raise DataError(f"{file.name}: timezone is neither a time zone nor null")
-    for name, texts in about["texts"].items():
-        if name not in about["columns"] or not _are_texts(texts):
-            raise DataError(f"{file.name} has texts that belong to no column, or that are no texts")
-    if not (_describes_columns(about) and _describes_series(about)):
-        raise DataError(f"{file.name}: its columns, ranges and counts do not match")
+    if not isinstance(about, dict) or (about.get("kind"), about.get("version")) != (KIND, VERSION):
+        raise DataError(f"{file.name} does not describe a store in version {VERSION} of the format")
+    if not all(type(about.get(key)) is kind for key, kind in _KEYS.items()) or not _is_consistent(about):
+        raise DataError(f"{file.name}: its columns, ranges, counts and texts do not match")
     return about
 
 
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _describes_columns(about: dict[str, Any]) -> bool:
-    """Whether the names, ranges and numbers of missing values are possible and belong together."""
-    columns, missing, ranges = about["columns"], about["missing"], [*about["minimum"], *about["maximum"]]
-    lengths = {len(about[key]) for key in ("minimum", "maximum", "missing", "columns")}
+def _is_consistent(about: dict[str, Any]) -> bool:
+    """Whether the descriptions of the columns, of the series and of the dates are possible and belong together."""
+    columns, missing, bounds = about["columns"], about["missing"], [*about["minimum"], *about["maximum"]]
+    ids, lengths, texts = about["ids"], about["lengths"], about["texts"]
     return (
-        _are_texts(columns)
-        and len(lengths) == 1
-        and 0 < len(columns) == len(set(columns))
-        and all(type(number) is float and np.isfinite(number) for number in ranges)
-        and all(type(count) is int and count >= 0 for count in missing)
-    )
-
-
-def _describes_series(about: dict[str, Any]) -> bool:
-    """Whether the ids, lengths and first dates are possible and belong together."""
-    ids, lengths, dates = about["ids"], about["lengths"], about["first_dates"]
-    return (
-        _are_texts([*ids, *dates])
-        and 0 < len(ids) == len(set(ids)) == len(lengths) == len(dates)
+        _are_texts([*columns, *ids, *about["first_dates"]])
+        and 0 < len(columns) == len(set(columns)) == len(missing)
+        and len(about["minimum"]) == len(about["maximum"]) == len(columns)
+        and all(type(number) is float and np.isfinite(number) for number in bounds)
+        and 0 < len(ids) == len(set(ids)) == len(lengths) == len(about["first_dates"])
         and all(type(length) is int and 0 < length <= about["dates"] for length in lengths)
+        and all(type(count) is int and 0 <= count < sum(lengths) for count in missing)
+        and all(name in columns and isinstance(one, list) and _are_texts(one) for name, one in texts.items())
         and type(about.get("id_column")) in (str, type(None))
-        and max(about["missing"]) < sum(lengths)
+        and all(type(about.get(key)) in (int, type(None)) for key in ("utc_offset", "stamp"))
+        and is_zone(about.get("timezone"))
     )
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
     """The array of a file, mapped into memory for reading, as a plain array: slices of `np.memmap` take longer."""
-    if not file.is_file():
-        raise DataError(f"{file.name} is missing")
     try:
-        with file.open("rb") as stream:
-            if npy.read_magic(stream) != (1, 0):
-                raise DataError(f"{file.name} is in another version of NumPy's format")
-            found, fortran_order, dtype = npy.read_array_header_1_0(stream)
-            begin = stream.tell()
+        found = npy.open_memmap(file, mode="r")
+    except FileNotFoundError:
+        raise DataError(f"{file.name} is missing") from None
     except (ValueError, OSError):
-        raise DataError(f"{file.name} is no NumPy array") from None
-    if found != shape or fortran_order or dtype.str not in dtypes:
-        order = ", column by column" if fortran_order and len(shape) > 1 else ""
+        raise DataError(f"{file.name} is no NumPy array, or is truncated") from None
+    is_whole = file.stat().st_size == found.offset + found.nbytes  # type: ignore[attr-defined]
+    if found.shape != shape or found.dtype.str not in dtypes or not found.flags.c_contiguous or not is_whole:
         kinds = " or ".join(str(np.dtype(kind)) for kind in dtypes)
-        raise DataError(f"{file.name} holds {dtype} {found}{order}, and should hold {kinds} {shape}")
-    size, needed = file.stat().st_size, begin + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if size != needed:
-        raise DataError(f"{file.name} has {size:,} bytes and should have {needed:,}")
-    return np.asarray(np.memmap(file, dtype, "r", begin, shape))
+        raise DataError(f"{file.name} holds {found.dtype} {found.shape}, and should hold {kinds} {shape}")
+    return np.asarray(found)
 
 
 def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
@@ -264,8 +238,19 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
     values = store.values.select([store.columns.index(name) for name in names])
     is_text = np.array([name in store.texts for name in names])
     known = np.full((len(panel), len(names)), np.nan)
-    for rows, changes in _find_changes(panel, values, is_text, known):
-        _refuse_changes(where, panel, rows, changes, names)
+    for rows in pieces_of(values, panel.starts, panel.ends):
+        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
+        first = pd.DataFrame(block).groupby(series).first()
+        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
+        changes = (block != known[series]) & ~np.isnan(block)
+        if changes.any():
+            place, column = divmod(int(changes.argmax()), len(names))
+            row = rows[place : place + 1]
+            label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
+            raise DataError(
+                f"{where}: {label}: column {quote(names[column])} differs from a row above: a static column has one "
+                "value in a series; name it in data.past_covariates or data.future_covariates"
+            )
     columns = {
         name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
         if name in store.texts
@@ -273,53 +258,6 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
         for name, column in zip(names, known.T, strict=True)
     }
     return pd.DataFrame(columns, index=panel.ids)
-
-
-def find_static(store: Panel) -> list[str]:
-    """The columns of a store that have one value in each series, and several in all."""
-    assert isinstance(store.values, StoredValues)
-    is_text = np.array([name in store.texts for name in store.columns])
-    known = np.full((len(store), len(store.columns)), np.nan)
-    is_static = np.ones(len(store.columns), dtype=bool)
-    for _, changes in _find_changes(store, store.values, is_text, known):
-        is_static &= ~changes.any(axis=0)
-    return [
-        name
-        for name, static, column in zip(store.columns, is_static, known.T, strict=True)
-        if static and len(np.unique(column[~np.isnan(column)])) > 1
-    ]
-
-
-def _find_changes(
-    panel: Panel,
-    values: StoredValues,
-    is_text: Bool[np.ndarray, " columns"],
-    known: Float64[np.ndarray, "series columns"],
-) -> Iterator[tuple[np.ndarray, Bool[np.ndarray, "rows columns"]]]:
-    """Yield rows, piece by piece, and whether each number differs from the first one of its series (`known`)."""
-    for rows in pieces_of(values, panel.starts, panel.ends):
-        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
-        first = pd.DataFrame(block).groupby(series).first()
-        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
-        yield rows, (block != known[series]) & ~np.isnan(block)
-
-
-def _refuse_changes(
-    where: str,
-    panel: Panel,
-    rows: np.ndarray,
-    wrong: Bool[np.ndarray, "rows columns"],
-    names: Sequence[str],
-) -> None:
-    """Raise DataError for the first row that is wrong."""
-    if wrong.any():
-        place, column = divmod(int(wrong.argmax()), len(names))
-        row = rows[place : place + 1]
-        label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
-        raise DataError(
-            f"{where}: {label}: column {quote(names[column])} differs from a row above: a static column has one value "
-            "in a series; name it in data.past_covariates or data.future_covariates"
-        )
 
 
 class StoreSource(Source):

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
-from forecast.data.fill import SEASONS_BACK
 from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.window_starts import spread_stride
+from forecast.data.split import spread_stride
+from forecast.data.windows import SEASONS_BACK
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
 from forecast.evaluation.scores import BASELINES
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date

@@ -13,9 +13,8 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.panel import name_longest, name_some
 from forecast.data.row_ranges import RowRanges
-from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.scaler import Scaler
-from forecast.data.scaling import Scales
 from forecast.evaluation.backtest import Backtest, Origins, PerOrigin, adaptive_quantiles
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration

@@ -279,12 +279,12 @@ def warn_of_unusual_inputs(
     read, first = {*model.target_columns, *forecaster.columns_read()}, rows - model.seq_len
     low, high = FAR[model.config["data"]["scaler"]]
     past = find_extremes(excerpt.values, first, model.seq_len)  # type: ignore[arg-type]
-    warn_of_far_values(excerpt.columns, read, past, (scales.scaler.at(low), scales.scaler.at(high)))
+    warn_of_far_values(excerpt.columns, read, past, (scales.scaler.unscale(low), scales.scaler.unscale(high)))
     warn_of_constant_values(excerpt.columns, model.target_columns, past, model.seq_len)
     if excerpt.future is not None:
         covariates, scaler = excerpt.future_covariates, scales.future_scaler
         future = find_extremes(excerpt.future[:, : len(covariates)], first, model.seq_len + n_steps)
-        warn_of_far_values(covariates, read, future, (scaler.at(low), scaler.at(high)))
+        warn_of_far_values(covariates, read, future, (scaler.unscale(low), scaler.unscale(high)))
 
 
 @torch.inference_mode()

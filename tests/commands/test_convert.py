@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import re
 import warnings
 from pathlib import Path
 
@@ -15,11 +14,8 @@ from forecast.data import Panel, read_table
 from forecast.data.row_ranges import StoredValues
 from forecast.data.store import open_store
 from forecast.system.errors import ForecastError
-from tests.support.commands import PLAIN, TINY, answer
-from tests.support.conversions import (
-    Convert,
-    converter,
-)
+from tests.support.commands import answer
+from tests.support.conversions import Convert, converter
 from tests.support.csv_files import numbers, write
 from tests.support.long_variants import every_nth
 
@@ -109,27 +105,6 @@ def test_rows_without_values_at_the_ends_are_left_out(tmp_path: Path, convert: C
         table = read_table(tmp_path / "a.csv", freq="h")
     check_same(tmp_path / "a.store", table)
     assert open_store(tmp_path / "a.store").missing.tolist() == table.missing.tolist() == [20, 20, 20]
-
-
-@pytest.mark.parametrize("chunk", [333, 50_000])
-def test_empty_texts_at_the_ends_are_not_counted_as_missing(tmp_path: Path, convert: Convert, chunk: int):
-    frame = numbers(120).assign(sky=["rain"] * 60 + [""] * 60)
-    frame.iloc[-25:, 1:4] = np.nan
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    assert "25 rows before the first value or after the last one are left out" in convert(
-        f"chunk={chunk}", "data.freq=h"
-    )
-    store = open_store(tmp_path / "a.store")
-    assert store.missing.tolist() == [0, 0, 0, 0]
-    assert len(store.values) == 95
-
-
-def test_a_file_without_any_value_is_refused(tmp_path: Path, convert: Convert):
-    frame = numbers(20)
-    frame.iloc[:, 1:] = np.nan
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    assert convert("data.freq=h", status=2) == "a.csv: no row has a value"
-    assert not (tmp_path / "a.store").exists()
 
 
 def faulty(fault: str, row: int) -> bytes:
@@ -239,29 +214,6 @@ def test_what_cannot_be_converted(
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
-@pytest.mark.parametrize("is_dated", [True, False])
-def test_a_file_with_one_series_a_row_is_trained_on_by_the_command_that_is_printed(
-    tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, is_dated: bool
-):
-    steps = (
-        pd.date_range("2020-01-01", periods=200).strftime("%Y-%m-%d")
-        if is_dated
-        else [f"d_{n}" for n in range(200)]
-    )
-    random = np.random.default_rng(0)
-    table = pd.DataFrame(random.normal(size=(2, 200)), columns=list(steps))
-    table.insert(0, "country", ["Chad", "Mali"])
-    table.to_csv(tmp_path / "a.csv", index=False)
-    said = convert(status=2)
-    command = re.fullmatch(
-        r"a.csv: one series a row, .*, which no store holds: train on the file: python -m forecast.train (.*)",
-        said,
-    )
-    assert command is not None, said
-    typed = (*TINY, PLAIN, "trainer.max_epochs=1", "logger=[]", *command[1].split())
-    assert answer(monkeypatch, "train", tmp_path, *typed) == 0
-
-
 def test_offsets_from_utc_that_change_between_chunks_need_a_format(tmp_path: Path, convert: Convert):
     dates = pd.date_range("2024-03-30", periods=72, freq="h", tz="UTC").tz_convert("Europe/Berlin")
     texts = [date.isoformat(sep=" ") for date in dates]
@@ -317,24 +269,6 @@ def test_text_is_coded_as_the_reader_codes_it(tmp_path: Path, convert: Convert, 
     np.testing.assert_array_equal(found, np.asarray(table.values).astype(np.float32))
 
 
-@pytest.mark.parametrize("chunk", [700, 10_000_000])
-def test_numbers_and_texts_in_one_column_are_refused(tmp_path: Path, convert: Convert, chunk: int):
-    for rows, message in (
-        ([5], "a.csv, line 7, column 'load': 'much' is not a number"),
-        (
-            range(60),
-            "a.csv, line 62, column 'load': '.*' is a number, and other cells are text, such as 'much'",
-        ),
-    ):
-        frame = numbers(ROWS).astype({"load": object})
-        frame.loc[list(rows), "load"] = "much"
-        frame.to_csv(tmp_path / "a.csv", index=False)
-        refused = convert(f"chunk={chunk}", status=2)
-        assert (
-            pd.Series([refused]).str.contains(message if chunk == 700 else "'much' is not a number").all()
-        ), refused
-
-
 def test_parquet_is_read_as_csv_is(tmp_path: Path, convert: Convert):
     frame = numbers(ROWS)
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -347,15 +281,6 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path, convert: Convert):
         check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
     whole.to_parquet(tmp_path / "a.parquet")
     convert("data.path=a.parquet", "overwrite=true")
-
-
-def test_the_index_of_a_frame_is_no_column_unless_named(tmp_path: Path, convert: Convert):
-    frame = numbers(ROWS)
-    frame.set_index(np.arange(ROWS) ** 2).to_parquet(tmp_path / "a.parquet")
-    convert("data.path=a.parquet")
-    assert open_store(tmp_path / "a.store").columns == tuple(frame.columns[1:])
-    convert("data.path=a.parquet", "data.columns=[load,__index_level_0__]", "overwrite=true")
-    assert open_store(tmp_path / "a.store").columns == ("load", "__index_level_0__")
 
 
 @pytest.mark.parametrize(
@@ -404,14 +329,6 @@ def test_parquet_that_is_refused(tmp_path: Path, convert: Convert, change, messa
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_damaged_parquet_is_refused(tmp_path: Path, convert: Convert):
-    numbers(ROWS).to_parquet(tmp_path / "a.parquet")
-    whole = (tmp_path / "a.parquet").read_bytes()
-    for raw in (whole[:-300], whole[:50] + b"\xff" * 300 + whole[350:], b"PAR1" * 20):
-        (tmp_path / "a.parquet").write_bytes(raw)
-        assert convert("data.path=a.parquet", status=2).startswith("a.parquet: ")
-
-
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
     convert()
@@ -437,31 +354,3 @@ def test_two_conversions_do_not_write_one_store(tmp_path: Path, convert: Convert
             == "a.store: another conversion is writing it: wait for its end, or give another output"
         )
     convert()
-
-
-def test_a_url_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    assert answer(monkeypatch, "convert", tmp_path, "data.path=https://example.org/a.csv") == 2
-    assert "https://example.org/a.csv: a store is made from a file on disk" in capsys.readouterr().err
-
-
-def test_columns_with_one_value_in_each_series_are_suggested_as_static(tmp_path: Path, convert: Convert):
-    dates = pd.date_range("2024-01-01", periods=40)
-    series = {"a": ("north", 3.5), "b": ("south", 9.0), "c": ("north", 3.5)}
-    frames = [
-        pd.DataFrame({"id": name, "date": dates, "y": range(40), "sky": ["sun", "rain"] * 20}).assign(
-            region=region, size=size
-        )
-        for name, (region, size) in series.items()
-    ]
-    pd.concat(frames).to_csv(tmp_path / "a.csv", index=False)
-    said = convert("data.id_column=id")
-    assert "static     size, region: one value in each series" in said
-    assert "'data.past_covariates=[sky]' 'data.static_covariates=[size,region]'" in said
-
-
-def test_a_conversion_is_advised_settings_that_were_tried(tmp_path: Path, convert: Convert):
-    frame = numbers(ROWS)
-    frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%Y%m%d%H")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    assert convert(status=2).endswith("is not a date that can be read: set data.date_format=%Y%m%d%H")
-    assert f"{ROWS} rows" in convert("data.date_format=%Y%m%d%H")

@@ -15,7 +15,7 @@ from tests.support.conversions import Convert, converter
 
 KEYS = ("data.id_column=unique_id", "data.date_column=ds")
 LENGTHS = {"b": 70, "001": 3, "a c": 150, "é": 2, "z": 41}
-CHUNKS = (150, 700, 2_000, 10_000_000)
+CHUNKS = (700, 10_000_000)
 
 
 @pytest.fixture
@@ -85,34 +85,6 @@ def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Conv
     convert(f"chunk={chunk}", "data.freq=h", "data.duplicates=last")
     table = read(tmp_path / "a.csv", freq="h", duplicates="last", past_covariates=())
     check_same(tmp_path / "a.store", table)
-
-
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_clocks_that_go_back_in_every_series(tmp_path: Path, convert: Convert, chunk: int) -> None:
-    dates = pd.date_range("2024-10-26", periods=60, freq="h", tz="Europe/Berlin").tz_localize(None)
-    parts = [pd.DataFrame({"unique_id": name, "ds": dates, "y": np.arange(60.0)}) for name in "abc"]
-    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
-    convert(f"chunk={chunk}", "data.timezone=Europe/Berlin", "data.freq=h")
-    check_same(
-        tmp_path / "a.store", LongSource(path=tmp_path / "a.csv", timezone="Europe/Berlin", freq="h").read()
-    )
-
-
-def test_weeks_begin_on_the_same_day_in_every_series(tmp_path: Path, convert: Convert) -> None:
-    parts = [
-        pd.DataFrame(
-            {"unique_id": name, "ds": pd.date_range(begin, periods=30, freq="14D"), "y": 1.0 + np.arange(30)}
-        )
-        for name, begin in {"a": "2024-01-01", "b": "2023-12-18"}.items()
-    ]
-    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
-    convert("chunk=300")
-    check_same(tmp_path / "a.store", LongSource(path=tmp_path / "a.csv").read())
-    parts[1]["ds"] += pd.Timedelta(days=7)
-    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
-    for chunk in (300, 10_000_000):
-        refused = convert(f"chunk={chunk}", "overwrite=true", status=2)
-        assert "not on the other series' grid of dates" in refused
 
 
 @pytest.mark.parametrize("chunk", [300, 10_000_000])

@@ -12,8 +12,8 @@ import torch
 from forecast.data import WindowLoader, csv_data, frame_data, read_table
 from forecast.data.calendars import find_calendar
 from forecast.data.covariates import MAX_INDICATORS
-from forecast.data.missing import choose_methods
-from forecast.data.scaling import fit_scaler
+from forecast.data.domain import choose_methods
+from forecast.data.scaler import fit_scaler
 from forecast.data.split import split_panel, split_rows
 from forecast.data.time_features import infer_frequency, season_length, time_features
 from forecast.system.errors import ConfigError, DataError
@@ -167,10 +167,10 @@ OPTIONS = [
     option("data.transform=log is not one of none, log1p, boxcox, asinh, or auto for all targets", transform="log"),
     option("data.transform names snow, which is no column here: there are load, price, wind", transform={"snow": "log1p"}),
     option("data.transform names price, a future covariate: targets and past covariates have a transform, which forecasts invert; nothing inverts a future covariate: transform its values in the data", transform={"price": "asinh"}, columns=["load"], future_covariates=["price"]),
-    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or train with a bound of at most -35.232", DataError, lower=0),
-    option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or train with a bound of at least 280.5", DataError, upper={"load": 100}),
-    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: asinh takes every number", DataError, transform="log1p"),
-    option("table.csv: price is -0.867463 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: asinh takes every number", DataError, transform={"price": "boxcox"}),
+    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or lower the bound", DataError, lower=0),
+    option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or raise the bound", DataError, upper={"load": 100}),
+    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: use asinh, which takes every number", DataError, transform="log1p"),
+    option("table.csv: price is -0.867463 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, transform={"price": "boxcox"}),
     option("data.fill names snow, which is no column here: there are load, price, wind", fill={"snow": "zero"}),
     state("other columns than the checkpoint's", "mine: feature columns price, load, where the checkpoint was trained on load, price, wind: choose the same (data.columns, data.target, data.past_covariates, features)", {}, columns=["price", "load"]),
     state("other targets than the checkpoint's", "mine: target columns wind, where the checkpoint was trained on load, price, wind: choose the same (data.columns, data.target, data.past_covariates, features)", {}, features="MS", target="wind"),
@@ -210,7 +210,7 @@ DATES = [
 VALUES = [
     columns("too large for float32", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e39),
     columns("too large for float32, scaled", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {}, price=1e200 * np.random.default_rng(0).normal(size=500)),
-    columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: log1p takes values above -1", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
+    columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
     columns("no training value", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, {}, wind=[None] * 400 + [1.0] * 100),
     columns("no training value of a category", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, ROLES, wind=[None] * 400 + ["sun"] * 100),
     Refusal("text where the model was trained on numbers", "mine: column 'price' holds text, such as 'cheap', and numbers where the model was trained", DataError, text_in_trained_numbers),

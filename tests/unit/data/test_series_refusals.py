@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import DataModule, long_data, read_table
+from forecast.data import DataModule, long_data
 from forecast.system.errors import ConfigError, DataError
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
@@ -159,32 +159,6 @@ def with_new_series(table: pd.DataFrame) -> pd.DataFrame:
 
 def with_dates(pattern: str) -> Change:
     return lambda table: table.assign(ds=pd.to_datetime(table["ds"]).dt.strftime(pattern))
-
-
-@pytest.mark.parametrize(
-    ("change", "options"),
-    [
-        (with_dates("%d.%m.%Y"), {"day_first": True}),
-        (with_new_series, {"ids": long_frame()["unique_id"].unique().tolist()}),
-    ],
-)
-def test_a_file_of_the_future_is_read(change: Change, options: dict[str, Any], tmp_path: Path) -> None:
-    data, plain = two_files(change, **options)(tmp_path), two_files(lambda table: table)(tmp_path)
-    assert data.panel.ids.tolist() == plain.panel.ids.tolist()
-    np.testing.assert_array_equal(data.panel.future, plain.panel.future)
-
-
-def test_lines_are_those_of_the_file_where_rows_are_left_out(tmp_path: Path) -> None:
-    """With a file of the future, too."""
-    dates = pd.date_range("2020-01-01", periods=60, freq="D")
-    table = pd.DataFrame({"date": dates, "load": 1.0, "price": 2.0})
-    pd.concat([table[:51], table[50:]]).to_csv(tmp_path / "a.csv", index=False)
-    table.assign(date=dates + pd.Timedelta(days=60)).drop(columns="load").to_csv(
-        tmp_path / "b.csv", index=False
-    )
-    options = {"columns": ["load"], "future_covariates": ["price"], "future_path": tmp_path / "b.csv"}
-    with pytest.raises(DataError, match=r"a\.csv, line 53, .* is in line 52 too"):
-        read_table(tmp_path / "a.csv", rows=["2020-01-21", None], **options)
 
 
 def offsets_change(folder: Path) -> None:
