@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.step_features import Rows, StepFeatures, TensorRows
+from forecast.data.step_features import Rows, StepFeatures
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
@@ -48,11 +48,6 @@ class Fill:
 
     def to(self, device: torch.device | str) -> "Fill":
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
-
-    def select(self, columns: Sequence[int]) -> "Fill":
-        """The rule of some columns of the window."""
-        methods = tuple(self.methods[column] for column in columns)
-        return Fill(methods, self.season, self.limit, self.zero[:, columns])
 
     def complete(
         self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
@@ -276,15 +271,6 @@ class Windows:
     def with_rows(self, values: Rows, time: StepFeatures) -> "Windows":
         """The same windows of a copy of the rows."""
         return self._like(values=values, time=time)
-
-    def of_targets(self, targets: Sequence[int]) -> "Windows":
-        """Windows of some of the targets alone, by their positions; the rows must be in memory."""
-        columns = [self.target_index[target] for target in targets]
-        return self._like(
-            values=TensorRows(self.values[:][:, columns]),
-            target_index=list(range(len(columns))),
-            fill=self.fill and self.fill.select(columns),
-        )
 
     def _like(self, **changes: Any) -> "Windows":
         """The same windows with other arguments of the constructor."""

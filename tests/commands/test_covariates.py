@@ -72,12 +72,6 @@ def test_a_forecast_without_its_future_covariates_is_refused(
     assert not (place / "forecast.csv").exists()
 
 
-def only_load(folder: Path) -> Path:
-    """A file of the load alone, without the covariates of the run."""
-    table()[["load"]].iloc[:-8].to_csv(folder / "load.csv")
-    return folder / "load.csv"
-
-
 @pytest.mark.parametrize(
     ("command", "options", "made"),
     [

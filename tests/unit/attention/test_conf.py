@@ -1,7 +1,5 @@
 """Every file of conf/attention, as the model receives it."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from hydra.utils import instantiate
@@ -12,7 +10,6 @@ from forecast.training.create_model import roles_of_slots
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
 
-CONF = Path(__file__).parents[3] / "conf"
 SLOTS = ("encoder", "decoder", "cross")
 KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map": "taylor"}
 

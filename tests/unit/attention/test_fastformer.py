@@ -3,8 +3,6 @@ import torch
 from forecast.attention import FastformerAttention
 from tests.support.golden_answers import golden_tensors
 
-LENGTH = 131  # more than two chunks, and no multiple of one
-
 
 def test_reference():
     data = golden_tensors("fastformer_self")

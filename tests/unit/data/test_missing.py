@@ -13,7 +13,7 @@ from forecast.data import DataModule, frame_data
 from forecast.data.domain import FILLS
 from forecast.data.panel import describe_missing, missing_shares
 from forecast.data.windows import SEASONS_BACK, Fill
-from forecast.linear.covariate_steps import WindowChoice, find_covariate_steps
+from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import fit_lookbacks
 from forecast.linear.gram import Gram, sampled_gram
 
@@ -150,8 +150,8 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
     windows = data.windows["train"]
 
     def read_one_by_one() -> Gram:
-        chosen = WindowChoice([0], [], torch.arange(len(windows)), 1.0)
-        return sampled_gram(windows, find_covariate_steps(windows), chosen).as_if_complete()
+        numbers = torch.arange(len(windows))
+        return sampled_gram(windows, find_covariate_steps(windows), numbers).as_if_complete()
 
     complete, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
     gather = type(windows).gather

@@ -1,7 +1,6 @@
 """Stores that are refused, with the text of each message, and warnings."""
 
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

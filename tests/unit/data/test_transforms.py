@@ -16,7 +16,6 @@ from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)
 COUNTS = np.concatenate([[0.0, 0.0, 1.0], np.round(RANDOM.lognormal(3, 1.5, 500))])
-ASINH = Domain(("asinh",), (-np.inf,), (np.inf,))
 PRICES = np.concatenate([RANDOM.normal(40, 10, 400), [-130.0, 900.0]])
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 

@@ -119,24 +119,10 @@ def test_the_squared_error_is_that_of_every_window(case: str, roles: tuple) -> N
     assert found == pytest.approx(by_hand, rel=1e-4)
 
 
-def with_gaps(frame: pd.DataFrame) -> pd.DataFrame:
-    """Missing values in four rows, of all kinds of columns but the future covariate."""
-    frame = frame.copy()
-    frame.iloc[[50, 120], 0] = np.nan
-    frame.iloc[[121, 200], 1] = np.nan
-    return frame
-
-
 ROUTES: dict[str, Callable[[], DataModule]] = {
     "one table": lambda: ready(planted(n_targets=2)),
-    "missing values": lambda: ready(with_gaps(planted(n_targets=2))),
     "many series": long,
     "a test stride": lambda: ready(planted(), eval_stride=3),
-    "gaps of their own": lambda: ready(
-        with_gaps(planted(n_targets=2)).drop(columns=["wind", "price"]),
-        future_covariates=(),
-        past_covariates=(),
-    ),
 }
 
 
@@ -148,8 +134,8 @@ def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: s
     for shortest in (0, 1 << 40):
         monkeypatch.setattr(covariate_steps, "MIN_RUN", shortest)
         dense = covariate_steps.make_dense(windows)
-        choices = covariate_steps.choose_windows(dense, find_covariate_steps(windows))
-        assert any(chosen.runs for chosen in choices) == (shortest == 0)
+        numbers = covariate_steps.choose_windows(dense, find_covariate_steps(windows))
+        assert (numbers is None) == (shortest == 0)
         grams.append(window_gram(windows))
     torch.testing.assert_close(grams[0].covariates, grams[1].covariates)
     weight, covariates = solve_recent(grams[0], SEQ_LEN, RIDGE, BOTH)

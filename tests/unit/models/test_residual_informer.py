@@ -125,7 +125,6 @@ def test_no_window_depends_on_another(kind: str) -> None:
     torch.testing.assert_close(model(past, past_time, future_time), alone, atol=1e-5, rtol=1e-4)
 
 
-ALL = {"n_targets": 5, "targets": (0, 1, 2, 3, 4)}
 SOME: dict[str, Any] = {"n_targets": 2, "targets": (3, 1), "n_quantiles": 3}  # the others are covariates
 OF_ONE: dict[str, Any] = {"n_targets": 1, "targets": (4,), "n_quantiles": 3}
 

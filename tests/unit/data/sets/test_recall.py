@@ -7,7 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from forecast.data import Panel
-from forecast.data.sets import PRODUCTS, SOONEST, WEEK, WEEKS, lowest_possible_mse, recall_table
+from forecast.data.sets import PRODUCTS, SOONEST, WEEK, WEEKS, recall_table
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +55,3 @@ def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Panel, mad
     assert error(np.array(by_heart)[made[test]]) > 0.9
     assert error(recent[:, -1]) > 1.5
     assert error(recent.mean(1)) > 0.9
-
-
-def test_the_floors_of_short_and_of_long_windows():
-    origins = np.arange(int(0.8 * WEEKS * WEEK), (WEEKS - 1) * WEEK + 1, 125)
-    short, long = lowest_possible_mse(origins, WEEK)
-    assert short == pytest.approx(0.633, abs=0.005)
-    assert long == pytest.approx(0.116, abs=0.005)
-    assert lowest_possible_mse(origins // WEEK * WEEK, 24) == pytest.approx(
-        [0.0225] * 2, rel=0.05
-    )  # this week: noise alone
