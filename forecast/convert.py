@@ -9,25 +9,22 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, DataError, user_path
 from forecast.system.files import check_output_folder
-from forecast.system.formatting import plural
 from forecast.system.location import locate
 from forecast.system.progress import bar
 
 if TYPE_CHECKING:
-    from forecast.data.files.columns import IdColumn
-    from forecast.data.store.convert import Note
+    from forecast.data import Panel
 
 
 def convert(config: DictConfig) -> None:
     """Write the store and print a summary of it."""
+    from forecast.data.chunks import CsvChunks, ParquetChunks
+    from forecast.data.conversion import convert as convert_chunks
     from forecast.data.files.grid import check_duplicates
     from forecast.data.files.read import is_parquet
     from forecast.data.files.read_options import ReadOptions
     from forecast.data.files.sources import FileSource
-    from forecast.data.store.chunks import CsvChunks
-    from forecast.data.store.convert import convert as convert_chunks
-    from forecast.data.store.format import PARTS
-    from forecast.data.store.parquet_chunks import ParquetChunks
+    from forecast.data.store import PARTS
 
     if not config.data.path:
         raise ConfigError("data.path=FILE is needed: a CSV or Parquet file")
@@ -56,11 +53,10 @@ def convert(config: DictConfig) -> None:
             progress.update(done - progress.n)
 
         try:
-            note = convert_chunks(
+            convert_chunks(
                 chunks,
                 output,
                 freq=config.data.freq,
-                options={**options, "path": str(file.resolve()), "chunk": config.chunk},
                 write_message=lambda text: progress.write(f"note       {text}"),
                 show_progress=show,
             )
@@ -68,34 +64,28 @@ def convert(config: DictConfig) -> None:
             with contextlib.suppress(ConfigError):  # settings of many series, which this source does not take
                 FileSource(**{**options, "path": file}).add_advice(error, keys=options)
             raise
-    report(file, output, note, options["id_column"])
+    report(file, output)
 
 
-def report(file: Path, output: Path, note: "Note", id_column: "IdColumn") -> None:
+def report(file: Path, output: Path) -> None:
     """Print a summary of the store, and the command that trains on it."""
-    from forecast.data.store.format import open_store
-    from forecast.data.store.source import find_static
-    from forecast.data.time_features import describe_frequency
+    from forecast.data.panel import describe_panel
+    from forecast.data.row_ranges import StoredValues
+    from forecast.data.store import open_store
     from forecast.tools.check.settings import write_command
 
-    assert note.freq is not None, "known after the last chunk"
-    size, texts = sum(path.stat().st_size for path in output.iterdir()), note.kinds.texts
-    shape = f"{note.ranges.rows:,} rows × {plural(len(note.columns), 'column')}"
-    many = f" of {plural(len(note.series.ids), 'series')}" if id_column else ""
-    print(
-        f"data       {file}: {shape}{many}, every {describe_frequency(note.freq)}, "
-        f"{min(note.series.first_dates)} to {note.series.last_date}"
-    )
-    if missing := sum(note.ranges.missing):
+    panel = open_store(output)
+    assert isinstance(panel.values, StoredValues)
+    size, texts = sum(path.stat().st_size for path in output.iterdir()), panel.texts
+    print(f"data       {file}: {describe_panel(panel)}")
+    if missing := sum(panel.values.missing):
         print(f"missing    {missing:,} numbers; they stay missing in the store")
-    print(f"store      {output}: float{8 * int(note.dtype[-1])}, {size / 2**20:,.3g} MiB")
+    print(f"store      {output}: {panel.values.mapped.dtype}, {size / 2**20:,.3g} MiB")
     if texts:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    static = find_static(open_store(output)) if id_column else []
-    if static:
-        print(f"static     {', '.join(static)}: one value in each series")
+    static = [name for name in texts if is_static(panel, name)]
     covariates = {
         "data.past_covariates": [name for name in texts if name not in static],
         "data.static_covariates": static,
@@ -106,6 +96,16 @@ def report(file: Path, output: Path, note: "Note", id_column: "IdColumn") -> Non
         **{key: names for key, names in covariates.items() if names},
     }
     print(f"next       {write_command(typed, ())}")
+
+
+def is_static(store: "Panel", name: str) -> bool:
+    """Whether a column has one value in each series, and several in all."""
+    from forecast.data.store import read_static
+
+    try:
+        return read_static("", store, store, [name])[name].nunique() > 1
+    except DataError:
+        return False
 
 
 if __name__ == "__main__":

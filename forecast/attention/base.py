@@ -95,13 +95,7 @@ class Attention(nn.Module, ABC):
     ranks_queries: ClassVar[bool] = False  # some queries are treated exactly, chosen by a ranking
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        *,
-        role: str,
-        dropout: float = 0.0,
-        share_query_value: bool = False,
+        self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, share_query_value: bool = False
     ):
         super().__init__()
         self.check_role(role)

@@ -1,24 +1,11 @@
-"""Controls without attention: none, whose output is zero, and uniform, whose output is a mean of values.
+"""Controls: no mixing of positions (none), and the mean of the values at every position (uniform).
 
-None: a control whose positions read nothing but themselves.
+    none      out_i = v_i              (cross: 0, because queries and memory share no position)
+    uniform   out_i = (1/m) Σ_j v_j    (causal: the mean over j <= i), softmax attention whose scores are all equal
 
-    out_i = v_i                       (self and causal: the attention map is the identity)
-    out_i = 0                         (cross: the attention map is zero)
-
-A layer keeps the projection of the values, the output projection and the dropout of the other attention types, so that
-a comparison with it measures the mixing and nothing else. An output of zero in roles self and causal would remove these
-projections too. In role cross, queries and memory share no position, so the output is zero before the output
-projection. The decoder then receives only the bias of that projection and its own residual.
-
-Queries and keys only choose what is read, so they are not projected. Cost: no time or memory beyond the projections.
-
-Uniform attention: a control in which every position reads the mean of the values.
-
-    out_i = (1/m) Σ_j v_j             (causal: the mean over j <= i)
-
-It is softmax attention whose scores are all equal. A comparison with it measures the benefit of weights that depend on
-the content. Queries and keys are not projected, because the output does not depend on them. Cost: n·E time
-and memory.
+Both keep the projection of the values, the output projection and the dropout of the other attention types, so that a
+comparison with them measures the mixing, or weights that depend on the content, and nothing else. Queries and keys
+are not projected, because the output does not depend on them. Cost: n·E time and memory.
 """
 
 from typing import ClassVar
@@ -30,7 +17,7 @@ from forecast.attention.prefix_sums import running_mean
 
 
 class NoneAttention(Attention):
-    """The value of each position itself; zero in role cross. See the module for the reasons."""
+    """The value of each position itself; zero in role cross."""
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
     independent_queries = True

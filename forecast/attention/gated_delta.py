@@ -1,32 +1,24 @@
-"""Gated delta-rule attention.
-
-The gated delta rule: a linear memory that fades, and in which a value replaces what its key read before.
+"""Gated delta-rule attention: a linear memory that fades, and in which a value replaces what its key read before.
 
     S_t = α_t S_{t−1} + k_t u_tᵀ        u_t = β_t (v_t − α_t S_{t−1}ᵀ k_t)        o_t = S_tᵀ q_t        S_0 = 0
-
-Without β, u_t = v_t. Inside a chunk of positions, the u_t solve a triangular system, whose inverse is formed once (the
-UT transform). One state for each chunk carries the earlier chunks. Cost: n·E² time, n·E memory. All sums run in float32
-or wider.
-
-Sources: Yang et al. 2024, "Gated Delta Networks", equation 10 and section 3.3; Yang et al. 2024, "Parallelizing Linear
-Transformers with the Delta Rule over Sequence Length", section 3.2.
-
-Gated delta rule attention: linear cost, and a memory that finds values again by their keys.
-
     α_i = σ(w_α·k_i + b_α)      what is kept of older tokens (gate)
     β_i = σ(w_β·k_i + b_β)      how much of the value that the key read before is replaced by the new one (delta)
 
-Here the memory has queries and keys of unit length. The paper computes α and β from the input of
-the layer; here each head computes them from its own key, which is a projection of that input, before its length is
-divided out. The paper also has a short convolution and a normalisation and gate of the output, which are left out.
+Queries and keys have unit length. Without β, u_t = v_t. Inside a chunk of positions, the u_t solve a triangular
+system, whose inverse is formed once (the UT transform). One state for each chunk carries the earlier chunks. Cost:
+n·E² time, n·E memory. All sums run in float32 or wider.
 
     gate and delta        Gated DeltaNet                gate alone      decay as in RetNet, dependent on the key
     delta alone           DeltaNet                      neither         linear attention without a normaliser
 
-The order of the keys matters, in role cross too: they should run from the oldest to the newest, so that newer values
-replace older ones. Cost: n·E² time and n·E memory.
+The paper computes α and β from the input of the layer; here each head computes them from its own key, which is a
+projection of that input, before its length is divided out. The paper's short convolution, and its normalisation and
+gate of the output, are left out. The order of the keys matters, in role cross too: they should run from the oldest to
+the newest, so that newer values replace older ones.
 
-Source: Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464.
+Sources: Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464, equation 10 and
+section 3.3; Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", section
+3.2.
 """
 
 import math
@@ -96,13 +88,7 @@ def delta_rule(
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
         out = _read(
-            _to_chunks(queries, size, bidirectional),
-            keys,
-            writes,
-            states,
-            decay,
-            start_decay,
-            bidirectional,
+            _to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional
         )
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
@@ -218,9 +204,7 @@ class _Writes(torch.autograd.Function):
             return d_k, g * beta[..., None], d_beta, d_decay, d_since - overlap * beta
 
 
-def unit_lower_inverse(
-    x: Float[Tensor, "chunks rows size size"],
-) -> Float[Tensor, "chunks rows size size"]:
+def unit_lower_inverse(x: Float[Tensor, "chunks rows size size"]) -> Float[Tensor, "chunks rows size size"]:
     """Invert I + the strict lower triangle of x; the size is a power of 2.
 
     Diagonal blocks are joined in pairs: [[A, 0], [X, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹XA⁻¹, D⁻¹]]. This is as accurate as

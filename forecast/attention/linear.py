@@ -1,25 +1,18 @@
-"""Linear attention, and its feature maps.
+"""Linear attention: a kernel feature map in place of the softmax, so that keys and values are summed once.
 
-Positive feature maps φ of linear attention; E is the head size.
+    out_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / (φ(q_i)·Σ_j φ(k_j) + eps)        (sums over j <= i when causal)
 
     elu     elu(x) + 1                                                     F = E
     relu    relu(x)                                                        F = E
     taylor  φ(q)·φ(k) = 1 + s + s²/2, s = q·k/√E: exp(s) to second order   F = 1 + E + E(E+1)/2
     favor   exp(w·x − |x|²/2)/√F, x scaled by E^-¼: exp(s) in expectation  F random directions w
 
-Cost: n·F·E time and n·F memory.
+Cost: n·E·F time for F features, n·(E + F) memory; E is the head size. Sums run in float32 or wider. With favor
+features, eps is added to each exponential and not in the quotient, whose parts can all be far below eps.
 
-Sources: Katharopoulos et al. 2020, "Transformers are RNNs" (elu); Choromanski et al. 2021, "Rethinking Attention with
-Performers", lemma 1 and section 2.4 (favor); Arora et al. 2024, "Based", section 4.1 (taylor).
-
-Linear attention: a kernel feature map in place of the softmax, so that keys and values are summed once.
-
-    out_i = φ(q_i) (Σ_j φ(k_j)ᵀ v_j) / (φ(q_i)·Σ_j φ(k_j) + eps)        (sums over j <= i when causal)
-
-Cost: n·E·F time for F features (see above), n·E memory. Sums run in float32 or wider. With favor features, eps
-is added to each exponential and not in the quotient, whose parts can all be far below eps.
-
-Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15.
+Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 5, 9 and, for the gradients, 13 to 15;
+Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1 and section 2.4 (favor); Arora et al. 2024,
+"Based", section 4.1 (taylor).
 """
 
 import math

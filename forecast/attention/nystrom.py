@@ -1,21 +1,15 @@
-"""Nyström attention, and its depthwise convolution.
-
-Depthwise convolution along the length, with one kernel for each head.
-
-    out[h, i] = Σ_j weight[h, j] · v[h, i + j − kernel // 2]
-
-Cost: n·E·(64 + kernel) time as matrix products, n·E memory. A grouped convolution of PyTorch took ten times as long
-on CPU, forward and backward. Nyström attention adds it to its output (Xiong et al. 2021).
-
-Nyström attention: softmax attention through m landmarks.
+"""Nyström attention: softmax attention through m landmarks.
 
     out = softmax(Q K̃ᵀ/√E) · pinv(softmax(Q̃ K̃ᵀ/√E)) · softmax(Q̃ Kᵀ/√E) V   [+ depthwise convolution of V]
 
 Q̃ and K̃ are the landmarks: the means of m segments of Q and of K. The first and the last factor are themselves
-attention calls, with the landmarks as keys and as queries. Cost: n·m·E time, n·E memory.
+attention calls, with the landmarks as keys and as queries. Cost: n·m·E time, n·E memory. With min(L_Q, L_K) <= m the
+result is exact softmax attention.
 
-The pseudo-inverse is a fixed number of third-order iterations without a test of convergence; the number is part of the
-definition. With min(L_Q, L_K) <= m the result is exact softmax attention.
+The pseudo-inverse is a fixed number of third-order iterations without a test of convergence; the number is part of
+the definition. The convolution has one kernel for each head, out[h, i] = Σ_j weight[h, j] · v[h, i + j − kernel //
+2], and is computed as matrix products in n·E·(64 + kernel) time: a grouped convolution of PyTorch took ten times as
+long on CPU.
 
 Source: Xiong et al. 2021, "Nyströmformer", equations 13 and 14; iteration of Razavi et al. 2014. The initial scale is
 computed for each matrix. The published code takes a maximum over the batch, so that one sample changes the output of

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forecast.data.files.sources import read_frame, read_table
-    from forecast.data.loader import WindowLoader
     from forecast.data.module import DataModule
     from forecast.data.panel import Panel
     from forecast.data.sources import (
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
         sample_data,
         store_data,
     )
-    from forecast.data.windows import Batch, Windows
+    from forecast.data.windows import Batch, WindowLoader, Windows
 
 __all__ = [
     "Batch",
@@ -42,7 +41,7 @@ ELSEWHERE = {
     "Batch": "windows",
     "DataModule": "module",
     "Panel": "panel",
-    "WindowLoader": "loader",
+    "WindowLoader": "windows",
     "Windows": "windows",
     "read_frame": "files.sources",
     "read_table": "files.sources",

@@ -148,7 +148,7 @@ class Calendar:
         there = recent.isin(expected).sum()
         return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
 
-    def agrees(self, rows: pd.DatetimeIndex) -> bool:
+    def can_continue(self, rows: pd.DatetimeIndex) -> bool:
         """Whether the calendar can date what follows these rows.
 
         Most of the last rows lie on its weekdays, or beside most of the last dates of its step.
@@ -189,7 +189,7 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
             )
         return found
     calendar = _make_calendar(asked, dates)
-    if not calendar.agrees(dates):
+    if not calendar.can_continue(dates):
         found = _infer_calendar(dates)
         advice = f"set data.calendar={found.setting}" if found else "give the calendar of these dates"
         raise DataError(

@@ -1,4 +1,4 @@
-"""The transform and the bounds of each column, and the check that all values are within them."""
+"""Options by column: transforms, bounds with the check that all values are within them, and fills of missing values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import StoredValues, pieces_of
-from forecast.system.errors import ConfigError, DataError, check_choice
+from forecast.system.errors import ConfigError, DataError, check_choice, check_count
 
 NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
 AUTO = "auto"
@@ -18,6 +18,9 @@ AUTO = "auto"
 LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
 """The number that all values must exceed, of the transforms that do not take every number."""
 
+FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
+
+FillSetting = str | Mapping[str, str]
 BoundSetting = int | float | Mapping[str, int | float]
 TransformSetting = str | Mapping[str, str]
 
@@ -141,33 +144,19 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         row = _find_outside(panel, i, low, high, above)
         if row is None:
             continue
-        least, most = _extremes(panel, i)
         value, series = float(panel.values[row : row + 1][0, i]), panel.series_of(np.array([row]))
         where = f"{panel.dates(np.array([row]))[0]}" + (
             f" in {panel.ids[series][0]}" if panel.has_ids else ""
         )
         if value <= above:
-            advice = (
-                "asinh takes every number" if least <= LOWER_LIMITS[LOG1P] else "log1p takes values above -1"
+            reason = (
+                f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
             )
-            reason = f"data.transform={kind} takes values above {above:g}: {advice}"
         elif value < low:
-            reason = (
-                f"below data.lower={low:g}: correct the value, or train with a bound of at most {least:g}"
-            )
+            reason = f"below data.lower={low:g}: correct the value, or lower the bound"
         else:
-            reason = (
-                f"above data.upper={high:g}: correct the value, or train with a bound of at least {most:g}"
-            )
+            reason = f"above data.upper={high:g}: correct the value, or raise the bound"
         raise DataError(f"{name}: {panel.columns[i]} is {value:g} at {where}, {reason}")
-
-
-def _extremes(panel: Panel, column: int) -> tuple[float, float]:
-    """The lowest and the highest value of a column."""
-    values = panel.values
-    if isinstance(values, StoredValues):
-        return float(values.minimum[column]), float(values.maximum[column])
-    return float(np.nanmin(values[:, column])), float(np.nanmax(values[:, column]))
 
 
 def _find_outside(panel: Panel, column: int, low: float, high: float, above: float) -> int | None:
@@ -190,3 +179,18 @@ def _find_outside(panel: Panel, column: int, low: float, high: float, above: flo
         return None
     found = np.flatnonzero(is_outside(values[:, column]))
     return int(found[0]) if len(found) else None
+
+
+def check_fill(fill: FillSetting | None, limit: int | None) -> None:
+    """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
+    methods = fill.values() if isinstance(fill, Mapping) else [fill]
+    for method in methods:
+        if method is not None:
+            check_choice("data.fill", method, FILLS)
+    if limit is not None:
+        check_count("data.fill_limit", limit, unit="rows")
+
+
+def choose_methods(fill: FillSetting | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """The method of each column. Raises ConfigError where `fill` names a column that is not there."""
+    return tuple(by_column("data.fill", fill, columns, FILLS[0]).values())

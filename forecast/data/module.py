@@ -1,6 +1,5 @@
-"""The data module: a source's panel, split, scaled and cut into windows."""
+"""The data module: a source's panel, split, scaled and cut into windows. Imports no torch."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,46 +9,116 @@ from forecast.data.domain import TransformSetting
 from forecast.data.panel import Panel, check_columns, choose_columns
 from forecast.data.row_ranges import RowRanges
 from forecast.data.source import DataOptions, Source, choose_batch_size, count_windows_per_epoch
-from forecast.data.split import Split
-from forecast.data.split_data import SplitData
-from forecast.data.time_features import season_candidates
-from forecast.data.window_starts import find_window_starts
+from forecast.data.split import (
+    Split,
+    check_season,
+    choose_eval_stride,
+    find_window_starts,
+    split_panel,
+    warn_of_times_of_day,
+)
+from forecast.data.time_features import rows_in, season_candidates, warn_of_utc_holidays
+from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.system.errors import ConfigError
+from forecast.system.keys import FILE_SOURCES
 
 if TYPE_CHECKING:
     import torch
     from jaxtyping import Float, Float64, Int64
     from torch import Tensor
 
-    from forecast.data.loader import WindowLoader
-    from forecast.data.scaling import Scales
-    from forecast.data.windows import Windows
+    from forecast.data.scaled_panel import ScaledPanel, Scales
+    from forecast.data.windows import WindowLoader, Windows
 
 
-class DataModule(SplitData):
-    """A panel and its windows; `read()` reads and splits, `setup()` also scales and cuts, each once.
+class DataModule:
+    """A panel and its windows.
+
+    `read()` reads the panel and splits its rows, without importing PyTorch, so that a command refuses a file at once;
+    `setup()` also scales and cuts.
 
     Args:
         source: where the panel comes from.
+        panel: the panel of the source, if it was read before.
+        categories: those of the training rows, if they are known.
         options: keyword arguments of `DataOptions`.
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.
 
-    After `setup()`: `panel`, `columns` (that `target` may name), `feature_columns`, `target_columns`, `target_index`,
-    `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training), `freq`, `season`, `scaler`,
-    `target_scaler`, `rows` (of each series in each split), `windows` and `n_windows` (by split).
+    After `read()`: `freq`, `season`, `eval_stride`, and `rows` (first row of each series in each split, and the row
+    after its last one). After `setup()` also: `panel`, `columns` (that `target` may name), `feature_columns`,
+    `target_columns`, `target_index`, `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training),
+    `scaler`, `target_scaler`, `windows` and `n_windows` (by split).
 
     Raises:
         ConfigError: options that cannot be combined, or name nothing.
         DataError: a panel that cannot be used.
     """
 
-    def __init__(self, source: Source, **options: Any) -> None:
-        super().__init__(source, **options)
+    freq: str
+    season: int
+    eval_stride: int
+    rows: dict[str, RowRanges]
+    scaled: "ScaledPanel"
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        panel: Panel | None = None,
+        categories: Categories | None = None,
+        **options: Any,
+    ) -> None:
+        self.source, self.options = source, DataOptions(**options)
+        self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
         self.tested_split = "test"  # the split that a test scores
-        self._is_set_up = False
-        self.categories: Categories | None = None
+        self.categories = categories
+        self._panel = panel  # as the source gives it
+        self._saved_state: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+    @property
+    def title(self) -> str:
+        """The name in tables and figures: the file's name where `name` only says what kind of source it is."""
+        path = self.source.path
+        return path.name if path and self.name in FILE_SOURCES else self.name
+
+    @property
+    def location(self) -> str:
+        """The path or the URL in messages; the name of data without one."""
+        return str(self.source.path or self.name)
+
+    def prepare_data(self) -> None:
+        self.source.prepare()
+
+    def read_panel(self) -> Panel:
+        """The panel of the source, at the UTC offset of a checkpoint's data; read once."""
+        if self._panel is None:
+            self._panel = self.source.read()
+        return self._panel.at_utc_offset(utc_offset_of(self._saved_state))
+
+    def read(self) -> None:
+        """Read the panel and split its rows; later calls do nothing."""
+        if hasattr(self, "rows"):
+            return
+        panel = self.read_panel()
+        # refuses a target that is not there before anything is computed
+        choose_columns(self.title, panel, self.options.features, self.options.target)
+        self._panel, self.freq = panel, panel.freq
+        self.season = self.options.season or panel.season
+        season = (self._saved_state or {}).get("seasonal_naive_season", self.season)
+        rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=season)
+        key = "data.season" if self.options.season else f"the season of {self.freq} data"
+        check_season(self.title, self.season, key, rows, self.seq_len + self.pred_len)
+        self.eval_stride = self.options.eval_stride or choose_eval_stride(rows, self.pred_len, self.season)
+        warn_of_times_of_day(self.title, self.eval_stride, rows_in(1, self.freq))
+        self.rows = rows
+        if self.options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
+            warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
 
     @property
     def windows_per_epoch(self) -> int:
@@ -63,11 +132,9 @@ class DataModule(SplitData):
         return self.options.eval_batch_size or self.batch_size
 
     def setup(self) -> None:
-        if self._is_set_up:
-            return
-        self.read()
-        self._scale()
-        self._is_set_up = True
+        if not hasattr(self, "scaled"):
+            self.read()
+            self._scale()
 
     @property
     def candidate_seasons(self) -> list[int]:
@@ -115,7 +182,7 @@ class DataModule(SplitData):
 
     def _make_scales(self, panel: Panel) -> "Scales":
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
-        from forecast.data.scaling import Scales
+        from forecast.data.scaled_panel import Scales
 
         if (state := self._saved_state) is None:
             return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
@@ -149,11 +216,11 @@ class DataModule(SplitData):
 
     def resplit(self, split: Split) -> "DataModule":
         """The same panel split in another way, with a scaler and categories of its own."""
-        return self._with(replace(self.options, split=split), None)
+        return self._with(split=split)
 
     def with_all_rows_in_training(self) -> "DataModule":
         """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
-        whole = self._with(replace(self.options, split="train"), self.categories)
+        whole = self._with(split="train", categories=self.categories)
         whole.scaler.copy_error_units(self.scaler, self.scaled.scales.has_scale)
         whole.target_scaler = whole.scaler.select_columns(whole.target_index)
         return whole
@@ -161,33 +228,28 @@ class DataModule(SplitData):
     def set_transform(self, transform: TransformSetting | None) -> None:
         """Use another transform, before or after `setup()`."""
         self.options = replace(self.options, transform=transform)
-        if self._is_set_up:
+        if hasattr(self, "scaled"):
             self._scale()
 
     def with_transform(self, transform: TransformSetting | None, target: str | None = None) -> "DataModule":
         """The same rows and split with another transform; with `target`, it and the future covariates alone."""
-        options = replace(self.options, transform=transform)
         if target is None:
-            return self._with(options, None)
+            return self._with(transform=transform)
         by_column = {
             name: {target: setting[target]} if target in setting else None
             for name in ("lower", "upper", "fill")
-            if isinstance(setting := getattr(options, name), Mapping)
+            if isinstance(setting := getattr(self.options, name), Mapping)
         }
-        other = copy.copy(self)
         assert self._panel is not None
         texts = {
             name: text for name, text in self._panel.texts.items() if name in self._panel.future_covariates
         }
-        other._panel = replace(self._panel.select_columns([target]), texts=texts)
-        return other._with(replace(options, features="M", target=None, **by_column), None)
+        panel = replace(self._panel.select_columns([target]), texts=texts)
+        return self._with(panel=panel, transform=transform, features="M", target=None, **by_column)
 
-    def _with(self, options: DataOptions, categories: Categories | None) -> "DataModule":
+    def _with(self, **changes: Any) -> "DataModule":
         """The same panel, scaled and split by other options."""
-        other = copy.copy(self)
-        other.options, other.categories = options, categories
-        other._is_split = other._is_set_up = False
-        other._saved_state = None
+        other = DataModule(self.source, **{"panel": self._panel, **vars(self.options), **changes})
         other.setup()
         return other
 
@@ -201,7 +263,7 @@ class DataModule(SplitData):
             rank, world_size: this process, and the number of processes that share the windows.
             device: gathers batches there if it is a CUDA device; the panel is copied to it once.
         """
-        from forecast.data.loader import WindowLoader
+        from forecast.data.windows import WindowLoader
 
         windows, train, options = self.windows[split], split == "train", self.options
         if device is not None and device.type == "cuda":
@@ -244,5 +306,5 @@ class DataModule(SplitData):
             DataError: the checkpoint was trained on other columns.
         """
         self._saved_state = state_dict
-        if self._is_set_up:
+        if hasattr(self, "scaled"):
             self._scale()

@@ -26,6 +26,9 @@ from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural, shorten
 
+MAX_DESCRIBED = 3
+"""Largest number of columns of each role whose missing values are described."""
+
 TABLE_ID = ""
 """The id of the single series of a table, which has no id column."""
 
@@ -327,6 +330,43 @@ def label_rows(
     if not panel.has_ids:
         return dates, {}
     return panel.ids[series], {str(dates.name): dates}
+
+
+def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The share of missing values of each column that has any, before the ends of the series, by role.
+
+    Args:
+        read, targets: columns of the panel that a model reads, and those that it forecasts.
+    """
+    counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
+    counts |= dict(zip(panel.future_columns, panel.missing_future.tolist(), strict=True))
+    roles = {
+        "targets": targets,
+        "past covariates": [name for name in read if name not in targets],
+        "future covariates": panel.future_columns,
+    }
+    return {
+        # the indicators of a column are missing together
+        role: {
+            panel.indicators.get(name, name): counts[name] / panel.n_rows for name in names if counts[name]
+        }
+        for role, names in roles.items()
+    }
+
+
+def describe_missing(
+    panel: Panel, read: Sequence[str], targets: Sequence[str], fill: str | Mapping[str, str] | None
+) -> list[str]:
+    """Describe the missing values of each role (see `missing_shares`), and how the model reads them."""
+    lines, method = [], fill if isinstance(fill, str) else "auto" if fill is None else "by column"
+    for role, shares in missing_shares(panel, read, targets).items():
+        if shares:
+            worst = sorted(shares, key=lambda name: -shares[name])
+            named = shorten([f"{name} {shares[name]:.1%}" for name in worst], MAX_DESCRIBED)
+            how = "the value before" if role == "future covariates" else f"data.fill={method} says"
+            scored = ", and never scored" if role == "targets" else ""
+            lines.append(f"missing    {role}: {named}; read as {how}{scored}")
+    return lines
 
 
 CHUNK_ROWS = 1 << 16

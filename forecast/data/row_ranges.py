@@ -246,3 +246,54 @@ def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[n
             found[i] = rows[measured.argmax()] if measured.any() else end
             begin, size = begin + size, min(2 * size, _MOST)
     return found
+
+
+def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:
+    """Whether a series has a value of every column in the rows first[s] … last[s] − 1."""
+    found = np.zeros((len(first), values.shape[1]), dtype=bool)
+    for rows in pieces_of(values, first, last):
+        series = RowRanges(first, last).series_of(rows)
+        begins = np.flatnonzero(np.diff(series, prepend=-1))
+        found[series[begins]] |= np.logical_or.reduceat(np.isfinite(values[rows]), begins, axis=0)
+    return np.asarray(found.all(axis=1) & (last > first))
+
+
+class RunningStatistics:
+    """Statistics of the columns of groups of rows, such as series, whose rows come in blocks. NaN does not count.
+
+    Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
+
+    Attributes:
+        count, mean, squares, lowest, highest: (groups, columns); `squares` are of the differences from the mean.
+    """
+
+    def __init__(self, n_columns: int, n_groups: int = 1) -> None:
+        shape = n_groups, n_columns
+        self.count, self.mean, self.squares = (
+            np.zeros(shape, dtype=np.int64),
+            np.zeros(shape),
+            np.zeros(shape),
+        )
+        self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
+
+    def add(
+        self, block: Float[np.ndarray, "rows columns"], group: Int64[np.ndarray, " rows"] | None = None
+    ) -> None:
+        """Add rows of these groups, which ascend; None: there is one group."""
+        group = np.zeros(len(block), dtype=np.int64) if group is None else group
+        begins = np.flatnonzero(np.diff(group, prepend=-1))
+        some, lengths = group[begins], np.diff(begins, append=len(block))
+        is_measured = np.isfinite(block)
+        size = np.add.reduceat(is_measured, begins, dtype=np.int64)
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # numbers that are too large are refused once scaled
+            mean = np.add.reduceat(np.where(is_measured, block, 0.0), begins) / np.maximum(size, 1)
+            centred = np.where(is_measured, block - np.repeat(mean, lengths, axis=0), 0.0)
+            step, total = mean - self.mean[some], np.maximum(self.count[some] + size, 1)
+            self.squares[some] += np.add.reduceat(np.square(centred), begins)
+            self.squares[some] += step**2 * self.count[some] * size / total
+            self.mean[some] += step * size / total
+        self.lowest[some] = np.fmin(self.lowest[some], np.fmin.reduceat(block, begins))
+        self.highest[some] = np.fmax(self.highest[some], np.fmax.reduceat(block, begins))
+        self.count[some] += size

@@ -1,21 +1,27 @@
-"""A panel as a model reads it: scaled values and time features."""
+"""A panel as a model reads it: its scales, fitted to training rows or restored from a checkpoint, and scaled values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.covariates import encode_static, static_feature_names
-from forecast.data.fill import Fill
-from forecast.data.missing import choose_methods
+from forecast.data.covariates import (
+    Encoding,
+    check_known_as_trained,
+    encode_static,
+    fit_static,
+    resolve_known_steps,
+    static_feature_names,
+)
+from forecast.data.domain import Domain, check_not_transformed, check_values, choose_domain, choose_methods
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import StoredValues
-from forecast.data.scaler import Scaler
-from forecast.data.scaling import Scales
+from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
+from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import (
     DiskRows,
@@ -25,8 +31,148 @@ from forecast.data.step_features import (
     TensorRows,
     calendar_rows,
 )
-from forecast.data.windows import Windows, read_past
+from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scales of the values, the future covariates and the static columns of a panel.
+
+    Attributes:
+        scaler, future_scaler: of the values and of the future covariates.
+        static: how static columns are encoded.
+        known_steps: steps for which each future covariate is known after a forecast origin; None: over any horizon.
+        timezone: zone of the training data; the calendar features are of its local times.
+        place: the number of each series in the checkpoint that the scales come from, −1 if it is not there.
+        has_scale: the series that have a scale: those in the checkpoint, or with values in the rows of the fit.
+    """
+
+    scaler: Scaler
+    future_scaler: Scaler
+    static: Encoding
+    known_steps: list[int | None]
+    timezone: str | None
+    place: PerSeries
+    has_scale: Bool[np.ndarray, " series"]
+
+    @classmethod
+    def fit(
+        cls, name: str, panel: Panel, rows: RowRanges, options: ScalingOptions, targets: Sequence[str]
+    ) -> "Scales":
+        """Fit the scales to these rows of each series; `name` is for messages.
+
+        Raises:
+            ConfigError: an option that names no column.
+            DataError: a value outside the bounds of its column, or that its transform does not take.
+        """
+        known_steps = resolve_known_steps(options.known_steps, panel)
+        check_not_transformed(options.transform, panel.future_columns)
+        domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
+        check_values(name, panel, domain)
+        rows = _rows_with_values(panel, rows)
+        unlimited, nowhere = Domain.unlimited(len(panel.future_covariates)), np.full(len(panel), -1)
+        return cls(
+            scaler=_make_scaler(panel, panel.values, panel.columns, rows, options, domain, nowhere),
+            future_scaler=_make_scaler(
+                panel, _measured_future(panel), panel.future_covariates, rows, options, unlimited, nowhere
+            ),
+            static=fit_static(name, panel.static),
+            known_steps=known_steps,
+            timezone=panel.utc_offset.timezone,
+            place=nowhere,
+            has_scale=(rows.stop > rows.first) | (options.scale_by == "all"),
+        )
+
+    @classmethod
+    def restore(
+        cls, name: str, panel: Panel, state: dict[str, Any], rows: RowRanges, options: ScalingOptions
+    ) -> "Scales":
+        """Take the scales from a checkpoint; a series that it does not have is fitted to these rows.
+
+        `state` is the state of the data module in the checkpoint; `name` is for messages.
+
+        Raises:
+            ConfigError: an option that names no column.
+            DataError: other future covariates than the checkpoint's, or a value that `fit` refuses.
+        """
+        known_steps = resolve_known_steps(options.known_steps, panel)
+        check_known_as_trained(name, panel, known_steps, state)
+        saved, saved_future = (Scaler.from_state_dict(state[key]) for key in ("scaler", "future_scaler"))
+        check_values(name, panel, saved.domain)
+        rows, place = _rows_with_values(panel, rows), _find_places(panel, state)
+        return cls(
+            scaler=_make_scaler(
+                panel, panel.values, panel.columns, rows, options, saved.domain, place, saved
+            ),
+            future_scaler=_make_scaler(
+                panel, _measured_future(panel), panel.future_covariates, rows, options, saved_future.domain, place,
+                saved_future,
+            ),
+            static=state["static"],
+            known_steps=known_steps,
+            timezone=state.get("timezone"),
+            place=place,
+            has_scale=(place >= 0) | (rows.stop > rows.first) | (options.scale_by == "all"),
+        )  # fmt: skip
+
+
+def _rows_with_values(panel: Panel, rows: RowRanges) -> RowRanges:
+    """The rows to fit to. Among several series, one without a value of a column has none."""
+    first, last = rows
+    if len(panel) > 1:
+        last = np.where(has_values(panel.values, first, last), last, first)
+    return RowRanges(first, last)
+
+
+def _make_scaler(
+    panel: Panel,
+    values: Values,
+    columns: Sequence[str],
+    rows: RowRanges,
+    options: ScalingOptions,
+    domain: Domain,
+    place: PerSeries,
+    saved: Scaler | None = None,
+) -> Scaler:
+    """A scaler of columns of a panel, in which series s has the scale of series place[s] of `saved`.
+
+    A series whose place is −1 is fitted to its rows, unless all series have one scale. Indicators are not scaled.
+    """
+    zeros, shares = torch.zeros(len(panel), len(columns), dtype=torch.float64), options.scale_by == "all"
+    scaler = Scaler(zeros, zeros + 1, domain)
+    if saved is not None:
+        place = np.zeros_like(place) if shares else place
+        known = np.flatnonzero(place >= 0)
+        scaler.copy_scales(saved, series=torch.from_numpy(known), source=torch.from_numpy(place[known]))
+    new = np.flatnonzero((place < 0) & (rows.stop > rows.first))
+    if not len(new):
+        return scaler
+    index = [i for i, name in enumerate(columns) if name not in panel.indicators]
+    fitted = fit_scaler(
+        select_columns(values, index), [columns[i] for i in index], rows.first[new], rows.stop[new],
+        kind=options.scaler, by=options.scale_by, others=saved and saved.select_columns(index),
+        domain=domain.select_columns(index),
+    )  # fmt: skip
+    source = np.arange(len(new))
+    if shares:
+        new, source = np.arange(len(panel)), np.zeros(len(panel), dtype=np.int64)
+    scaler.copy_scales(fitted, series=torch.from_numpy(new), source=torch.from_numpy(source), columns=index)
+    return scaler
+
+
+def _find_places(panel: Panel, state: dict[str, Any]) -> PerSeries:
+    """The number of each series among those with a scale in a checkpoint's `state`; −1 where there is none."""
+    place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
+    place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
+    return place
+
+
+def _measured_future(panel: Panel) -> Values:
+    """The future covariates as they were measured."""
+    if panel.future is None:
+        return np.empty((len(panel.values), 0))
+    return select_columns(panel.future, range(len(panel.future_covariates)))
 
 
 @dataclass(frozen=True)

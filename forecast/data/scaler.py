@@ -1,5 +1,6 @@
-"""The map from original units to scaled units, and back: x → (f(x) − center) / scale; monotone transforms f."""
+"""The map from original units to scaled units, and back: x → (f(x) − center) / scale; and its fit."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,18 @@ from jaxtyping import Bool, Float, Float32, Float64, Int64
 from torch import Tensor
 
 from forecast.data.domain import ASINH, BOXCOX, LOG1P, NONE, TRANSFORMS, Domain
-from forecast.data.row_ranges import PerSeries, series_slices
+from forecast.data.row_ranges import (
+    PerSeries,
+    RowRanges,
+    RunningStatistics,
+    StoredValues,
+    Values,
+    pieces_of,
+    ranges,
+    series_slices,
+)
+from forecast.data.source import SCALERS
+from forecast.system.errors import DataError, check_choice
 
 POWERS = np.arange(1, 21) / 20
 """The values of λ that are compared: 0.05, close to the logarithm, to 1. With λ > 0, zero is mapped to a number."""
@@ -19,6 +31,9 @@ NORMAL_DEVIATION = 0.6744897501960817
 
 SAMPLED_ROWS = 1 << 16
 """Most rows that the parameters of one series are fitted to, evenly spaced."""
+
+QUARTILE_ROWS = 1 << 20
+"""Most training rows of a series that `robust` takes its quartiles from, evenly spaced."""
 
 
 def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
@@ -178,7 +193,7 @@ class Scaler:
             values = values.clamp(*self._bounds(values.device))
         return values
 
-    def at(self, scaled: float) -> Float64[np.ndarray, "series columns"]:
+    def unscale(self, scaled: float) -> Float64[np.ndarray, "series columns"]:
         """The value in original units of a scaled value, in each series and column."""
         return self.inverse(torch.full_like(self.center[:, None], scaled), None)[:, 0].numpy()
 
@@ -311,3 +326,137 @@ class Scaler:
             state[n] for n in ("center", "scale", "location", "shape", "error_unit")
         )
         return cls(center, scale, domain, *parameters)
+
+
+def fit_scaler(
+    values: Values,
+    columns: Sequence[str],
+    first: PerSeries,
+    last: PerSeries,
+    *,
+    kind: str,
+    by: str = "series",
+    others: Scaler | None = None,
+    domain: Domain | None = None,
+) -> Scaler:
+    """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
+
+    Args:
+        values: the columns to scale, of all rows of a panel.
+        columns: their names, for messages.
+        first, last: row numbers, see above.
+        kind: `standard` (mean and standard deviation), `minmax` (to [0, 1]), `robust` (median and interquartile range,
+            or the standard deviation where that range is zero, as for demand that is mostly zero) or `none`.
+        by: `series`, each series by its own rows; `all`, every series by the rows of all.
+        others: scaler of other series, for columns that are constant.
+        domain: the transform of each column, whose parameters are fitted to the same rows; None: no transforms.
+
+    A column that is constant in one of several series is scaled by the median scale of the other series: scaled by 1,
+    its first change could be thousands of standard deviations. A column that is constant in all rows is scaled by 1.
+    Both warn. Each series has at least one value of each column there.
+
+    Raises:
+        ConfigError: another `kind`.
+        DataError: a column without a value in these rows.
+    """
+    check_choice("data.scaler", kind, SCALERS)
+    found = _fit_transforms(by, values, first, last, domain or Domain.unlimited(len(columns)))
+    if kind == "none" or not columns:
+        return found
+    center, scale = _center_and_scale(kind, values, RowRanges(first, last), found, by == "all")
+    is_alone, is_constant = by == "all" or (len(first) == 1 and others is None), scale == 0
+    if is_alone and np.isnan(center).any():
+        raise DataError(
+            f"no value of {columns[int(np.isnan(center[0]).argmax())]} in the training rows: leave the column out, or "
+            "give another data.split"
+        )
+    known = scale if others is None else np.concatenate([scale, others.scale.numpy()])
+    medians = [np.median(one[one > 0]) if (one > 0).any() and not is_alone else 1.0 for one in known.T]
+    if is_constant.any():
+        counts = [(name, n) for name, n in zip(columns, is_constant.sum(0).tolist(), strict=True) if n]
+        how = "by 1: " + ", ".join(name for name, _ in counts)
+        if not is_alone:
+            listed = ", ".join(f"{name} in {n:,}" for name, n in counts)
+            how = f"by the median scale of the other series: {listed} of {len(first):,} series"
+        warnings.warn(f"constant in the training rows, so scaled {how}", stacklevel=2)
+    found.center[:] = torch.from_numpy(np.nan_to_num(center))
+    found.scale[:] = torch.from_numpy(np.where(is_constant, medians, scale))
+    found.error_unit[:] = found.scale
+    if found.domain.has_transforms:
+        with warnings.catch_warnings(action="ignore"):  # the fit above gave them
+            untransformed = None if others is None else Scaler(others.center, others.error_unit)
+            plain = fit_scaler(values, columns, first, last, kind=kind, by=by, others=untransformed)
+        found.error_unit[:] = plain.scale
+    return found
+
+
+def _center_and_scale(
+    kind: str, values: Values, rows: RowRanges, transformed: Scaler, together: bool
+) -> tuple[Float64[np.ndarray, "groups columns"], Float64[np.ndarray, "groups columns"]]:
+    """Center and scale of each series from its rows, or of all series together.
+
+    The center is NaN where a column has no value, and the scale is 0 there and where a column is constant.
+    """
+    if kind == "robust":
+        return _quartiles(values, rows, transformed, together)
+    found = RunningStatistics(values.shape[1], 1 if together else len(rows.first))
+    for numbers in pieces_of(values, *rows):
+        block, series = values[numbers], rows.series_of(numbers)
+        if isinstance(values, StoredValues):
+            _refuse_damaged(values, block)
+        found.add(transformed.apply_transforms(block, series), None if together else series)
+    if kind == "minmax":
+        center, scale = found.lowest, found.highest - found.lowest
+    else:
+        center, count = found.mean, np.maximum(found.count, 1)
+        variance, rounding = found.squares / count, count * np.finfo(np.float64).eps
+        with np.errstate(over="ignore"):  # numbers that are too large are refused once they are scaled
+            # rounding alone can give a constant column a variance, as in scikit-learn
+            is_rounding = variance <= rounding * variance + (rounding * center) ** 2
+        scale = np.where(is_rounding, 0.0, np.sqrt(variance))
+    scale = np.where(found.lowest < found.highest, scale, 0.0)
+    return np.where(found.count == 0, np.nan, center), scale
+
+
+def _quartiles(
+    values: Values, rows: RowRanges, transformed: Scaler, together: bool
+) -> tuple[Float64[np.ndarray, "groups columns"], Float64[np.ndarray, "groups columns"]]:
+    """`_center_and_scale` of the kind `robust`, from at most `QUARTILE_ROWS` rows of each group, evenly spaced."""
+    groups = [slice(None)] if together else [slice(s, s + 1) for s in range(len(rows.first))]
+    centers, scales = [], []
+    for group in groups:
+        numbers = ranges(rows.first[group], rows.stop[group])
+        numbers = numbers[:: -(-len(numbers) // QUARTILE_ROWS)]
+        block = transformed.apply_transforms(values[numbers], rows.series_of(numbers))
+        with warnings.catch_warnings(action="ignore"):  # of a column without values
+            low, center, high = np.nanpercentile(block, (25, 50, 75), axis=0)
+            deviation = np.where(
+                np.nanmin(block, axis=0) < np.nanmax(block, axis=0), np.nanstd(block, axis=0), 0.0
+            )
+        centers.append(center)
+        scales.append(np.where(high > low, high - low, deviation))
+    return np.array(centers), np.array(scales)
+
+
+def _refuse_damaged(values: StoredValues, block: Float[np.ndarray, "rows columns"]) -> None:
+    """Raise DataError for rows of a store with a number that its description excludes."""
+    if np.isinf(block).any() or (np.isnan(block) & (np.array(values.missing) == 0)).any():
+        raise DataError(
+            f"{values.file.parent}: a number is not finite: the store is damaged or of another version: convert "
+            "again"
+        )
+
+
+def _fit_transforms(by: str, values: Values, first: PerSeries, last: PerSeries, domain: Domain) -> Scaler:
+    """A scaler of center 0 and scale 1, with the transforms fitted to the rows first[s] … last[s] − 1."""
+    zeros = torch.zeros(len(first), len(domain.transforms), dtype=torch.float64)
+    found = Scaler(zeros, zeros + 1, domain)
+    if not set(domain.transforms) & {BOXCOX, ASINH}:
+        return found
+    for s in range(1 if by == "all" else len(first)):
+        rows = ranges(first, last) if by == "all" else np.arange(first[s], last[s])
+        sample = values[rows[:: len(rows) // SAMPLED_ROWS + 1]]
+        fitted = [fit(kind, sample[:, i]) for i, kind in enumerate(domain.transforms)]
+        own = slice(None) if by == "all" else s
+        found.location[own], found.shape[own] = torch.tensor(fitted, dtype=torch.float64).T
+    return found

@@ -202,39 +202,16 @@ MEMORY, NOISE = 0.9, 0.15
 _RECALL_SEED = 19900101
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Of each week, and one after the table's last: what is made, at which level, and at which level the last time."""
-
-    product: Int[np.ndarray, " weeks"]
-    level: Float[np.ndarray, " weeks"]
-    last: Float[np.ndarray, " weeks"]
-
-
 def recall_table() -> Panel:
     """The generated set, the same at every call; values are rounded to three decimals."""
     dates = pd.date_range("1990-01-01", periods=WEEKS * WEEK, freq="30min")
     random = np.random.Generator(np.random.PCG64(_RECALL_SEED))
-    plan = _plan(random)
-    output = np.repeat(plan.level[:-1], WEEK) + _day(dates) + NOISE * random.standard_normal(len(dates))
-    flags = np.repeat(np.eye(PRODUCTS)[plan.product], WEEK, axis=0)
+    product, level = _plan(random)
+    output = np.repeat(level[:-1], WEEK) + _day(dates) + NOISE * random.standard_normal(len(dates))
+    flags = np.repeat(np.eye(PRODUCTS)[product], WEEK, axis=0)
     return Panel.of_table(
         dates, np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3), RECALL_COLUMNS, "30min"
     )
-
-
-def lowest_possible_mse(origins: Int[np.ndarray, " windows"], pred_len: int) -> tuple[float, float]:
-    """The least mean squared errors of windows that forecast from these rows on, up to a week ahead.
-
-    First without, then with knowledge of the last run of the next product. Both know everything else.
-    """
-    table, plan = recall_table(), _plan(np.random.Generator(np.random.PCG64(_RECALL_SEED)))
-    level = table.values[:, 0] - _day(table.grid)
-    rows, here = origins[:, None] + np.arange(pred_len), origins[:, None] // WEEK
-    week = rows // WEEK
-    forecasts = (np.where(week == here, plan.level[week], known * plan.last[week]) for known in (0, MEMORY))
-    short, long = (float(np.mean((level[rows] - forecast) ** 2)) for forecast in forecasts)
-    return short, long
 
 
 def _day(dates: pd.DatetimeIndex) -> Series:
@@ -242,8 +219,13 @@ def _day(dates: pd.DatetimeIndex) -> Series:
     return -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
 
 
-def _plan(random: np.random.Generator) -> Plan:
-    """Each week, at random, one of the products that have waited long enough; one that has waited `LATEST` at once."""
+def _plan(
+    random: np.random.Generator,
+) -> tuple[Int[np.ndarray, " weeks"], Float[np.ndarray, " weeks"]]:
+    """The product of each week, and one after the table's last, and the level at which it is made.
+
+    Each week is for one of the products that have waited long enough, at random; one that has waited `LATEST` at once.
+    """
     waiting = list(zip(range(-LATEST, PRODUCTS - LATEST), random.permutation(PRODUCTS), strict=True))
     levels = random.standard_normal(PRODUCTS)
     weeks = []
@@ -251,10 +233,10 @@ def _plan(random: np.random.Generator) -> Plan:
         oldest, _ = waiting[0]  # week of the last run, product
         _, product = waiting.pop(0 if week - oldest == LATEST else random.integers(PRODUCTS - SOONEST + 1))
         waiting.append((week, product))
-        last = levels[product]
-        levels[product] = MEMORY * last + np.sqrt(1 - MEMORY**2) * random.standard_normal()
-        weeks.append((product, levels[product], last))
-    return Plan(*(np.array(column) for column in zip(*weeks, strict=True)))
+        levels[product] = MEMORY * levels[product] + np.sqrt(1 - MEMORY**2) * random.standard_normal()
+        weeks.append((product, levels[product]))
+    products, made = zip(*weeks, strict=True)
+    return np.array(products), np.array(made)
 
 
 class GeneratedSource(Source):

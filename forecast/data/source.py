@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from forecast.data.covariates import KnownSteps, check_known_steps
-from forecast.data.domain import BoundSetting, TransformSetting, check_domain
-from forecast.data.missing import FillSetting, check_fill
+from forecast.data.domain import BoundSetting, FillSetting, TransformSetting, check_domain, check_fill
 from forecast.data.panel import Panel
 from forecast.data.split import Split, check_split
 from forecast.data.time_features import check_country
@@ -53,9 +52,9 @@ class ScalingOptions:
     """Options of scaling a panel and of filling its missing values.
 
     Attributes:
-        scaler, scale_by: see `forecast.data.scaling.fit_scaler`.
+        scaler, scale_by: see `forecast.data.scaler.fit_scaler`.
         holidays: country whose public holidays are a calendar feature.
-        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.fill`.
+        fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.windows`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see

@@ -14,8 +14,7 @@ from forecast.data.files.sources import FileSource, FrameSource, LongSource
 from forecast.data.module import DataModule
 from forecast.data.sets import DownloadedSource, GeneratedSource, load_table, recall_table, sample_table
 from forecast.data.source import DataOptions
-from forecast.data.store.format import is_store
-from forecast.data.store.source import StoreSource
+from forecast.data.store import StoreSource, is_store
 from forecast.system.formatting import read_mapping
 
 MODULE_OPTIONS = inspect.signature(DataOptions).parameters

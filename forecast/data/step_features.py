@@ -1,9 +1,10 @@
 """Step features of windows: calendar features, future covariates, masks, static features."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,57 +12,51 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from forecast.data.fill import carry_forward
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, last_measured, pieces_of
+from forecast.data.row_ranges import PerSeries, StoredValues, last_measured
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.data.utc_offset import UtcOffset
 
 
-@runtime_checkable
-class Rows(Protocol):
-    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk."""
+class Rows(ABC):
+    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk.
 
-    @property
-    def device(self) -> torch.device: ...
+    Attributes:
+        n_columns: number of columns.
+    """
 
-    @property
-    def n_columns(self) -> int: ...
+    device, is_on_disk = torch.device("cpu"), False
+    n_columns: int
 
-    @property
-    def is_on_disk(self) -> bool: ...
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
-        """The rows with these numbers."""
-        ...
-
+    @abstractmethod
     def windows(
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
         """Windows of `length` rows that begin at these rows."""
-        ...
+
+    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
+        """The rows with these numbers."""
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self)))
+        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
 
     def to(self, device: torch.device | str) -> "Rows":
-        """The rows on another device; rows on disk stay where they are."""
-        ...
+        """The rows on another device; only those in a tensor move."""
+        return self
 
 
-class TensorRows:
+class TensorRows(Rows):
     """Rows in a tensor."""
 
-    is_on_disk = False
-
     def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
-        self.tensor = tensor
+        self.tensor, self.device, self.n_columns = tensor, tensor.device, tensor.shape[1]
 
-    @property
-    def device(self) -> torch.device:
-        return self.tensor.device
-
-    @property
-    def n_columns(self) -> int:
-        return self.tensor.shape[1]
+    def __len__(self) -> int:
+        return len(self.tensor)
 
     def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
         return self.tensor[rows]
@@ -75,75 +70,48 @@ class TensorRows:
         return TensorRows(self.tensor.to(device))
 
 
-class DiskRows:
+class DiskRows(Rows):
     """Scaled rows of values on disk; read, scaled and converted when they are indexed."""
 
-    device, is_on_disk = torch.device("cpu"), True
+    is_on_disk = True
 
     def __init__(self, values: StoredValues, scaler: Scaler, starts: PerSeries) -> None:
         """`starts` are the first rows of the series that the scaler scales."""
-        self.values, self.scaler = values, scaler
+        self.values, self.scaler, self.n_columns = values, scaler, len(values.index)
         self._starts = torch.from_numpy(starts)
         self._raw = tensor_of(values.remapped_for_random_access())
 
-    @property
-    def n_columns(self) -> int:
-        return len(self.values.index)
-
-    def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
-        if isinstance(rows, slice):
-            rows = torch.arange(*rows.indices(len(self.values)))
-        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
+    def __len__(self) -> int:
+        return len(self.values)
 
     def windows(
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
-        return self._scale(slide(self._raw, length).index_select(0, first), first).contiguous()
-
-    def to(self, device: torch.device | str) -> "DiskRows":
-        return self
-
-    def _scale(
-        self, raw: Float[Tensor, "batch steps all_columns"], first: Int64[Tensor, " batch"]
-    ) -> Float32[Tensor, "batch steps columns"]:
-        """Scale windows that begin at these rows."""
+        raw = slide(self._raw, length).index_select(0, first)
         series = (torch.bucketize(first, self._starts, right=True) - 1).clamp(min=0)
         values = tensor_of(self.values.choose(raw.numpy()))
-        if len(series) and bool((series == series[0]).all()):
-            return self.scaler.transform(
-                values, int(series[0])
-            ).float()  # without a copy of the scale for each row
-        return self.scaler.transform(values, series).float()
+        return self.scaler.transform(values, series).float().contiguous()
 
 
-class DatedRows:
+class DatedRows(Rows):
     """Calendar features of dates, of their local time, computed when they are indexed."""
-
-    device, is_on_disk = torch.device("cpu"), False
 
     def __init__(
         self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset
     ) -> None:
         self.grid, self.freq, self.holidays, self.utc_offset = grid, freq, holidays, utc_offset
+        self.n_columns = len(time_feature_names(freq, holidays))
 
-    @property
-    def n_columns(self) -> int:
-        return len(time_feature_names(self.freq, self.holidays))
-
-    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
-        if isinstance(rows, slice):
-            rows = torch.arange(len(self.grid))[rows]
-        dates = self.utc_offset.local(self.grid[rows.flatten().numpy()])
-        features = time_features(dates, self.freq, self.holidays)
-        return torch.from_numpy(features).float().unflatten(0, rows.shape)
+    def __len__(self) -> int:
+        return len(self.grid)
 
     def windows(
         self, first: Int64[Tensor, " batch"], length: int
     ) -> Float32[Tensor, "batch {length} columns"]:
-        return self[first[:, None] + torch.arange(length)]
-
-    def to(self, device: torch.device | str) -> "DatedRows":
-        return self
+        rows = (first[:, None] + torch.arange(length)).flatten()
+        dates = self.utc_offset.local(self.grid[rows.numpy()])
+        features = torch.from_numpy(time_features(dates, self.freq, self.holidays)).float()
+        return features.unflatten(0, (len(first), length))
 
 
 def slide(table: Float[Tensor, "rows columns"], length: int) -> Float[Tensor, "starts {length} columns"]:
@@ -158,32 +126,33 @@ def tensor_of(values: Float[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.from_numpy(values)
 
 
-BLOCK_ROWS = 1 << 10
-"""Rows of a block. Only the block of a row is read for the last value before the row."""
+def carry_forward(
+    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
+) -> Float[Tensor, "rows columns"]:
+    """Replace NaN by the value above it in its series, or by 0, the center after scaling."""
+    missing = values.isnan().numpy()
+    if not missing.any():
+        return values
+    own = np.repeat(starts, stops - starts)[:, None]
+    source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
+    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)
 
 
-class CarriedRows:
+class CarriedRows(Rows):
     """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
 
-    A mask is 1 where the value of its column was measured. In memory, `forecast.data.fill.carry_forward` does the
-    same.
+    A mask is 1 where the value of its column was measured. In memory, `carry_forward` does the same.
     """
 
-    device, is_on_disk = torch.device("cpu"), True
+    is_on_disk = True
 
     def __init__(self, rows: DiskRows, starts: PerSeries, masked: list[int]) -> None:
         """`starts` are the first rows of the series, `masked` the columns that have a mask."""
         self._rows, self._starts, self._masked = rows, starts, masked
-        self._before_block = _last_before_blocks(rows.values) if any(rows.values.missing) else None
+        self.n_columns = rows.n_columns + len(masked)
 
-    @property
-    def n_columns(self) -> int:
-        return self._rows.n_columns + len(self._masked)
-
-    def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
-        if isinstance(rows, slice):
-            rows = torch.arange(len(self._rows.values))[rows]
-        return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def windows(
         self, first: Int64[Tensor, " batch"], length: int
@@ -192,46 +161,24 @@ class CarriedRows:
         missing = scaled.isnan()
         masks = (~missing[..., self._masked]).float()
         if missing.any():
-            begin = self._values_before(first, missing[:, :1])
-            whole, step = torch.cat([begin, scaled], dim=1), torch.arange(1, length + 1)[None, :, None]
+            before = self._values_before(first, missing[:, 0].any(dim=1))
+            whole, step = torch.cat([before, scaled], dim=1), torch.arange(1, length + 1)[None, :, None]
             source = torch.where(missing, 0, step).cummax(dim=1).values
             scaled = whole.gather(1, source)
         return torch.cat([scaled, masks], dim=2) if self._masked else scaled
 
     def _values_before(
-        self, first: Int64[Tensor, " batch"], missing: Tensor
+        self, first: Int64[Tensor, " batch"], is_missing: Bool[Tensor, " batch"]
     ) -> Float32[Tensor, "batch 1 columns"]:
-        """Return the last values before each window that starts with missing values; 0 if there is none."""
-        found = torch.zeros(missing.shape)
-        lacking = missing[:, 0].any(dim=1).nonzero()[:, 0]
-        if not len(lacking) or self._before_block is None:
-            return found
-        rows = first[lacking].numpy()
-        starts, blocks = (
-            self._starts[np.searchsorted(self._starts, rows, side="right") - 1],
-            rows // BLOCK_ROWS,
-        )
-        within = last_measured(self._rows.values, np.maximum(starts, blocks * BLOCK_ROWS), rows + 1)
-        sources = np.where(within < 0, self._before_block[blocks], within)
-        values = self._rows[torch.from_numpy(sources.clip(min=0))].diagonal(dim1=1, dim2=2)
-        is_own = torch.from_numpy(sources >= starts[:, None])
-        found[lacking, 0] = torch.where(is_own, values, 0.0)
+        """Return the last values before each window that starts with a missing value; 0 if there is none."""
+        found = torch.zeros(len(first), 1, self._rows.n_columns)
+        rows = first[is_missing].numpy()
+        if len(rows):
+            starts = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
+            sources = torch.from_numpy(last_measured(self._rows.values, starts, rows + 1))
+            values = self._rows[sources.clamp(min=0)].diagonal(dim1=1, dim2=2)
+            found[is_missing, 0] = torch.where(sources < 0, 0.0, values)
         return found
-
-    def to(self, device: torch.device | str) -> "CarriedRows":
-        return self
-
-
-def _last_before_blocks(values: StoredValues) -> Int64[np.ndarray, "blocks columns"]:
-    """Of each block, the last row before it with a value of each column, in whatever series; −1: there is none."""
-    n_blocks = -(-len(values) // BLOCK_ROWS)
-    found = np.full((n_blocks + 1, values.shape[1]), -1)
-    for rows in pieces_of(values, np.array([0]), np.array([len(values)])):
-        numbers, blocks = np.where(np.isfinite(values[rows]), rows[:, None], -1), rows // BLOCK_ROWS
-        begins = np.flatnonzero(np.diff(blocks, prepend=-1))
-        last = np.maximum.reduceat(numbers, begins)
-        np.maximum.at(found, blocks[begins] + 1, last)
-    return np.maximum.accumulate(found, axis=0)[:-1]
 
 
 UNLIMITED = 1 << 40
@@ -288,12 +235,6 @@ class FutureCovariates:
     def depends_on_origin(self) -> bool:
         """Whether what is read of a row depends on the forecast origin."""
         return self.ahead is not self.past or bool(self.is_mask.any())
-
-    def past_windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
-        """Windows of `length` rows before a forecast origin, which begin at these rows."""
-        return self.past.windows(first, length)
 
     def known_windows(
         self, origins: Int64[Tensor, " batch"], length: int
@@ -361,7 +302,7 @@ class StepFeatures:
         self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows before a forecast origin, which begin at the rows `first` of these series."""
-        covariates = None if self.future is None else self.future.past_windows(first, length)
+        covariates = None if self.future is None else self.future.past.windows(first, length)
         return self._join(first, length, series, covariates)
 
     def ahead(

@@ -419,11 +419,7 @@ def rows_in(days: int, freq: str) -> int:
 
 
 def date_range(
-    start: pd.Timestamp | Any = None,
-    end: pd.Timestamp | Any = None,
-    *,
-    periods: int | None = None,
-    freq: str,
+    start: pd.Timestamp | Any = None, end: pd.Timestamp | Any = None, *, periods: int | None = None, freq: str
 ) -> pd.DatetimeIndex:
     """Return the dates of a step as `pd.date_range` does, also on days of a month. Two of the first three are given."""
     step = parse_frequency(freq)

@@ -1,15 +1,154 @@
-"""Windows of a panel, gathered a batch at a time."""
+"""Windows of a panel: their gathering in batches, completed, in the order of an epoch, shared between processes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.fill import Fill
-from forecast.data.step_features import Rows, StepFeatures, TensorRows
+from forecast.data.step_features import Rows, StepFeatures
+from forecast.system.errors import ConfigError
+from forecast.system.formatting import plural
+
+SEASONS_BACK = 7
+"""Number of seasons before and after a gap in which `seasonal` looks for a value of the same phase."""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A rule that fills missing values in the past of a window.
+
+    auto      linear in gaps of at most a quarter of a season; at an end of the window, the nearest measured value plus
+              the change from its row to this one in another season. Seasonal in longer gaps
+    linear    on the line between the values before and after a gap
+    previous  the last value before the gap
+    seasonal  the last value of the same phase of the season before the gap, else the first one after it
+    zero      zero, in original units
+    none      the mean of the window
+
+    A value that the method does not give, such as one after the last measured value of the window for `linear`, is
+    taken from `previous`, and one before the first measured value from `none`. The mean of a window without any value
+    is 0 after scaling, the center of its series.
+
+    Attributes:
+        methods: of each column of the window.
+        season: rows of a season.
+        limit: rows after the last measured value from which on the mean of the window is used. None: no limit.
+        zero: zero in scaled units (series, columns).
+    """
+
+    methods: tuple[str, ...]
+    season: int
+    limit: int | None
+    zero: Float[Tensor, "series columns"]
+
+    def to(self, device: torch.device | str) -> "Fill":
+        return Fill(self.methods, self.season, self.limit, self.zero.to(device))
+
+    def complete(
+        self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch length columns"]:
+        """Replace NaN in scaled windows; `series[i]` is the series of window i."""
+        missing = past.isnan()
+        if not missing.any():
+            return past
+        mean = past.nanmean(1, keepdim=True).nan_to_num(0.0)
+        completed = torch.where(missing, mean, past)
+        window, column = missing.any(1).nonzero(as_tuple=True)  # the pairs with a gap
+        gaps = Gaps.find(past[window, :, column])
+        for method in dict.fromkeys(self.methods):
+            if method == "none":
+                continue
+            is_method = torch.tensor([name == method for name in self.methods], device=past.device)[column]
+            some = gaps.select(is_method[gaps.row])
+            windows, columns = window[some.row], column[some.row]
+            if method == "zero":
+                found = self.zero[series[windows], columns].to(past)
+            else:
+                found = self._interpolate(some, method)
+            usable = ~found.isnan()
+            completed[windows[usable], some.step[usable], columns[usable]] = found[usable]
+        return completed
+
+    def _interpolate(self, gaps: "Gaps", method: str) -> Float[Tensor, " missing"]:
+        """The values that a method gives for missing ones; NaN where it gives none."""
+        previous = gaps.read(gaps.before)
+        if method == "previous":
+            found = previous
+        else:
+            following = gaps.read(gaps.after)
+            weight = (gaps.step - gaps.before).to(previous) / (gaps.after - gaps.before)
+            line = previous + (following - previous) * weight
+            found = line if method == "linear" else self._same_phase(gaps)
+            if method == "auto":
+                is_short = gaps.after - gaps.before - 1 <= self.season // 4
+                at_end = self._same_phase(gaps, torch.where(gaps.before >= 0, gaps.before, gaps.after))
+                short = torch.where(line.isnan(), at_end, line)
+                found = torch.where(is_short & ~short.isnan(), short, found)
+            found = torch.where(found.isnan(), previous, found)
+        if self.limit is not None:
+            is_far = (gaps.before >= 0) & (gaps.step - gaps.before > self.limit)
+            found = torch.where(is_far, torch.nan, found)
+        return found
+
+    def _same_phase(
+        self, gaps: "Gaps", near: Int64[Tensor, " missing"] | None = None
+    ) -> Float[Tensor, " missing"]:
+        """The last measured value whole seasons before each missing one, else the first after it; NaN if there is none.
+
+        With `near`, a measured step for each missing one: its value plus the change from it in that season.
+        """
+        found = gaps.rows.new_full(gaps.step.shape, torch.nan)
+        seasons = range(1, SEASONS_BACK + 1)
+        for number in (*(-n for n in seasons), *seasons):
+            shift = number * self.season
+            value = gaps.read(gaps.step + shift)
+            if near is not None:
+                value = gaps.read(near) + value - gaps.read(near + shift)
+            found = torch.where(found.isnan(), value, found)
+        return found
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The missing values of some rows, each a column of a window, and the measured values around them.
+
+    Attributes:
+        rows: the values, with gaps.
+        row, step: of each missing value.
+        before, after: step of the last measured value before it (−1: none) and of the first one after it (length:
+            none).
+    """
+
+    rows: Float[Tensor, "rows length"]
+    row: Int64[Tensor, " missing"]
+    step: Int64[Tensor, " missing"]
+    before: Int64[Tensor, " missing"]
+    after: Int64[Tensor, " missing"]
+
+    @classmethod
+    def find(cls, rows: Float[Tensor, "rows length"]) -> "Gaps":
+        missing, length = rows.isnan(), rows.shape[1]
+        step = torch.arange(length, dtype=torch.int32, device=rows.device)
+        before = torch.where(missing, -1, step).cummax(1).values
+        after = torch.where(missing, length, step).flip(1).cummin(1).values.flip(1)
+        row, at = missing.nonzero(as_tuple=True)
+        return cls(rows, row, at, before[row, at].long(), after[row, at].long())
+
+    def select(self, chosen: Bool[Tensor, " missing"]) -> "Gaps":
+        """Some of the missing values."""
+        parts = (self.row, self.step, self.before, self.after)
+        return Gaps(self.rows, *(part[chosen] for part in parts))
+
+    def read(self, steps: Int64[Tensor, " missing"]) -> Float[Tensor, " missing"]:
+        """The value of the row of each missing value at another step; NaN outside of the window."""
+        length = self.rows.shape[1]
+        values = self.rows[self.row, steps.clamp(0, length - 1)]
+        return torch.where((steps < 0) | (steps >= length), torch.nan, values)
 
 
 class Batch(NamedTuple):
@@ -133,15 +272,6 @@ class Windows:
         """The same windows of a copy of the rows."""
         return self._like(values=values, time=time)
 
-    def of_targets(self, targets: Sequence[int]) -> "Windows":
-        """Windows of some of the targets alone, by their positions; the rows must be in memory."""
-        columns = [self.target_index[target] for target in targets]
-        return self._like(
-            values=TensorRows(self.values[:][:, columns]),
-            target_index=list(range(len(columns))),
-            fill=self.fill and self.fill.select(columns),
-        )
-
     def _like(self, **changes: Any) -> "Windows":
         """The same windows with other arguments of the constructor."""
         names = ("values", "time", "starts", "first_rows", "seq_len", "pred_len", "target_index", "fill")
@@ -158,3 +288,106 @@ def read_past(
     """Windows of `length` rows before a forecast, with missing values completed."""
     past = values.windows(first, length)
     return past if fill is None else fill.complete(past, series)
+
+
+class EpochOrder:
+    """The order of the windows in one epoch: a function of (seed, epoch) only. Lightning sets the epoch.
+
+    Shuffled and with fewer than all windows `per_epoch`, each epoch samples that many anew, none of them twice.
+    """
+
+    def __init__(self, count: int, shuffle: bool, seed: int, per_epoch: int | None = None) -> None:
+        self.count, self.shuffle, self.seed = count, shuffle, seed
+        self.per_epoch = min(per_epoch or count, count)
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __call__(self) -> Int64[Tensor, " per_epoch"]:
+        if not self.shuffle:
+            return torch.arange(self.count)
+        sequence = np.random.SeedSequence([self.seed, self.epoch])
+        if self.per_epoch < self.count:
+            sampled = np.random.default_rng(sequence).choice(self.count, self.per_epoch, replace=False)
+            return torch.from_numpy(sampled)
+        state = sequence.generate_state(1)[0]
+        return torch.randperm(self.count, generator=torch.Generator().manual_seed(int(state)))
+
+
+class WindowLoader:
+    """Batches of windows, shared out between the processes of a run.
+
+    `batch_size` counts the windows of one batch over all processes: process `rank` gets every `world_size`-th
+    of them. All processes serve the same number of batches, so that they stay in step.
+
+    - Training (`shuffle`): `per_epoch` windows, default all, sampled anew each epoch; the last, shorter batch is cut to
+      a multiple of `world_size`, nothing else.
+    - Evaluation: every window is served once over all processes. Where the last batch has fewer windows than
+      there are processes, the processes left over get a batch of no windows.
+
+    `state_dict` holds the place within the epoch; after `load_state_dict` the next pass over that epoch
+    serves the remaining batches. Lightning keeps it in its checkpoints.
+    """
+
+    batch_sampler = None  # Lightning asks for it where a loader has a sampler
+
+    def __init__(
+        self,
+        windows: Windows,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        per_epoch: int | None = None,
+    ) -> None:
+        if shuffle and batch_size % world_size:
+            raise ConfigError(
+                f"data.batch_size={batch_size} must divide by the number of processes, {world_size}"
+            )
+        self.windows, self.batch_size = windows, batch_size
+        self.rank, self.world_size = rank, world_size
+        self.sampler = EpochOrder(len(windows), shuffle, seed, per_epoch)
+        count = self.sampler.per_epoch
+        self._served = count // world_size * world_size if shuffle else count
+        if self._served == 0:
+            raise ConfigError(
+                f"{plural(count, 'window')} cannot be shared between {world_size} processes: use fewer processes"
+            )
+        self._epoch, self._batches, self._resuming = 0, 0, False
+
+    def __len__(self) -> int:
+        return -(-self._served // self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        # A generator: this runs when the first batch is asked for, and Lightning has set the epoch.
+        epoch = self.sampler.epoch
+        first = self._batches if self._resuming and self._epoch == epoch else 0
+        self._resuming = False
+        order = self.sampler()[: self._served].to(self.windows.device)
+        for number in range(first, len(self)):
+            self._epoch, self._batches = epoch, number + 1
+            batch = order[number * self.batch_size : (number + 1) * self.batch_size]
+            yield self.windows.gather(batch[self.rank :: self.world_size].contiguous())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "epoch": self._epoch,
+            "batches": self._batches,
+            "batch_size": self.batch_size,
+            "seed": self.sampler.seed,
+            "windows": len(self.windows),
+            "windows_per_epoch": self.sampler.per_epoch,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue an epoch. Raises ConfigError if the batches of this loader are not those that the state counts."""
+        mine = self.state_dict()
+        for key in ("batch_size", "seed", "windows", "windows_per_epoch"):
+            if state[key] != mine[key]:
+                raise ConfigError(
+                    f"the checkpoint stopped within an epoch of {key}={state[key]}, and this run "
+                    f"has {mine[key]}: resume with the same data, batch size and seed"
+                )
+        self._epoch, self._batches, self._resuming = state["epoch"], state["batches"], True

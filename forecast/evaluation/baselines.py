@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
-from forecast.data.fill import SEASONS_BACK
-from forecast.data.window_starts import spread_stride
+from forecast.data.split import spread_stride
+from forecast.data.windows import SEASONS_BACK
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.linear.covariate_steps import find_covariate_steps

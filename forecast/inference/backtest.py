@@ -25,9 +25,8 @@ from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.panel import name_longest, name_some
 from forecast.data.row_ranges import RowRanges
-from forecast.data.scaled_panel import ScaledPanel
+from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.scaler import Scaler
-from forecast.data.scaling import Scales
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, adapt, calibrate
 from forecast.evaluation.intervals import make_interval_sums, map_quantiles

@@ -10,11 +10,9 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data import DataModule, Panel, Windows
-from forecast.data.missing import has_values
 from forecast.data.panel import describe_longest, name_some
-from forecast.data.row_ranges import RowRanges, ranges
-from forecast.data.scaled_panel import ScaledPanel
-from forecast.data.scaling import Scales
+from forecast.data.row_ranges import RowRanges, has_values, ranges
+from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
 from forecast.data.time_features import date_range

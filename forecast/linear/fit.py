@@ -1,6 +1,4 @@
-"""Fits of the linear model: least squares, and the choice of its settings.
-
-Linear models from a window to the horizon, by least squares in closed form.
+"""Linear models from a window to the horizon, by least squares in closed form, and the choice of their settings.
 
 All computations use only the sums over windows of `forecast.linear.gram`. Subtracting the mean of each window is a
 projection of the sums. The squared error of a linear model is a trace.

@@ -1,30 +1,24 @@
-"""Gram matrices of windows, from sliding sums.
+"""Gram matrices of windows: sums over windows of the products of two steps of a window, without building a window.
 
-Sums of products over consecutive windows, without building a window.
-
-Windows overlap, so Σᵢ x[i+a+1]·y[i+b+1] differs from Σᵢ x[i+a]·y[i+b] by one product at each end. The sums at the first
-step of either are correlations, which fast Fourier transforms compute.
-
-Gram matrices of windows: sums over windows of the products of two steps of a window.
-
-Linear models, and their squared errors on other windows, are computed from these sums alone.
+Linear models, and their squared errors on other windows, are computed from these sums alone. Windows overlap, so Σᵢ
+x[i+a+1]·y[i+b+1] differs from Σᵢ x[i+a]·y[i+b] by one product at each end. The sums at the first step of either are
+correlations, which fast Fourier transforms compute.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import Windows
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.linear.covariate_steps import (
+    MAX_RUN,
     CovariateSteps,
-    WindowChoice,
     choose_windows,
     find_covariate_steps,
     make_dense,
@@ -232,70 +226,61 @@ def window_gram(windows: Windows, parts: int = 1) -> Gram:
         parts: divides the limit of the windows that are read one by one.
     """
     windows, steps = make_dense(windows), find_covariate_steps(windows)
-    grams = (
-        gram
-        for chosen in choose_windows(windows, steps, parts)
-        for gram in partial_grams(windows, steps, chosen)
-    )
-    return reduce(add, grams).as_if_complete()
+    if (numbers := choose_windows(windows, steps, parts)) is not None:
+        return sampled_gram(windows, steps, torch.from_numpy(numbers).to(windows.device)).as_if_complete()
+    runs = [
+        range(begin, min(begin + MAX_RUN, starts.stop))
+        for starts in windows.starts
+        for begin in range(starts.start, starts.stop, MAX_RUN)
+    ]
+    return reduce(add, (run_gram(windows, steps, run) for run in runs)).as_if_complete()
 
 
-def partial_grams(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Iterator[Gram]:
-    """Yield the sums over each run of windows, and those over the other windows."""
-    for run in chosen.runs:
-        yield run_gram(windows, steps, chosen.targets, run)
-    if len(chosen.numbers):
-        yield sampled_gram(windows, steps, chosen) * chosen.weight
-
-
-def run_gram(windows: Windows, steps: CovariateSteps, targets: list[int], starts: range) -> Gram:
-    """Sums over consecutive windows of these targets without missing values, which begin at these rows."""
+def run_gram(windows: Windows, steps: CovariateSteps, starts: range) -> Gram:
+    """Sums over consecutive windows without missing values, which begin at these rows."""
     width = windows.seq_len + windows.pred_len
     rows = slice(starts.start, starts.stop + width - 1)
     columns = windows.values[rows].double()
     columns = columns - columns.mean(0)  # a large level costs digits of the sums
-    auto = sliding_gram(columns[:, [windows.target_index[target] for target in targets]], width)
+    auto = sliding_gram(columns[:, windows.target_index], width)
     cross, covariates = sliding_covariates(windows, steps, columns, rows)
     auto = auto - auto[: windows.seq_len].mean(0)  # of windows minus the mean of their past
     auto = auto - auto[:, : windows.seq_len].mean(1, keepdim=True)
     cross = cross - cross[..., : windows.seq_len].mean(2, keepdim=True)
-    count = auto.new_zeros(len(windows.target_index), width)
-    count[targets] = len(starts)
+    count = auto.new_full((len(windows.target_index), width), len(starts))
     return Gram(auto, cross, covariates[None], count, steps, windows.seq_len)
 
 
-def sampled_gram(windows: Windows, steps: CovariateSteps, chosen: WindowChoice) -> Gram:
-    """Sums over the windows `chosen.numbers`, each minus the mean of its past.
+def sampled_gram(windows: Windows, steps: CovariateSteps, numbers: Int64[Tensor, " sampled"]) -> Gram:
+    """Sums over the windows with these numbers, each minus the mean of its past, as if each stood for as many others.
 
     Where values are missing, the past is completed as for a model, and the sums over a step of the horizon are over the
     windows that have its value. Windows of a target without any value in the horizon are left out: in a long outage,
     their completed past has no variance.
     """
-    count = torch.zeros(
+    n_targets, width, n_read = (
         len(windows.target_index),
         windows.seq_len + windows.pred_len,
-        dtype=torch.float64,
-        device=windows.device,
+        len(steps.step),
     )
-    if len(chosen.targets) < len(count):  # without covariates
-        windows = windows.of_targets(chosen.targets)
-    (n_targets, width), n_read = (len(chosen.targets), count.shape[1]), len(steps.step)
+    count = torch.zeros(n_targets, width, dtype=torch.float64, device=windows.device)
     auto, covariates = count.new_zeros(width, width), count.new_zeros(1, n_read, n_read)
-    cross = count.new_zeros(n_read, len(count), width)
+    cross = count.new_zeros(n_read, n_targets, width)
     at_once = max(1, NUMBERS_AT_ONCE // (width * n_targets + n_read))
-    for batch in map(windows.gather, chosen.numbers.split(at_once)):
+    for batch in map(windows.gather, numbers.split(at_once)):
         values = torch.cat([batch.past[..., windows.target_index], batch.future], dim=1).double()
         values = (values - values[:, : windows.seq_len].mean(1, keepdim=True)).transpose(1, 2)
         is_measured = values[..., windows.seq_len :].isfinite().any(2)  # (batch, n_targets)
         values = torch.where(is_measured[..., None], values, torch.nan)
-        count[chosen.targets] += values.isfinite().sum(0)
+        count += values.isfinite().sum(0)
         flat = values.flatten(0, 1).nan_to_num(0.0)
         auto += flat.T @ flat
         if n_read:
             read = steps.read(batch)
             covariates = covariates + products_of_covariates(read, is_measured)
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
-    return Gram(auto, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)
+    gram = Gram(auto, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)
+    return gram * (len(windows) / len(numbers))
 
 
 def products_of_covariates(

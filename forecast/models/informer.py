@@ -9,9 +9,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention import Attention
-from forecast.attention.base import check_choice
 from forecast.attention.dropout import Dropout
-from forecast.models.base import AttentionLayer, ForecastModel, decoder_attention, encoder_attention
+from forecast.models.base import (
+    AttentionLayer,
+    ForecastModel,
+    check_sizes,
+    decoder_attention,
+    encoder_attention,
+    estimate_informer_size,
+)
 from forecast.models.embedding import (
     Embedding,
     PatchEmbedding,
@@ -24,7 +30,6 @@ from forecast.models.embedding import (
 )
 from forecast.models.layers import ChannelLayout, Decoder, DecoderLayer, Encoder, EncoderLayer, stack_encoder
 from forecast.models.residual import POSITION_SCALE, ResidualModel
-from forecast.models.size import estimate_informer_size
 
 MakeAttention = Callable[..., Attention]
 
@@ -196,13 +201,6 @@ class InformerStack(Informer):
         return self.encoder.attention_layers(self.seq_len)
 
 
-def check_sizes(**sizes: int) -> None:
-    """Raise ValueError for the first size that is not a whole number of at least 1."""
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
-
-
 def check_label_len(seq_len: int, label_len: int) -> None:
     """Raise ValueError for a negative `label_len`, or one beyond the window."""
     if not 0 <= label_len <= seq_len:
@@ -217,21 +215,20 @@ class ResidualInformer(ResidualModel):
     steps, then one query for each patch of the horizon: the linear forecast and the time embedding of each step.
 
     Args:
-        n_features, n_targets, n_time_features, n_quantiles, seq_len, label_len, pred_len, attention: see `Informer`.
-        tokens: channel handling, `mixed`, `independent` or `joint`; see `ChannelLayout`.
+        common: see `ResidualModel`.
+        label_len, attention: see `Informer`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps; the decoder does not repeat the first `label_len % patch_len` of the label steps.
         time_stride: number of past steps that share one time embedding, or the next lower divisor of `patch_len`. Each
             step of the horizon has its own embedding. Checkpoints without this setting have 1.
-        normalize, linear: see `ResidualModel`.
         future_calendar: let the decoder read the time features of the horizon.
         d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
-        d_calendar: width of the time embedding of a step.
 
     Raises:
-        ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
+        ValueError: see `ResidualModel`, or an attention type cannot serve the role of its slot.
     """
 
+    layouts = ("mixed", "independent", "joint")
     positions: Tensor
     estimate_size = staticmethod(estimate_informer_size)
     horizon_input = "the linear model's forecast and the time features"
@@ -239,53 +236,40 @@ class ResidualInformer(ResidualModel):
     def __init__(
         self,
         *,
-        n_features: int,
-        n_targets: int,
-        n_time_features: int,
-        n_quantiles: int = 1,
-        seq_len: int,
         label_len: int,
-        pred_len: int,
         attention: AttentionSlots,
-        tokens: str = "mixed",
         patch_len: int = 24,
         time_stride: int = 1,
-        normalize: bool = True,
-        linear: bool = True,
         future_calendar: bool = True,
         d_model: int = 32,
         n_heads: int = 4,
         d_ff: int = 128,
-        d_calendar: int = 32,
         encoder_layers: int = 2,
         decoder_layers: int = 1,
         dropout: float = 0.3,
         match: str | None = None,
+        **common: Any,
     ) -> None:
-        check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
+        check_sizes(d_model=d_model, d_ff=d_ff, n_heads=n_heads, patch_len=patch_len, time_stride=time_stride)
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
-        check_sizes(d_calendar=d_calendar, patch_len=patch_len, time_stride=time_stride)
-        check_label_len(seq_len, label_len)
-        check_choice("tokens", tokens, ("mixed", "independent", "joint"))
-        super().__init__(
-            n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
-            shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
-        )  # fmt: skip
+        super().__init__(**common)
+        check_label_len(self.seq_len, label_len)
         self.future_calendar = future_calendar
-        self.patch_len: int = min(patch_len, seq_len)
+        self.patch_len: int = min(patch_len, self.seq_len)
         self.time_stride = largest_divisor(self.patch_len, time_stride)
-        self.past_tokens, self.label_tokens = seq_len // self.patch_len, label_len // self.patch_len
-        self.future_tokens = -(-pred_len // self.patch_len)
+        self.past_tokens, self.label_tokens = self.seq_len // self.patch_len, label_len // self.patch_len
+        self.future_tokens = -(-self.pred_len // self.patch_len)
         self.label_len = self.label_tokens * self.patch_len  # whole patches
-        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model)
-        self._build_embeddings(n_time_features, d_calendar, d_model, dropout)
+        self.channels = ChannelLayout(self.tokens, self.n_features, d_model)
+        self._build_embeddings(d_model, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         self._build_layers(attention, n_heads, (encoder_layers, decoder_layers), sizes)
         self.norm = nn.LayerNorm(d_model)
-        self.head = StepHead(d_model, d_calendar, self.n_outputs, patch_len=self.patch_len)
+        self.head = StepHead(d_model, self.d_calendar, self.n_outputs, patch_len=self.patch_len)
 
-    def _build_embeddings(self, n_time_features: int, d_time: int, d_model: int, dropout: float) -> None:
-        self.time_embedding = TimeEmbedding(n_time_features, d_time, dropout)
+    def _build_embeddings(self, d_model: int, dropout: float) -> None:
+        d_time = self.d_calendar
+        self.time_embedding = TimeEmbedding(self.n_time_features, d_time, dropout)
         width, patch_len = self.channels.variables_per_token, self.patch_len
         self.past_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)
         self.future_embedding = PatchEmbedding(width, d_time, d_model, patch_len=patch_len)

@@ -9,9 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.attention.base import check_choice
 from forecast.attention.dropout import Dropout
-from forecast.models.base import AttentionLayer, encoder_attention
+from forecast.models.base import AttentionLayer, check_sizes, encoder_attention, estimate_informer_size
 from forecast.models.embedding import (
     StepHead,
     TimeEmbedding,
@@ -19,10 +18,9 @@ from forecast.models.embedding import (
     patch_centres,
     sinusoidal_positions,
 )
-from forecast.models.informer import AttentionSlots, check_sizes
-from forecast.models.layers import ChannelLayout, is_over_variables, stack_encoder
+from forecast.models.informer import AttentionSlots
+from forecast.models.layers import TOKENS, ChannelLayout, is_over_variables, stack_encoder
 from forecast.models.residual import POSITION_SCALE, ResidualModel
-from forecast.models.size import ModelSize, estimate_informer_size
 
 
 class PatchEncoder(ResidualModel):
@@ -35,61 +33,45 @@ class PatchEncoder(ResidualModel):
     Otherwise those of the past are not read.
 
     Args:
-        n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
+        common: see `ResidualModel`.
         attention: the slot `encoder` is used. With `axes`, the layers over variables are of the type in the slot
             `variables`, if there is one.
-        tokens: channel handling, `mixed`, `independent`, `joint` or `axes`; see `ChannelLayout`.
         patch_len: steps in a token, at most seq_len. Only the linear model reads the oldest `seq_len % patch_len`
             steps.
-        normalize, linear: see `ResidualModel`.
         d_model, n_heads, d_ff, encoder_layers, dropout, match: see `Informer`.
         d_hidden: width of the hidden layer that reads all tokens of a channel.
-        d_calendar: width of the time embedding of a step.
-        label_len: not used; every model of the configuration gets it.
 
     Raises:
-        ValueError: a size is out of range, or the attention type cannot serve the encoder.
+        ValueError: see `ResidualModel`, or the attention type cannot serve the encoder.
     """
 
+    layouts = TOKENS
     positions: Tensor
+    estimate_size = staticmethod(estimate_informer_size)
 
     def __init__(
         self,
         *,
-        n_features: int,
-        n_targets: int,
-        n_time_features: int,
-        n_quantiles: int = 1,
-        seq_len: int,
-        pred_len: int,
-        label_len: int = 0,
         attention: AttentionSlots,
         tokens: str = "independent",
         patch_len: int = 24,
-        normalize: bool = True,
-        linear: bool = True,
         d_model: int = 32,
         n_heads: int = 4,
         d_ff: int = 128,
         d_hidden: int = 128,
-        d_calendar: int = 32,
         encoder_layers: int = 2,
         dropout: float = 0.3,
         match: str | None = None,
+        **common: Any,
     ) -> None:
-        check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
-        check_sizes(
-            encoder_layers=encoder_layers, d_hidden=d_hidden, d_calendar=d_calendar, patch_len=patch_len
-        )
-        super().__init__(
-            n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
-            shares_outputs=tokens != "mixed", normalize=normalize, linear=linear,
-        )  # fmt: skip
-        self.patch_len: int = min(patch_len, seq_len)
-        self.past_tokens = seq_len // self.patch_len
-        length = self.past_tokens + -(-pred_len // self.patch_len)
+        check_sizes(d_model=d_model, d_ff=d_ff, n_heads=n_heads, d_hidden=d_hidden)
+        check_sizes(encoder_layers=encoder_layers, patch_len=patch_len)
+        super().__init__(tokens=tokens, **common)
+        self.patch_len: int = min(patch_len, self.seq_len)
+        self.past_tokens, n_time_features = self.seq_len // self.patch_len, self.n_time_features
+        length = self.past_tokens + -(-self.pred_len // self.patch_len)
         extra = 1 if n_time_features else 0
-        self.tokens, self.channels = tokens, ChannelLayout(tokens, n_features, d_model, extra=extra)
+        self.channels = ChannelLayout(tokens, self.n_features, d_model, extra=extra)
         self.embedding = nn.Linear(self.patch_len * self.channels.variables_per_token, d_model)
         reads_time = self.channels.reads_variables and n_time_features
         self.time_tokens = nn.Linear(self.patch_len * n_time_features, d_model) if reads_time else None
@@ -97,7 +79,7 @@ class PatchEncoder(ResidualModel):
         self.register_buffer(
             "positions", sinusoidal_positions(length, d_model, POSITION_SCALE), persistent=False
         )
-        self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
+        self.time_embedding = TimeEmbedding(n_time_features, self.d_calendar, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         over_time = attention["encoder"]
         over_variables = attention.get("variables", attention)["encoder"] if self.channels.axes else over_time
@@ -105,11 +87,7 @@ class PatchEncoder(ResidualModel):
         self.encoder = stack_encoder(in_turn, n_heads, **sizes)
         self.dropout = Dropout(dropout)
         self.hidden = nn.Linear(length * d_model, d_hidden)
-        self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)
-
-    @staticmethod
-    def estimate_size(settings: Any, *, n_features: int, n_targets: int) -> ModelSize:
-        return estimate_informer_size(settings, n_features=n_features, n_targets=n_targets)
+        self.head = StepHead(d_hidden, self.d_calendar, self.n_outputs, patch_len=self.pred_len)
 
     def correct(
         self,
@@ -185,55 +163,32 @@ class ResidualMLP(ResidualModel):
     to their mean and standard deviation over the past. The head adds the time embedding of each step of the horizon.
 
     Args:
-        n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
-        tokens: `mixed` reads all columns together; `independent` reads each target alone, with the same weights.
-        normalize, linear: see `ResidualModel`.
+        common: see `ResidualModel`. `tokens=mixed` reads all columns together, `independent` each target alone, with
+            the same weights.
         d_hidden: width of the hidden layers.
         hidden_layers: number of hidden layers.
-        d_calendar: width of the time embedding of a step.
         dropout: after each hidden layer.
-        label_len, attention: not used; every model of the configuration gets them.
 
     Raises:
-        ValueError: a size is out of range, or `tokens` is none of these.
+        ValueError: see `ResidualModel`.
     """
 
+    layouts = ("mixed", "independent")
+
     def __init__(
-        self,
-        *,
-        n_features: int,
-        n_targets: int,
-        n_time_features: int,
-        n_quantiles: int = 1,
-        seq_len: int,
-        pred_len: int,
-        label_len: int = 0,
-        attention: object = None,
-        tokens: str = "mixed",
-        normalize: bool = True,
-        linear: bool = True,
-        d_hidden: int = 256,
-        hidden_layers: int = 2,
-        d_calendar: int = 32,
-        dropout: float = 0.3,
+        self, *, d_hidden: int = 256, hidden_layers: int = 2, dropout: float = 0.3, **common: Any
     ) -> None:
-        check_sizes(seq_len=seq_len, pred_len=pred_len, d_hidden=d_hidden, hidden_layers=hidden_layers)
-        check_sizes(d_calendar=d_calendar)
-        check_choice("tokens", tokens, ("mixed", "independent"))
-        super().__init__(
-            n_targets=n_targets, n_quantiles=n_quantiles, seq_len=seq_len, pred_len=pred_len,
-            shares_outputs=tokens == "independent", normalize=normalize, linear=linear,
-        )  # fmt: skip
-        self.tokens = tokens
-        columns = n_features if tokens == "mixed" else 1
-        width = (seq_len + pred_len) * (columns + n_time_features)
+        check_sizes(d_hidden=d_hidden, hidden_layers=hidden_layers)
+        super().__init__(**common)
+        columns = self.n_features if self.tokens == "mixed" else 1
+        width = (self.seq_len + self.pred_len) * (columns + self.n_time_features)
         layers: list[nn.Module] = []
         for _ in range(hidden_layers):
             layers += [nn.Linear(width, d_hidden), nn.GELU(), Dropout(dropout)]
             width = d_hidden
         self.layers = nn.Sequential(*layers)
-        self.time_embedding = TimeEmbedding(n_time_features, d_calendar, dropout)
-        self.head = StepHead(d_hidden, d_calendar, self.n_outputs, patch_len=pred_len)
+        self.time_embedding = TimeEmbedding(self.n_time_features, self.d_calendar, dropout)
+        self.head = StepHead(d_hidden, self.d_calendar, self.n_outputs, patch_len=self.pred_len)
 
     def correct(
         self,

@@ -7,15 +7,18 @@ stands for a gap, softplus(r − 1), between its quantile and the neighbour near
 cannot cross. An output of 0 is a gap of 0.31, about the distance between the deciles of a standard normal distribution.
 """
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.models.base import ForecastModel, PointAndScale, WarmStart
+from forecast.attention.base import check_choice
+from forecast.models.base import ForecastModel, PointAndScale, WarmStart, check_sizes
 from forecast.models.embedding import StepHead, TimeEmbedding
 from forecast.models.linear_model import LinearModel, LinearWeights
 
@@ -82,35 +85,56 @@ class ResidualModel(ForecastModel):
     ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
     the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.losses`). f is zero at the start.
 
-    A subclass sets `time_embedding` and `head`, whose last layer is that of f.
+    A subclass sets `time_embedding` and `head`, whose last layer is that of f. Its constructor takes the
+    arguments of this class beside its own.
 
     Args:
-        n_targets, n_quantiles, seq_len, pred_len: see `Informer`.
-        shares_outputs: whether all targets share the outputs of `out`; otherwise each target has its own.
+        n_features, n_targets, n_time_features, n_quantiles, seq_len, pred_len: see `Informer`.
+        label_len, attention: for subclasses that use them; every model of the configuration gets them.
+        tokens: channel handling, one of `layouts`; see `forecast.models.layers.ChannelLayout`.
         normalize: divide each window by its standard deviation, and multiply the forecast by it (Kim et al. 2022).
         linear: add to a linear model; otherwise the correction is added to the window's mean.
+        d_calendar: width of the time embedding of a step.
+
+    Raises:
+        ValueError: a length or size is out of range, or `tokens` is none of `layouts`.
     """
 
+    layouts: ClassVar[tuple[str, ...]]
     target_index: Tensor
     shrinkage: Tensor
     time_embedding: TimeEmbedding
     head: StepHead
 
+    def __init_subclass__(cls) -> None:
+        own, common = (inspect.signature(each.__init__).parameters for each in (cls, ResidualModel))
+        named = [each for name, each in {**common, **own}.items() if name not in ("self", "common")]
+        cls.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+
     def __init__(
         self,
         *,
+        n_features: int,
         n_targets: int,
-        n_quantiles: int,
+        n_time_features: int,
+        n_quantiles: int = 1,
         seq_len: int,
         pred_len: int,
-        shares_outputs: bool,
-        normalize: bool,
-        linear: bool,
+        label_len: int = 0,
+        attention: object = None,
+        tokens: str = "mixed",
+        normalize: bool = True,
+        linear: bool = True,
+        d_calendar: int = 32,
     ) -> None:
+        check_sizes(seq_len=seq_len, pred_len=pred_len, d_calendar=d_calendar)
+        check_choice("tokens", tokens, self.layouts)
         super().__init__()
         self.seq_len, self.pred_len, self.n_quantiles = seq_len, pred_len, n_quantiles
-        self.normalize, self.shares_outputs = normalize, shares_outputs
-        self.n_outputs = n_quantiles * (1 if shares_outputs else n_targets)
+        self.n_features, self.n_time_features, self.d_calendar = n_features, n_time_features, d_calendar
+        self.tokens, self.normalize = tokens, normalize
+        self.shares_outputs = tokens != "mixed"  # all targets share the outputs of `out`
+        self.n_outputs = n_quantiles * (1 if self.shares_outputs else n_targets)
         self.register_buffer("target_index", torch.tensor(range(n_targets)))
         self.register_buffer("shrinkage", torch.ones(()))
         self.linear = LinearModel(seq_len, pred_len) if linear else None

@@ -86,6 +86,6 @@ def read_inputs(data: DataModule, first: int, length: int) -> Float32[np.ndarray
     scaled, start = data.scaled, torch.tensor([first])
     parts = [scaled.values.windows(start, length)[0]]
     if scaled.time.future is not None:  # masks of covariates come last
-        ahead = scaled.time.future.past_windows(start, length)[0]
+        ahead = scaled.time.future.past.windows(start, length)[0]
         parts.append(ahead[:, : len(data.panel.future_covariates)])
     return torch.cat(parts, dim=-1).numpy()

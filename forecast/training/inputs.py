@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from forecast.data import DataModule
 from forecast.data.covariates import describe_known
-from forecast.data.missing import describe_missing
+from forecast.data.panel import describe_missing
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.linear.covariate_steps import count_fitted_windows, covariates_of_linear
 from forecast.models import ForecastModel

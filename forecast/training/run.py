@@ -12,8 +12,7 @@ from forecast.checkpoints.contents import completed_epochs, is_untrained
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.checkpoints.settings import find_checkpoint
 from forecast.data import DataModule
-from forecast.data.missing import missing_shares
-from forecast.data.panel import series_entry
+from forecast.data.panel import missing_shares, series_entry
 from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.reports.scores import tabulate_series
 from forecast.system import signals

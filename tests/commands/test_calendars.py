@@ -8,7 +8,7 @@ import pytest
 
 from forecast.api import load
 from forecast.data import read_table
-from forecast.data.store.format import open_store
+from forecast.data.store import open_store
 from tests.support.commands import answer, only, train_here
 
 DAYS = pd.bdate_range("2024-01-01", "2024-03-15").drop("2024-01-15")

@@ -1,8 +1,6 @@
 """Covariates of a table of one series, from training to every other command."""
 
 import json
-import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +8,7 @@ import pandas as pd
 import pytest
 
 import forecast
-from forecast.inference.forecasters import choose_forecaster, find_unread_columns
 from forecast.inference.model import load
-from forecast.models.linear_model import without_covariates
 from tests.support.commands import TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, PAST, UNKNOWN, table
 
@@ -76,100 +72,6 @@ def test_a_forecast_without_its_future_covariates_is_refused(
     assert not (place / "forecast.csv").exists()
 
 
-@pytest.mark.parametrize("baseline", ["naive", "seasonal_naive"])
-def test_a_baseline_without_covariates_needs_none(
-    baseline: str,
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-) -> None:
-    given = ("checkpoint=run", f"baseline={baseline}", f"output={tmp_path}/a.csv")
-    assert answer(monkeypatch, "predict", place, *given) == 0
-    assert "the future of promo is not read" in capsys.readouterr().out
-    monkeypatch.chdir(place)
-    told = forecast.load("run").predict(
-        table().iloc[:-8], future=table()[FUTURE].iloc[-8:], baseline=baseline
-    )
-    np.testing.assert_allclose(forecast_of(tmp_path, "a.csv")["load"], told["load"], rtol=1e-6)
-    assert answer(monkeypatch, "predict", place, "checkpoint=run", "baseline=linear") == 2  # it reads them
-
-
-def only_load(folder: Path) -> Path:
-    """A file of the load alone, without the covariates of the run."""
-    table()[["load"]].iloc[:-8].to_csv(folder / "load.csv")
-    return folder / "load.csv"
-
-
-@pytest.mark.parametrize("baseline", ["naive", "seasonal_naive"])
-def test_a_baseline_without_covariates_reads_a_file_without_them(
-    baseline: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = ("checkpoint=run", f"baseline={baseline}", "levels=[80]", "horizon=12")
-    files = {"a.csv": place / "history.csv", "b.csv": only_load(tmp_path)}
-    for name, file in files.items():
-        output = (f"data.path={file}", f"output={tmp_path}/{name}")
-        assert answer(monkeypatch, "predict", place, *given, *output) == 0
-    pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
-
-
-def test_a_linear_model_of_the_target_alone_needs_no_other_column_and_reaches_any_horizon(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(place)
-    model = forecast.load("run")
-    assert model.baselines is not None
-    own = model.baselines.linear.past_weight
-    model.baselines = replace(model.baselines, linear=without_covariates(own))
-    monkeypatch.setattr(model, "is_untrained", True)
-    monkeypatch.setattr(model.network, "linear_weights", lambda: without_covariates(own))
-    frame, horizon = table().iloc[:-8], 12
-    load = (frame["load"].to_numpy() - model.scaler.center[0, 0].item()) / model.scaler.scale[0, 0].item()
-    expected = load
-    for _ in range(3):
-        past = expected[-len(own) :]
-        expected = np.append(expected, past.mean() + (past - past.mean()) @ own.double().numpy())
-    expected = (
-        expected[len(load) :][:horizon] * model.scaler.scale[0, 0].item() + model.scaler.center[0, 0].item()
-    )
-    found = model.predict(frame[["load"]], baseline="linear", horizon=horizon)
-    np.testing.assert_allclose(found["load"], expected, rtol=1e-4)
-    assert find_unread_columns([choose_forecaster(model)]) == {*PAST, *FUTURE}
-    scores = [model.evaluate(given)["baselines"] for given in (frame[["load"]], frame)]
-    assert scores[0] == scores[1]
-
-
-def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
-    model, frame = forecast.load("run"), table()
-    changed = frame.copy()
-    changed.loc[changed.index[305:], FUTURE] = [1e6, True, "none"]
-    changed.loc[changed.index[300:], UNKNOWN] = [-1e6, -1e6, "snow"]
-    found = [model.predict(one, start=frame.index[300])["load"].to_numpy() for one in (frame, changed)]
-    np.testing.assert_array_equal(found[0], found[1])
-    flipped = {"none": "sale", "sale": "none"}[frame["promo"].iloc[304]]
-    for name, value in zip(FUTURE, (99.0, not frame["is_open"].iloc[304], flipped), strict=True):
-        last = frame.copy()
-        last.loc[last.index[304], name] = value  # the last step of the horizon
-        assert (model.predict(last, start=frame.index[300])["load"].to_numpy() != found[0]).any()
-
-
-def test_a_category_that_training_did_not_know_is_told_and_read_as_an_empty_cell(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(place)
-    model, frame = forecast.load("run"), table()
-    start, read = frame.index[300], {}
-    for name in ("flash", None):
-        frame.loc[frame.index[300:305], "promo"] = name
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            read[name] = model.predict(frame, start=start)["load"].to_numpy()
-        told = [str(one.message) for one in caught if "'promo' has 'flash' in 5 of" in str(one.message)]
-        assert len(told) == (name == "flash")
-    np.testing.assert_array_equal(read["flash"], read[None])
-
-
 @pytest.mark.parametrize(
     ("command", "options", "made"),
     [
@@ -205,38 +107,3 @@ def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyP
     longer.loc[longer.index[-8:], UNKNOWN] = np.nan
     other = model.predict(longer)
     pd.testing.assert_frame_equal(one, other)
-
-
-def test_many_series_in_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    frame = pd.concat(
-        [table().reset_index().assign(shop=name, load=lambda f: f["load"] * 2) for name in "ab"]
-    )
-    model = forecast.fit(
-        frame, id_column="shop", date_column="date", target="load", attention="full",
-        overrides=[*TINY, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"],
-    )  # fmt: skip
-    ids = model.predict(frame).index
-    assert ids.value_counts().to_dict() == {"a": 5, "b": 5}
-
-
-def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The load follows the temperature; its level, and with it the scale, changes after the training rows."""
-    random, dates = np.random.default_rng(0), pd.date_range("2024-01-01", periods=600, freq="h")
-    temperature = random.normal(size=600)
-    load_column = 2 * temperature + np.where(np.arange(600) < 450, 0, 40) + 0.1 * random.normal(size=600)
-    frame = pd.DataFrame({"date": dates, "load": load_column, "temperature": temperature})
-    frame.to_csv(tmp_path / "load.csv", index=False)
-    options = (
-        *TINY, "data=csv", "data.path=load.csv", "data.columns=[load]", "data.future_covariates=[temperature]",
-        "refit=full", "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=run",
-    )  # fmt: skip
-    assert answer(monkeypatch, "train", tmp_path, *options) == 0
-    monkeypatch.chdir(tmp_path)
-    model = forecast.load("run")
-    assert model.refitted is not None
-    found = [model.predict(start=start, baseline="linear") for start in dates[480:590:5]]
-    errors = np.concatenate([each["load-error"].to_numpy() for each in found])
-    assert np.sqrt(np.mean(errors**2)) < 1  # without the temperature, 2

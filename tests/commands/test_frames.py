@@ -61,18 +61,6 @@ def test_many_series(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert model.evaluate(frame)["test"] == model.evaluate(sales())["test"]
 
 
-def test_ids_of_several_columns_come_back_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = sales().assign(dept="1").rename(columns={"shop": "store"})
-    model = train(monkeypatch, tmp_path, frame, id_column=["store", "dept"])
-    found = model.predict(frame)
-    assert found.index.names == ["store", "dept"]
-    assert found.columns.tolist() == ["date", "sold"]
-    assert found.loc[("b", "1"), "date"].tolist() == sales()["date"][-5:].tolist()  # type: ignore[union-attr]
-    table = model.predict(polars.from_pandas(frame))
-    assert table.columns == ["store", "dept", "date", "sold"]
-    assert table["store"].to_list() == ["a"] * 5 + ["b"] * 5
-
-
 def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = sales()[:155].drop(columns="shop")
     history, future = table[:150], table[150:].drop(columns="sold")
@@ -98,24 +86,3 @@ def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.M
         model.predict(polars.from_pandas(history.drop(columns="date")))
     with pytest.raises(DataError):
         model.predict(polars.from_pandas(history).lazy())
-
-
-def test_the_dates_of_a_table_of_pandas_are_the_column_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = pd.DataFrame(sales()[:155]).drop(columns="shop").rename(columns={"date": "time"})
-    frame = table.assign(date=table["time"] + pd.Timedelta(days=400))
-    settings: dict[str, Any] = SETTINGS | {
-        "date_column": "time",
-        "past_covariates": [],
-        "overrides": [*TINY, "features=S"],
-    }
-    model = fit(frame, **settings)
-    found = model.predict(frame)
-    assert found.index.name == "time"
-    assert found.index[0] == pd.Timestamp("2021-05-31")
-    indexed = model.predict(table.set_index("time").rename_axis("other"))
-    np.testing.assert_array_equal(indexed, found)
-    with pytest.raises(DataError, match="neither the index nor a column named 'tiem'"):
-        fit(frame, **{**settings, "date_column": "tiem"})

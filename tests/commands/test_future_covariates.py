@@ -1,6 +1,5 @@
 """Future covariates that are forecasts themselves, or known for some steps only, in every command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 
 import forecast
-from forecast.system.errors import DataError
 from tests.support.commands import TINY, answer, only
 
 ROWS, KNOWN, PRED_LEN = 300, 2, 5
@@ -81,31 +79,6 @@ def test_forecasts_read_what_was_known_at_their_origin(model: forecast.Model, ho
         assert (found(changed(column, slice(row, row + 1))) != before).any(), column
 
 
-def test_the_future_needs_only_the_known_steps(
-    model: forecast.Model, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame = table()
-    frame.iloc[: START + 1].to_csv("past.csv")
-    frame[["told"]].iloc[START + 1 : START + 1 + KNOWN].to_csv("ahead.csv")
-    given = ("checkpoint=run", "data.path=past.csv", "future=ahead.csv", "output=a.csv", "overwrite=true")
-    assert answer(monkeypatch, "predict", Path(), *given) == 0
-    assert "known      temperature for 2 of 5 steps" in capsys.readouterr().out
-    from_file = pd.read_csv("a.csv", index_col="date", parse_dates=True)["load"]
-    whole = model.predict(frame, start=frame.index[START + 1])["load"]
-    np.testing.assert_allclose(from_file, whole, rtol=1e-6)
-
-
-def test_a_covariate_without_a_limit_must_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    frame = table()
-    model = forecast.fit(
-        frame.drop(columns="told"), future_covariates=["temperature"], attention="full",
-        overrides=[*TINY, *(text for text in OPTIONS if not text.startswith("data")), "pictures=false"],
-    )  # fmt: skip
-    with pytest.raises(DataError):
-        model.predict(frame.iloc[:START, :2], future=frame[["temperature"]].iloc[START : START + 4])
-
-
 @pytest.mark.parametrize("command", ["backtest", "evaluate"])
 def test_past_forecasts_read_no_measured_future(
     command: str, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,16 +101,3 @@ def test_past_forecasts_read_no_measured_future(
         found.append(only(folder, pattern).read_bytes())
     assert found[0] == found[1]
     assert found[0] != found[2]
-
-
-@pytest.mark.parametrize("command", [pytest.param("export", marks=pytest.mark.long), "explain"])
-def test_other_commands_read_it(
-    command: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The exported file is compared with PyTorch before it is written."""
-    output = tmp_path / ("model.onnx" if command == "export" else "why")
-    assert answer(monkeypatch, command, place, "checkpoint=run", f"output={output}") == 0
-    if command == "export":
-        about = json.loads((tmp_path / "model.onnx.json").read_text())
-        assert (about["as_of"], about["known_steps"]) == ({"temperature": "told"}, {"temperature": KNOWN})
-        assert about["inputs"]["known"] == ["batch", 12 + PRED_LEN, 1]

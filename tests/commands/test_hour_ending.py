@@ -9,7 +9,7 @@ import pytest
 import forecast
 from forecast.data import csv_data, read_frame
 from forecast.data.files.sources import read_table
-from forecast.data.store.format import open_store
+from forecast.data.store import open_store
 from forecast.inference.forecasters import choose_forecaster
 from forecast.tools.serve.request import ForecastRequest
 from forecast.tools.serve.source import RequestReader

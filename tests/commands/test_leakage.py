@@ -25,11 +25,10 @@ from forecast import load
 from forecast.attention import FullAttention
 from forecast.checkpoints.file import safe_load
 from forecast.cli.compose import compose_config
-from forecast.data import Windows, module, scaling
-from forecast.data.missing import FILLS
-from forecast.data.scaler import Scaler
-from forecast.data.scaling import fit_scaler
-from forecast.data.window_starts import find_window_starts
+from forecast.data import Windows, module, scaled_panel
+from forecast.data.domain import FILLS
+from forecast.data.scaler import Scaler, fit_scaler
+from forecast.data.split import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate
 from forecast.models.layers import TOKENS
@@ -213,14 +212,6 @@ def test_rows_after_an_origin_do_not_change_its_forecast(
     holds()
 
 
-@pytest.mark.parametrize(
-    ("split", "fill"), every_nth([(split, fill) for split in SPLITS for fill in (None, *FILLS)], 2)
-)
-def test_every_split_and_fill(tmp_path: Path, split: str, fill: str | None) -> None:
-    example = Example("probsparse", "MS", split, fill, lost=(205, 230), missing=(215, 216))
-    quietly(lambda: check(example, tmp_path))
-
-
 # ---- leaks that must be found
 
 gather = Windows.gather
@@ -274,7 +265,7 @@ def centred_by_the_horizon(windows: Windows, index: torch.Tensor) -> Any:
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "a scaler of all rows": lambda patch: patch.setattr(scaling, "fit_scaler", scaled_by_all_rows),
+    "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
     "centred by the whole table": lambda patch: patch.setattr(Scaler, "transform_panel", by_the_whole_table),
     "completed with the horizon": lambda patch: patch.setattr(Windows, "gather", completed_with_the_horizon),
     "completed with its level": lambda patch: patch.setattr(Windows, "gather", centred_by_the_horizon),

@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.commands import PLAIN, TINY, answer, explain_and_export, only, train_here
+from tests.support.commands import answer, explain_and_export, only, train_here
 from tests.support.csv_files import write_csv
 
 SEQ, PRED = 12, 5  # of TINY
@@ -62,75 +61,6 @@ def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tm
         == 0
     )
     explain_and_export(monkeypatch, place, run, tmp_path)
-
-
-def test_a_run_says_how_many_values_are_missing(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
-    share = frame.isna().mean()
-    assert train_here(monkeypatch, place, "trainer.max_epochs=1", "logger=[]", "output_root=others") == 0
-    shares = ", ".join(f"{name} {part:.1%}" for name, part in share[share > 0].items())
-    said = f"{shares}; read as data.fill=auto says, and never scored"
-    assert f"missing    targets: {said}" in capsys.readouterr().out
-    metrics = json.loads((only(place, "others/*") / "metrics.json").read_text())
-    assert metrics["missing"]["targets"] == pytest.approx(share.to_dict())
-
-
-def test_a_store_of_it_gives_the_same_scores(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert answer(monkeypatch, "convert", place, "data.path=load.csv", "output=load.store") == 0
-    stored = ("data=store", "data.path=load.store", "loss=quantile")
-    options = [text for text in (*TINY, PLAIN) if not text.startswith("data")]
-    capsys.readouterr()
-    given = ("trainer.max_epochs=1", "logger=[]", "output_root=stored", "data.batch_size=16", *stored)
-    assert train_here(monkeypatch, place, *options, *given) == 0
-    mine = json.loads((only(place, "stored/*") / "metrics.json").read_text())
-    its = json.loads((only(place, "runs/*") / "metrics.json").read_text())
-    for name, scores in its["baselines"].items():
-        assert mine["baselines"][name]["mse"] == pytest.approx(scores["mse"], rel=1e-4)  # float32 on disk
-
-
-def test_a_backtest_counts_measured_values(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    run = only(place, "runs/*")
-    options = (f"checkpoint={run}", "steps=100", "stride=3", f"output_root={tmp_path}")
-    assert answer(monkeypatch, "backtest", place, *options) == 0
-    folder = only(tmp_path, "*")
-    origins = pd.read_csv(folder / "errors_by_origin.csv")
-    assert not np.asarray(origins.isna()).any()
-    forecasts = pd.read_parquet(folder / "forecasts.parquet")
-    assert np.isnan(forecasts["truth"].to_numpy()).any()
-    assert set(origins["forecast_start"]) == set(
-        forecasts.dropna(subset="truth")["forecast_start"].astype(str)
-    )
-
-
-def test_a_column_without_values_in_validation_takes_no_intervals_from_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    write_csv(tmp_path / "load.csv", rows=300)
-    frame = pd.read_csv(tmp_path / "load.csv")
-    frame.loc[205:245, "temperature"] = np.nan
-    frame.to_csv(tmp_path / "load.csv", index=False)
-    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
-    run = only(tmp_path, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
-    intervals = metrics["intervals"]["conformal"]
-    by_variable: Any = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
-    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
-        crps, mae = by_variable[f"{name}_crps"], by_variable[f"{name}_mae"]
-        assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
-        assert crps["load"] < mae["load"]
-        assert 0 < scores["crps"] < scores["mae"]
-    assert 0 < intervals["80"]["coverage"] <= 1
-    assert np.isfinite(intervals["crps"])
-    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}") == 0
-    forecast = pd.read_csv(tmp_path / "forecast.csv")
-    assert np.isfinite(forecast["load-lo-80"].to_numpy()).all()
-    assert np.isnan(forecast["temperature-lo-80"].to_numpy()).all()
 
 
 def test_a_missing_future_covariate_is_read_as_in_training(

@@ -45,27 +45,3 @@ def test_it_learns_what_no_linear_model_can(place: Path) -> None:
     assert metrics["attention"] == "mlp"
     assert run.name.split("_")[2] == f"mlp-csv-{AHEAD}-s1"
     assert load(run).network.attention_layers() == []
-
-
-def test_it_forecasts_from_covariates_ahead(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked = (f"checkpoint={only(place, 'runs/*')}", "future=ahead.csv", f"output={tmp_path}/next.csv")
-    assert answer(monkeypatch, "predict", place, *asked) == 0
-    found = pd.read_csv(tmp_path / "next.csv")
-    truth = table()["load"].to_numpy()
-    error = np.abs(found["load"].to_numpy() - truth[-AHEAD:]).mean()
-    assert error < 0.5 * np.abs(truth[-AHEAD:] - truth.mean()).mean()
-    low, high = found[["load-lo-80", "load-hi-80"]].to_numpy().T
-    assert (low < high).all()
-
-
-@pytest.mark.slow
-def test_it_is_exported(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The export compares the file's forecasts with PyTorch's."""
-    asked = (
-        f"checkpoint={only(place, 'runs/*')}",
-        "format=torch_export",
-        f"output={tmp_path}/model.pt2",
-    )
-    assert answer(monkeypatch, "export", place, *asked) == 0

@@ -56,15 +56,3 @@ def test_where_training_harms_a_warm_start_the_untrained_model_is_kept(tmp_path:
     run = only(tmp_path, "runs/*")
     assert json.loads((run / "metrics.json").read_text())["best_epoch"] == 0
     command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
-
-
-def test_explain_measures_the_inputs_of_a_model_without_attention_layers(tmp_path: Path) -> None:
-    done = train(workplace(tmp_path), *ASKED, f"model._target_={MODULE}.OneLayer")
-    assert done.returncode == 0, done.stderr
-    run = only(tmp_path, "runs/*")
-    command(tmp_path, "explain", f"checkpoint={run}", "output=why", "importance_windows=8", "repeats=2")
-    assert "OneLayer names no attention layers" in (tmp_path / "why" / "index.html").read_text()
-    importance = pd.read_csv(tmp_path / "why" / "importance.csv")
-    mse = importance["mse"].to_numpy()
-    assert (mse[importance["part"] == "history"] > 0).all()
-    assert (mse[importance["part"] == "calendar"] == 0).all()

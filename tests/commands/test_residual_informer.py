@@ -1,7 +1,6 @@
 """`model=residual_informer` from the command line to its forecasts: never worse than its linear model."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,13 @@ import torch
 from forecast import load
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
-from forecast.cli.compose import compose_config
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
-from forecast.training.build import make_forecaster
-from forecast.training.losses import MARGIN, shrinkage_and_error
-from forecast.training.preparation import read_data
-from tests.support.commands import answer, only, train_here, workplace
+from tests.support.commands import only, train_here, workplace
 from tests.support.long_variants import every_nth
-from tests.support.run_differences import unequal, unmeasured
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
@@ -61,38 +54,6 @@ def test_linear_model_is_kept_if_training_lowers_no_score(
         np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
 
 
-def test_widths_are_learnt_where_no_epoch_lowers_the_squared_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """White noise that is ten times as wide by day as by night: its mean is the best point forecast."""
-    dates = pd.date_range("2021-01-01", periods=2500, freq="h")
-    width = np.where((dates.hour >= 8) & (dates.hour < 20), 1.0, 0.1)
-    values = 5 + width * np.random.default_rng(0).normal(size=len(dates))
-    pd.DataFrame({"date": dates, "load": values}).to_csv(tmp_path / "noise.csv", index=False)
-    asked = ("data=csv", "data.path=noise.csv", "seq_len=24", "label_len=0", "pred_len=24", "loss=quantile")
-    tiny = ("model=residual_informer", "model.encoder_layers=1", "trainer.max_epochs=2", "optimizer.lr=5e-3")
-    assert train_here(monkeypatch, tmp_path, *tiny, "logger=[]", *asked) == 0
-    run = only(tmp_path, "runs/*")
-    metrics = read_metrics(run)
-    assert metrics["best_epoch"] > 0
-    by_epoch = pd.read_csv(run / "metrics.csv")["val/quantile_loss"]
-    # the median is shrunk towards the mean, which the quantiles around it hardly notice here
-    assert metrics["validation_quantile_loss"] == pytest.approx(by_epoch[metrics["best_epoch"] - 1], rel=0.01)
-    frame = read_table(tmp_path / "noise.csv", ["load"])
-    found = load(run).predict(frame, levels=[80])
-    wide = found["load-hi-80"] - found["load-lo-80"]
-    assert wide[wide.index.hour == 12].mean() > 3 * wide[wide.index.hour == 2].mean()
-    with pytest.warns(
-        UserWarning, match=r"conformal, because .* for levels=\[20,40,60,80,95\], not for 90, 99"
-    ):
-        mixed = load(run).predict(frame, levels=[80, 90, 99])
-    assert (mixed["load-hi-80"] != found["load-hi-80"]).all()
-    assert answer(monkeypatch, "backtest", tmp_path, f"checkpoint={run}", "steps=24") == 0  # one origin
-    saved = pd.read_parquet(only(tmp_path, "runs/*_backtest_*") / "forecasts.parquet")
-    quantiles = load(run).predict(frame.iloc[:-24], levels=[80])[["load-lo-80", "load-hi-80"]]
-    np.testing.assert_allclose(saved[["quantile-lo-80", "quantile-hi-80"]], quantiles, rtol=1e-5)
-
-
 @pytest.mark.long
 def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every holiday the load is halved: with data.holidays the model forecasts it, and says so before the baselines."""
@@ -125,19 +86,6 @@ def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert ahead[4] < 85 < 100 < ahead[3]  # 23 April, and the day before
 
 
-def test_an_epoch_that_is_better_by_luck_alone_does_not_take_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = workplace(tmp_path)
-    asked = (*PRESET, "trainer.max_epochs=1", "optimizer.lr=1e-5", "schedule=constant")
-    assert train_here(monkeypatch, folder, *asked) == 0
-    run = only(folder, "runs/*")
-    after = pd.read_csv(run / "metrics.csv")["val/mse"].item()
-    before = read_metrics(run)["validation_mse"]  # of the model that is tested
-    assert before * (1 - MARGIN) < after != before
-    assert completed_epochs(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 0
-
-
 def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,70 +114,6 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     assert load(run).network.state_dict()["shrinkage"].item() == pytest.approx(weight, rel=1e-4)  # refitted
 
 
-def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
-    """Losses that swing slowly, by a season or two in all, say less than as many that come and go."""
-    start = torch.ones(2000, 1, dtype=torch.float64)
-    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))[:, None]  # up, down, up
-    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert shrinkage_and_error(start - 0.05 + 0.5 * noise, start, overlap=96)[0] > 0.99
-    slowly = start + 0.05 - 0.5 * swing  # lower by 0.056 in the mean
-    assert shrinkage_and_error(slowly, start, overlap=96)[0] == 0.5
-    few = 0.5 * start[:95]
-    assert shrinkage_and_error(few, start[:95], overlap=47)[0] == 1
-    assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
-
-
-def test_the_median_decides_on_the_weight_and_all_quantiles_on_the_epoch() -> None:
-    start = torch.ones(2000, 2, dtype=torch.float64)
-    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    widths = torch.stack(
-        [1.02 + 0.5 * noise, 0.8 + 0.5 * noise], dim=1
-    )  # a worse median between better bounds
-    weight, estimate = shrinkage_and_error(widths, start, overlap=96)
-    assert weight == 0.5
-    assert estimate == pytest.approx((1 + widths[:, 1].mean().item()) / 2)
-    weight, estimate = shrinkage_and_error(widths.flip(1), start, overlap=96)
-    assert weight > 0.99
-    assert estimate == math.inf
-
-
-def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
-    start = torch.ones(2000, 1).double()
-    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()[:, None]
-    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
-    slightly = perhaps + 0.06
-    assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1
-    errors = [shrinkage_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
-    assert errors[0] < errors[1] < 1
-    assert errors[2] == math.inf
-
-
-def test_linear_model_stays_a_candidate_when_training_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the run's own folder from a state between two epochs, and in a new folder for more of them."""
-    folder = workplace(tmp_path)
-    asked = (*PRESET, *HARMFUL[:3], "trainer.max_epochs=2")
-    assert train_here(monkeypatch, folder, *asked) == 0
-    run = only(folder, "runs/*")
-    whole, score = load_checkpoint(run / "checkpoints" / "last.ckpt"), read_metrics(run)["test"]
-    (run / "metrics.json").unlink()
-    (run / "checkpoints" / "last-1.ckpt").replace(run / "checkpoints" / "last.ckpt")
-    between = load_checkpoint(run / "checkpoints" / "last.ckpt")
-    assert (completed_epochs(between), between["callbacks"]["Checkpointing"]["is_finished"]) == (1, False)
-    assert train_here(monkeypatch, folder, *asked, "resume=auto") == 0
-    again = load_checkpoint(run / "checkpoints" / "last.ckpt")
-    assert unequal(unmeasured(again["callbacks"]), unmeasured(whole["callbacks"])) == []
-    assert read_metrics(run)["test"] == score
-
-    more = ("trainer.max_epochs=3", f"checkpoint={run}", "output_root=more")
-    assert train_here(monkeypatch, folder, *asked, *more) == 0
-    longer = only(folder, "more/*")
-    assert (read_metrics(longer)["epochs"], read_metrics(longer)["best_epoch"]) == (3, 0)
-    assert read_metrics(longer)["test"] == score
-
-
 def test_quantiles_that_were_never_trained_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,58 +132,3 @@ def test_quantiles_that_were_never_trained_are_not_used(
     scores, _ = evaluate(model, model.data())
     assert scores["test"] == pytest.approx(read_metrics(run)["test"])
     assert [*scores["intervals"]] == ["conformal"]
-
-
-@pytest.mark.parametrize(("tokens", "off"), [("mixed", 0.03), ("independent", 0.08)])
-def test_first_quantiles_are_those_of_the_errors_of_the_linear_model(tokens: str, off: float) -> None:
-    """About its median; for tokens of one variable, all columns share the distances between quantiles."""
-    told = (
-        "data=load",
-        "features=M",
-        "seq_len=168",
-        "pred_len=24",
-        "loss=quantile",
-        f"model.tokens={tokens}",
-    )
-    config = compose_config(*told, "run_name=x", "attention=full")
-    data = read_data(config)
-    data.setup()
-    forecaster = make_forecaster(config, data, FittedBaselines.fit(data))
-    assert forecaster.quantiles is not None
-    windows = data.windows["train"]
-    batch = windows.gather(torch.arange(0, len(windows), 41))
-    with torch.no_grad():
-        below = (batch.future[..., None] < forecaster.eval()(batch)).double().mean(dim=(0, 1))
-    below = below if tokens == "mixed" else below.mean(0, keepdim=True)
-    for column in below:
-        np.testing.assert_allclose(column, forecaster.quantiles, atol=off)
-        for beyond in (column[0], 1 - column[-1]):  # a fortieth is meant to lie there
-            assert 1 / 80 < beyond < 1 / 20
-
-
-@pytest.mark.parametrize(
-    ("attention", "tokens", "features"),
-    every_nth(
-        [
-            ("full", "mixed", "M"),
-            ("probsparse", "independent", "M"),
-            ("linear", "joint", "M"),
-            ("nystrom", "joint", "MS"),
-            ("fastformer", "independent", "MS"),
-        ],
-        3,
-    ),
-)
-def test_first_quantiles_lie_around_the_forecast_of_the_linear_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attention: str, tokens: str, features: str
-) -> None:
-    folder = workplace(tmp_path)
-    layout = (f"attention={attention}", f"model.tokens={tokens}", f"features={features}", "data.target=load")
-    asked = (*PRESET, *layout, "loss=quantile", "trainer.max_epochs=1")
-    assert train_here(monkeypatch, folder, *asked) == 0
-    found = load(only(folder, "runs/*")).predict(levels=[80])
-    low, middle, high = (found[f"load{end}"].to_numpy() for end in ("-lo-80", "", "-hi-80"))
-    assert np.all(low < middle)
-    assert np.all(middle < high)
-    day_before = read_table(folder / "load.csv", ["load"])["load"].to_numpy()[-24:-19]
-    assert np.abs(middle - day_before).max() < 30

@@ -1,7 +1,6 @@
 """The commands on a store: what they do on the file that it was made from."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,35 +46,6 @@ def test_a_store_s_scores_are_its_file_s(place: Path):
     pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
 
 
-@pytest.mark.parametrize("run", ["csv", "store"])
-def test_evaluation_takes_either(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str):
-    """Of other files than those trained on, all rows."""
-    shutil.copy(place / "load.csv", tmp_path)
-    shutil.copytree(place / "load.store", tmp_path / "load.store")
-    found = {}
-    for data in ("csv", "store"):
-        given = [
-            f"checkpoint=runs/{run}",
-            f"data.path={tmp_path}/load.{data}",
-            f"output={run}-{data}.json",
-        ]
-        assert answer(monkeypatch, "evaluate", place, *given) == 0
-        found[data] = json.loads((place / f"{run}-{data}.json").read_text())
-    assert found["store"]["n_windows"] == found["csv"]["n_windows"] > 100
-    assert numbers(found["store"]) == pytest.approx(numbers(found["csv"]), rel=1e-3, abs=1e-4)
-
-
-@pytest.mark.parametrize("more", [[], ["start=2024-01-05", "horizon=12", "levels=[80]"]])
-def test_forecasts_from_either(place: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]):
-    frames = []
-    for data in ("csv", "store"):
-        given = ["checkpoint=runs/store", f"data.path=../{place.name}/load.{data}", *more]
-        assert answer(monkeypatch, "predict", place, *given, f"output={data}{len(more)}.csv") == 0
-        frames.append(pd.read_csv(place / f"{data}{len(more)}.csv", index_col="date"))
-    assert len(frames[0]) == (12 if more else 5)
-    pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
-
-
 @pytest.mark.parametrize("start", ["2024-01-05T00:30", "2024-01-01T03:00", "2030-01-01"])
 def test_a_start_that_cannot_be_is_refused_alike(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys, start: str
@@ -87,55 +57,6 @@ def test_a_start_that_cannot_be_is_refused_alike(
         said.append(capsys.readouterr().err)
     assert said[0] == said[1]
     assert "a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00" in said[0]
-
-
-def test_future_covariates_of_a_store_come_from_a_file(tmp_path: Path, monkeypatch) -> None:
-    """As from rows at its end; a value after the horizon changes nothing, and a missing one is named."""
-    whole = pd.read_csv(workplace(tmp_path) / "load.csv", parse_dates=["date"])
-    whole.assign(load=whole["load"].mask(whole.index >= 290)).to_csv(tmp_path / "with_rows.csv", index=False)
-    whole[:290].to_csv(tmp_path / "without.csv", index=False)
-    ahead = whole.loc[290:, ["date", "temperature"]]
-    for name in ("with_rows", "without"):
-        assert answer(monkeypatch, "convert", tmp_path, f"data.path={name}.csv") == 0
-    roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data=store")
-    options = ("data.path=without.store", *roles, "attention=full", "logger=[]", "trainer.max_epochs=1")
-    assert train_here(monkeypatch, tmp_path, *options) == 0
-    base = (f"checkpoint={only(tmp_path, 'runs/*')}", "levels=[]", "overwrite=true")
-    assert answer(monkeypatch, "predict", tmp_path, *base, "data.path=with_rows.store") == 0
-    expected = pd.read_csv(tmp_path / "forecast.csv")
-    changed = ahead.assign(temperature=ahead["temperature"].mask(ahead.index >= 295, 1e6))
-    for frame in (ahead, changed):
-        frame.to_csv(tmp_path / "ahead.csv", index=False)
-        assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 0
-        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "forecast.csv"), expected, rtol=1e-6)  # float32
-    changed.assign(temperature=changed["temperature"].mask(ahead.index == 294, -1e3)).to_csv(
-        tmp_path / "ahead.csv", index=False
-    )
-    assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 0
-    moved = pd.read_csv(tmp_path / "forecast.csv")["load"].to_numpy() - expected["load"].to_numpy()
-    assert np.abs(moved).max() > 1e-3
-    ahead.drop(index=292).to_csv(tmp_path / "ahead.csv", index=False)
-    before = (tmp_path / "forecast.csv").read_bytes()
-    assert answer(monkeypatch, "predict", tmp_path, *base, "future=ahead.csv") == 2
-    assert (tmp_path / "forecast.csv").read_bytes() == before
-
-
-def test_a_file_of_the_future_has_the_order_of_dates_of_the_store(tmp_path: Path, monkeypatch) -> None:
-    """3 February in place of 2 March, which the file itself does not show."""
-    workplace(tmp_path, rows=340)
-    whole = pd.read_csv(tmp_path / "load.csv")
-    dates = pd.date_range("2024-01-20", periods=340, freq="h")
-    whole["date"] = dates.strftime("%d/%m/%Y %H:%M")
-    whole[:335].to_csv(tmp_path / "past.csv", index=False)
-    whole.loc[335:, ["date", "temperature"]].to_csv(tmp_path / "ahead.csv", index=False)
-    assert whole["date"].iloc[335].startswith("02/02")
-    assert answer(monkeypatch, "convert", tmp_path, "data.path=past.csv") == 0
-    roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data=store")
-    options = ("data.path=past.store", *roles, "attention=full", "logger=[]", "trainer.max_epochs=1")
-    assert train_here(monkeypatch, tmp_path, *options) == 0
-    base = (f"checkpoint={only(tmp_path, 'runs/*')}", "levels=[]", "future=ahead.csv")
-    assert answer(monkeypatch, "predict", tmp_path, *base) == 0
-    assert pd.read_csv(tmp_path / "forecast.csv")["date"].iloc[0] == str(dates[335])
 
 
 def test_forecasts_of_covariates_and_their_missing_values(

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast import load
 from tests.support.commands import TINY, answer, only, train_here
 from tests.support.long_files import long_frame
 from tests.support.long_variants import every_nth
@@ -107,30 +106,6 @@ def test_forecasts_from_either(
     pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
 
 
-def test_prices_of_the_horizon_are_of_their_series(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead = pd.read_csv(place / "ahead.csv")
-    changed = ahead.assign(price=ahead["price"].where(ahead["shop"] != "é", 50.0))
-    changed.to_csv(place / "changed.csv", index=False)
-    found = []
-    for name in ("ahead", "changed"):
-        given = (
-            "checkpoint=runs/store",
-            "data.path=history.store",
-            f"future={name}.csv",
-            f"output=with_{name}.csv",
-        )
-        assert answer(monkeypatch, "predict", place, *given) == 0
-        found.append(pd.read_csv(place / f"with_{name}.csv").groupby("shop", sort=False)["y"].apply(list))
-    assert [series for series in found[0].index if found[0][series] != found[1][series]] == ["é"]
-
-
-def test_a_forecast_without_its_prices_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for data in DATA:
-        given = ("checkpoint=runs/store", f"data.path=history.{data}", "output=never.csv")
-        assert answer(monkeypatch, "predict", place, *given) == 2
-        assert not (place / "never.csv").exists()
-
-
 @pytest.mark.parametrize(
     "refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"), marks=pytest.mark.long)]
 )
@@ -153,59 +128,3 @@ def test_a_backtest_is_that_of_the_long_file(
         found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
     assert len(found[0]) == 4 * 10
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)
-
-
-@pytest.mark.usefixtures("empty_picture_of_check")
-def test_a_check_finds_the_same(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for data in DATA:
-        keys = KEYS if data == "long" else ()
-        given = (f"data={data}", f"data.path=history.{data}", *ROLES, *keys, f"output={tmp_path}/{data}.png")
-        assert answer(monkeypatch, "check", place, *given) == 0
-        found.append(json.loads((tmp_path / f"{data}.json").read_text()))
-    for key in ("rows", "freq", "first", "last", "gaps", "split", "suggested", "why", "series"):
-        assert found[1][key] == found[0][key], key
-
-
-def test_runs_on_either_are_compared(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    output = tmp_path / "page.html"
-    assert answer(monkeypatch, "compare", place, "runs=[runs]", f"output={output}") == 0
-    page = pd.read_csv(output.with_suffix(".csv")).set_index("name")
-    one, other = (page.loc[f"data={data}_data"] for data in DATA)
-    assert one["task"] == other["task"]
-    assert one["mse"] == pytest.approx(other["mse"], rel=1e-2)
-
-
-@pytest.mark.long
-def test_explanations_are_those_of_the_long_file(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-    for data in DATA:
-        given = (
-            "checkpoint=runs/store",
-            f"data.path=history.{data}",
-            "window=3",
-            f"output={tmp_path}/{data}",
-        )
-        assert answer(monkeypatch, "explain", place, *given) == 0
-        found.append(pd.read_csv(tmp_path / data / "numbers.csv"))
-    assert len(found[0]) > 10
-    pd.testing.assert_frame_equal(*found, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.long
-def test_a_frame_in_python_and_an_exported_file_have_the_names_of_the_store(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.chdir(place)
-    model, given = load("runs/store"), f"output={tmp_path}/f.csv"
-    found = model.predict(table(), levels=[]).reset_index()
-    assert answer(monkeypatch, "predict", place, "checkpoint=runs/store", given, "levels=[]") == 0
-    expected = pd.read_csv(tmp_path / "f.csv", parse_dates=["day"])
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-3)
-    capsys.readouterr()
-    export = ("format=torch_export", f"output={tmp_path}/m.pt2", "check_windows=5")
-    assert answer(monkeypatch, "export", place, "checkpoint=runs/store", *export) == 0
-    assert json.loads((tmp_path / "m.pt2.json").read_text())["id_column"] == "shop"
-    assert "table = table[table['shop'] == series]" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,22 +43,6 @@ def test_a_transform_trains_as_a_transformed_file_does(place: Path) -> None:
     logged = pd.read_parquet(only(place / "logged", "runs/*") / "forecasts.parquet")
     for name in ("truth", "model", "linear"):
         np.testing.assert_allclose(np.log1p(forecasts[name]), logged[name], atol=1e-4)
-
-
-def test_scaled_scores_are_those_of_the_counts(place: Path) -> None:
-    """Divided by the standard deviation of the counts in the training rows, as without a transform."""
-    metrics, run = metrics_of(place), only(place, "runs/*")
-    train: Any = pd.read_csv(place / "load.csv")[["sales", "visits"]].iloc[:210]
-    for name in ("model", "linear"):
-        units: Any = pd.read_csv(run / "errors_by_variable.csv").set_index("variable")[f"{name}_rmse_raw"]
-        scaled = (units / train.std(ddof=0)) ** 2
-        scores = metrics["test"] if name == "model" else metrics["baselines"][name]
-        assert scores["mse"] == pytest.approx(scaled.mean(), rel=1e-5)
-    windows: Any = pd.read_parquet(run / "errors_by_window.parquet")
-    assert float(windows["model_mse"].mean()) == pytest.approx(metrics["test"]["mse"], rel=1e-5)
-    width = metrics["intervals"]["conformal"]["80"]
-    unit = float(train.std(ddof=0).mean())
-    assert 0.5 < width["width_raw"] / width["width"] / unit < 2
 
 
 def test_forecasts_are_inverted_exactly_and_stay_inside(place: Path) -> None:
@@ -111,58 +94,3 @@ def test_every_command_reads_it(
     explain_and_export(monkeypatch, place, run, tmp_path)
     about = json.loads((tmp_path / "model.pt2.json").read_text())
     assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])
-
-
-def test_a_value_outside_the_bounds_ends_in_one_line(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = pd.read_csv(place / "load.csv")
-    frame.loc[7, "visits"] = -2
-    frame.to_csv(tmp_path / "load.csv", index=False)
-    assert train_here(monkeypatch, tmp_path, *OPTIONS) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1
-    assert not (tmp_path / "runs").exists()
-
-
-def test_auto_is_saved_as_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Heavy tails get asinh: all commands then read the run as one with that setting."""
-    write_heavy_tails(tmp_path)
-    given = ("trainer.max_epochs=1", "logger=[]", "data.columns=[price]")
-    metrics, forecasts = {}, {}
-    for name, transform in (("auto", "auto"), ("asinh", "{price:asinh}")):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "load.csv").write_bytes((tmp_path / "load.csv").read_bytes())
-        with pytest.MonkeyPatch.context() as patch:
-            assert train_here(patch, folder, *given, f"data.transform={transform}") == 0
-        metrics[name] = metrics_of(folder)
-        run = only(folder, "runs/*")
-        assert metrics[name]["transforms"] == {"price": "asinh"}
-        table = pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
-        forecasts[name] = load(run).predict(table)
-    assert "transform  price asinh (-" in capsys.readouterr().out
-    assert metrics["auto"]["test"] == pytest.approx(metrics["asinh"]["test"], rel=1e-12)
-    pd.testing.assert_frame_equal(forecasts["auto"], forecasts["asinh"])
-
-
-def test_a_run_with_auto_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_heavy_tails(tmp_path)
-    given = ("logger=[]", "data.columns=[price]", "data.transform=auto", "resume=auto")
-    assert train_here(monkeypatch, tmp_path, *given, "trainer.max_epochs=1") == 0
-    run = only(tmp_path, "runs/*")
-    (run / "metrics.json").unlink()
-    assert train_here(monkeypatch, tmp_path, *given, "trainer.max_epochs=1") == 0
-    assert only(tmp_path, "runs/*") == run
-    assert (run / "metrics.json").exists()
-
-
-def write_heavy_tails(folder: Path) -> None:
-    """Write load.csv with a column whose inverse hyperbolic sine is a day's curve with noise."""
-    t, random = np.arange(600), np.random.default_rng(0)
-    noise = random.normal(0, 1, 600)
-    for i in range(1, 600):
-        noise[i] += 0.8 * noise[i - 1]
-    dates = pd.date_range("2024-01-01", periods=600, freq="h", name="date")
-    pd.DataFrame({"price": np.sinh(1.6 * (np.sin(2 * np.pi * t / 24) + noise))}, dates).to_csv(
-        folder / "load.csv"
-    )

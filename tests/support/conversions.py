@@ -1,18 +1,13 @@
-"""Runs of `python -m forecast.convert`, within this process or killed on the way."""
+"""Runs of `python -m forecast.convert` within this process."""
 
-import json
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from forecast.data.store.format import PARTS
-from tests.support.commands import answer, finish, start
+from tests.support.commands import answer
 
 Convert = Callable[..., str]
-CONVERT = ("-m", "forecast.convert")
 
 
 def converter(
@@ -35,33 +30,3 @@ def converter(
         return lines[0].removeprefix("error: ")
 
     return run
-
-
-def kill_conversion(folder: Path, settings: tuple[str, ...], seen: int) -> None:
-    """Start a conversion to b.store, and kill it once it has read so many bytes."""
-    note = folder / ".b.store.partial" / "progress.json"
-    process = start(folder, program=CONVERT, settings=settings)
-    while process.poll() is None and not offset(note) >= seen:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not (folder / "b.store").exists()
-
-
-def resume_conversion(folder: Path, settings: tuple[str, ...]) -> None:
-    """Repeat a killed conversion to b.store to its end."""
-    result = finish(start(folder, program=CONVERT, settings=settings))
-    assert result.returncode == 0, result.stderr
-    assert "resumes at row" in result.stdout
-
-
-def check_same_bytes(folder: Path) -> None:
-    """Check that b.store has the bytes of a.store."""
-    for name in PARTS:
-        assert (folder / "b.store" / name).read_bytes() == (folder / "a.store" / name).read_bytes()
-
-
-def offset(note: Path) -> int:
-    """How far into the file a conversion came."""
-    return json.loads(note.read_text())["position"]["offset"] if note.exists() else -1

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from forecast.data import Panel
+from forecast.data import Panel, store
 from forecast.data.panel import TABLE_ID
-from forecast.data.store.format import StoreWriter
 
 COLUMNS = tuple(f"sensor{number}" for number in range(16))
 BLOCK = 1 << 19  # rows generated at a time
@@ -31,13 +30,11 @@ def blocks(rows: int) -> Iterator[Panel]:
 def write_store(path: Path, size: int) -> None:
     """Write a store with about `size` bytes of values, like `forecast.convert` but without its checks."""
     path.mkdir()
-    writer, rows = StoreWriter(path, list(COLUMNS), "<f4", 0), size // BYTES_PER_ROW
+    rows = size // BYTES_PER_ROW
     first = next(blocks(rows))
-    for table in blocks(rows):
-        writer.append(np.asarray(table.values))
     begin = first.grid[0]
-    writer.finish(
-        freq="s", first=str(begin), last=str(begin + pd.Timedelta(seconds=rows - 1)), date_column="date",
-        id_column=None, ids=[TABLE_ID], lengths=[rows], first_dates=[str(begin)], missing=[0] * len(COLUMNS), texts={},
-        minimum=np.min(first.values, 0).tolist(), maximum=np.max(first.values, 0).tolist(),
+    store.write_store(
+        path, (np.asarray(table.values) for table in blocks(rows)), columns=COLUMNS, dtype="<f4", freq="s",
+        first=begin, last=begin + pd.Timedelta(seconds=rows - 1), date_column="date",
+        id_column=None, ids=[TABLE_ID], lengths=[rows], first_dates=[str(begin)], texts={},
     )  # fmt: skip

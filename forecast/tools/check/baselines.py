@@ -9,7 +9,7 @@ from typing import Any
 
 from forecast.data import DataModule, Panel
 from forecast.data.source import Source
-from forecast.data.window_starts import spread_stride
+from forecast.data.split import spread_stride
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import score_windows
 from forecast.tools.check.gaps import BaselineScores

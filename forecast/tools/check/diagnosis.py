@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forecast.data import DataModule, Panel
-from forecast.data.store.format import check_fits_memory
+from forecast.data.store import check_fits_memory
 from forecast.data.time_features import rows_in
 from forecast.system.errors import TextColumns
 from forecast.tools.check import advice

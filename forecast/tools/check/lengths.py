@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forecast.data.window_starts import refuse_short_split
+from forecast.data.split import refuse_short_split
 from forecast.tools.check.gaps import SplitPart
 from forecast.tools.check.seasons import Season
 from forecast.tools.check.settings import Choices, Setting

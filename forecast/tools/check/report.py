@@ -10,7 +10,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
-from forecast.data.missing import FILLS
+from forecast.data.domain import FILLS
 from forecast.data.panel import describe_size, series_entry
 from forecast.evaluation.levels import windows_needed
 from forecast.evaluation.scores import LABELS

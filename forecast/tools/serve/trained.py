@@ -260,7 +260,7 @@ def list_limits(model: TrainedModel) -> list[list[list[float]]]:
     state, has_scale = model.data_state, model.data_state["has_scale"]
     scalers = model.scaler, Scaler.from_state_dict(state["future_scaler"])
     return [
-        np.concatenate([scaler.at(scaled)[has_scale] for scaler in scalers], axis=1).tolist()
+        np.concatenate([scaler.unscale(scaled)[has_scale] for scaler in scalers], axis=1).tolist()
         for scaled in FAR[model.config["data"]["scaler"]]
     ]
 

@@ -50,24 +50,6 @@ def test_dates_go_on_as_in_the_last_weeks(
     assert [*calendar.after(dates[-1], len(after))] == [pd.Timestamp(date) for date in after]  # type: ignore
 
 
-def test_a_session_ends_before_the_weekend() -> None:
-    dates = find_calendar("my.csv", OVERNIGHT, None).after(pd.Timestamp("2024-03-01 22:00"), 3)  # type: ignore
-    assert [*dates] == [pd.Timestamp(f"2024-03-0{day}") for day in ("1 23:00", "3 18:00", "3 19:00")]
-
-
-@pytest.mark.parametrize("days", range(3, 60, 7))
-@pytest.mark.parametrize("steps", [1, 12, 13, 14, 400])
-def test_many_steps_equal_the_dates_that_were_left_out(days: int, steps: int) -> None:
-    dates = sessions("2024-01-01", "2024-12-31", "09:30", "15:30", "30min")
-    last = 500 + days
-    calendar = find_calendar("my.csv", dates[:last], None)
-    pd.testing.assert_index_equal(
-        calendar.after(dates[last - 1], steps),  # type: ignore
-        dates[last : last + steps],
-        exact=False,  # type: ignore
-    )
-
-
 def on(freq: str, last: str) -> pd.DatetimeIndex:
     """Rows of a step, of which the last one is another day of its period."""
     return pd.date_range(end=last, periods=9, freq=freq).append(pd.DatetimeIndex([last])).unique()  # type: ignore[return-value]
@@ -130,16 +112,6 @@ def test_a_calendar_of_other_dates_is_refused(
     assert str(error.value).endswith(advice)
 
 
-def test_a_calendar_that_is_asked_for_keeps_the_times_of_the_sessions() -> None:
-    calendar = find_calendar("my.csv", SESSIONS[:30], "business")  # two sessions and a half
-    assert calendar == find_calendar("my.csv", SESSIONS, None)
-
-
-def test_a_calendar_is_restored() -> None:
-    calendar = find_calendar("my.csv", OVERNIGHT, None)
-    assert find_calendar("my.csv", SESSIONS, calendar.state_dict()) == calendar
-
-
 @pytest.mark.parametrize(
     ("zone", "dates"),
     [
@@ -179,15 +151,3 @@ def test_the_times_of_training_are_kept_on_other_days() -> None:
         pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
     ]
     assert choose_days(Calendar(step="ME").state_dict(), "BME")["step"] == "BME"
-
-
-@pytest.mark.parametrize(
-    ("calendar", "words"),
-    [
-        (Calendar((0, 86_400, 172_800, 259_200, 345_600)), "business days"),
-        (Calendar((0, 86_400)), "Mon, Tue"),
-        (Calendar(step="QE"), "one row every quarter"),
-    ],
-)
-def test_calendars_in_words(calendar: Calendar, words: str) -> None:
-    assert calendar.describe() == words

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data import DataModule, csv_data, frame_data, long_data, read_frame, read_table
+from forecast.data import DataModule, csv_data, frame_data, long_data, read_table
 from forecast.data.covariates import MAX_INDICATORS, encode_categories
 
 ROWS, SEQ_LEN, PRED_LEN = 60, 6, 3
@@ -111,19 +111,6 @@ def test_every_source_gives_the_same_windows(write: Callable, tmp_path: Path) ->
     assert one.past[0, 5, 2:].tolist() == [*one.past_time[0, 5, -3:-1].tolist(), 0] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    "texts", [("yes", "no"), ("TRUE", "false"), (" Yes", "NO "), ("1", "0"), (True, False)], ids=str
-)
-def test_booleans_are_ones_and_zeros(texts: tuple, tmp_path: Path) -> None:
-    frame = table()
-    is_open = np.arange(ROWS) % 3 == 0
-    frame["wind"] = np.where(is_open, *texts)
-    frame.to_csv(tmp_path / "a.csv")
-    for panel in (read_frame(frame, **ROLES), read_table(tmp_path / "a.csv", **ROLES)):
-        np.testing.assert_array_equal(panel.values[:, 1], is_open)
-        assert "wind" not in panel.texts
-
-
 def test_categories_of_numbers_are_matched_as_numbers(tmp_path: Path) -> None:
     frame = table()
     frame["promo"] = pd.Categorical(np.arange(ROWS) % 3 + 1)
@@ -152,13 +139,3 @@ def test_only_the_most_frequent_categories_are_read() -> None:
     data.setup()
     assert data.categories is not None
     assert sorted(data.categories["promo"]) == sorted({*names[:MAX_INDICATORS]})
-
-
-def test_duplicate_rows_keep_the_first_category(tmp_path: Path) -> None:
-    frame = table()
-    twice = pd.concat(
-        [frame, frame.iloc[:1].assign(promo="other", load=frame["load"].iloc[0] + 2)]
-    ).sort_index()
-    panel = read_frame(twice.sort_index(kind="stable"), **ROLES, duplicates="mean")
-    assert panel.values[0, 0] == pytest.approx(frame["load"].iloc[0] + 1)
-    assert panel.texts["promo"][int(panel.future[0, 0])] in (frame["promo"].iloc[0], "other")  # type: ignore

@@ -23,11 +23,6 @@ def config(name: str, *overrides: str) -> DictConfig:
         return compose(overrides=[f"+data={name}", *lengths, *overrides]).data
 
 
-def test_the_sets_are_there():
-    downloaded = ["electricity", "etth1", "etth2", "ettm1", "ettm2"]
-    assert sorted([*downloaded, "csv", "load", "long", "recall", "sample", "store"]) == NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_set_instantiates(name: str, tmp_path: Path):
     numbers(60, columns=("load", "OT")).to_csv(tmp_path / "a.csv", index=False)
@@ -56,21 +51,3 @@ def test_the_published_hashes_are_those_of_the_files(name: str):
     data = instantiate(config(name, f"data.root={path.parent}", "data.url=null"))
     data.setup()
     assert data.n_windows == {"train": 8569, "val": 2857, "test": 2857}
-
-
-def test_a_set_kept_elsewhere(tmp_path: Path):
-    data = instantiate(config("ettm1", f"data.root={tmp_path}"))
-    assert data.source.path == tmp_path / "ETTm1.csv"
-    assert data.source.url.endswith("/ETT-small/ETTm1.csv")
-
-
-def test_an_own_file_with_its_own_ways(tmp_path: Path):
-    frame = numbers(400).rename(columns={"date": "when"})
-    frame.to_csv(tmp_path / "my.csv", index=False, sep=";", decimal=",")
-    signs = ["data.separator=';'", "data.decimal=','", "data.date_column=when"]
-    choice = ["data.columns=[wind,load]", "data.split=[0.6,0.2,0.2]", "data.target=wind", "features=MS"]
-    data = instantiate(config("csv", f"data.path={tmp_path / 'my.csv'}", *signs, *choice))
-    data.setup()
-    assert data.feature_columns == ("wind", "load")
-    assert data.target_columns == ("wind",)
-    assert [int(row[0]) for row in data.rows["train"]] == [0, 240]

@@ -1,6 +1,5 @@
 """Future covariates before and after a forecast origin, compared with windows that pandas cuts."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data import DataModule, long_data, read_table
-from forecast.data.covariates import covariate_feature_names, describe_known
-from forecast.data.step_features import FutureCovariates
-from forecast.system.errors import DataError
+from forecast.data import DataModule, long_data
+from forecast.data.covariates import covariate_feature_names
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 
 CALENDAR = 3
@@ -75,13 +72,6 @@ def test_windows_are_those_cut_by_hand(known: int) -> None:
     ]  # fmt: skip
 
 
-def test_without_limits_nothing_is_masked() -> None:
-    data = ready(weather(), as_of=None)
-    assert data.n_time_features == CALENDAR + 2
-    assert data.scaled.time.future is not None
-    assert not data.scaled.time.future.depends_on_origin
-
-
 @pytest.mark.parametrize("known", [None, 2])
 def test_windows_read_what_was_known_at_their_origin(known: int | None) -> None:
     """The measured temperature from an origin on, and what was told of later steps, are not read; the rest is."""
@@ -123,32 +113,3 @@ def test_a_file_of_the_future_holds_what_was_told(tmp_path: Path) -> None:
     assert expected is not None
     np.testing.assert_allclose(future[:, [0, 2]], expected[:, [0, 2]])
     assert np.isnan(future[data.panel.ends[0] : data.panel.stops[0], 1]).all()
-
-
-def test_another_device_keeps_one_copy() -> None:
-    data = ready(weather(), as_of=None, known_steps=2)
-    future = data.scaled.time.future
-    assert isinstance(future, FutureCovariates)
-    assert future.to("meta").ahead.device == torch.device("meta")
-    moved = future.to("meta")
-    assert moved.past is moved.ahead
-
-
-def test_descriptions() -> None:
-    found = describe_known(["a", "b", "c", "d"], {"b": "x", "d": "y"}, [None, None, 3, 4])
-    assert found == ["a", "b (horizon: x)", "c (horizon: 3 steps)", "d (horizon: y, 4 steps)"]
-
-
-@pytest.mark.parametrize("in_future", [True, False])
-def test_a_text_among_true_and_false_is_named_with_its_file(in_future: bool, tmp_path: Path) -> None:
-    dates = pd.date_range("2024-01-01", periods=60, freq="h")
-    open_now = np.where(np.arange(60) % 2, "TRUE", "FALSE").astype(object)
-    open_now[55 if in_future else 5] = "MAYBE"
-    frame = pd.DataFrame({"date": dates, "load": np.arange(60.0), "open": open_now})
-    main, future = tmp_path / "main.csv", tmp_path / "future.csv"
-    frame[:50].to_csv(main, index=False)
-    frame[50:].drop(columns="load").to_csv(future, index=False)
-    bad, good, line = (future, main, 7) if in_future else (main, future, 7)
-    says = f"{bad}, line {line}, column 'open': 'MAYBE' is text, where {good} has true and false: correct it"
-    with pytest.raises(DataError, match=f"^{re.escape(says)}$"):
-        read_table(main, future_path=future, future_covariates=["open"])

@@ -10,15 +10,10 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from torch import Tensor
 
 from forecast.data import DataModule, frame_data
-from forecast.data.fill import SEASONS_BACK, Fill
-from forecast.data.missing import FILLS, choose_methods, describe_missing, missing_shares
-from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
-from forecast.evaluation.errors import ErrorSums, window_errors
-from forecast.evaluation.intervals import IntervalSums
-from forecast.evaluation.levels import DECILES
-from forecast.linear.covariate_steps import WindowChoice, find_covariate_steps
+from forecast.data.domain import FILLS
+from forecast.data.panel import describe_missing, missing_shares
+from forecast.data.windows import SEASONS_BACK, Fill
+from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import fit_lookbacks
 from forecast.linear.gram import Gram, sampled_gram
 
@@ -76,13 +71,6 @@ def test_completed_value_by_value(method: str, limit: int | None) -> None:
             np.testing.assert_allclose(found[i, :, c], expected(window[:, c], method, value, limit))
 
 
-def test_columns_are_completed_each_in_its_way() -> None:
-    past = torch.tensor([[[1.0, 1.0, 1.0], [torch.nan] * 3, [3.0, 3.0, 4.0]]])
-    methods = choose_methods({"b": "previous", "c": "zero"}, ["a", "b", "c"])
-    fill = Fill(methods, 8, None, torch.tensor([[0.0, 0.0, -7.0]]))
-    assert fill.complete(past, torch.tensor([0]))[0, 1].tolist() == [2.0, 1.0, -7.0]
-
-
 def holes(share: float, rows: int = 600, columns: int = 2, seed: int = 0) -> pd.DataFrame:
     generator = np.random.default_rng(seed)
     t = np.arange(rows)[:, None]
@@ -112,12 +100,6 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
         past = scaled[origin - 48 : origin]
         np.testing.assert_array_equal(windows.measured(batch.index)[i], ~np.isnan(past))
         np.testing.assert_allclose(batch.past[i].numpy()[~np.isnan(past)], past[~np.isnan(past)], rtol=1e-5)
-
-
-def test_a_complete_table_has_no_mask() -> None:
-    data = ready(holes(0.0))
-    assert data.scaled.fill is None
-    assert describe_missing(data.panel, data.feature_columns, data.target_columns, data.options.fill) == []
 
 
 def test_the_share_of_missing_values_is_said() -> None:
@@ -157,94 +139,6 @@ def test_scalers_count_measured_values(kind: str, series: int) -> None:
         np.testing.assert_allclose(module.scaler.scale[s], scale)
 
 
-def test_errors_count_measured_values() -> None:
-    generator = torch.Generator().manual_seed(0)
-    prediction, target = (torch.randn(30, 5, 3, generator=generator).double() for _ in range(2))
-    target[torch.rand(target.shape, generator=generator) < 0.4] = torch.nan
-    target[:, :, 2] = torch.nan  # a variable that is never measured
-    target[4] = torch.nan
-    series = torch.arange(30) % 2
-    scale = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    sums = ErrorSums(5, Scaler(torch.zeros(2, 3), scale), torch.ones(2, 3))
-    for part in torch.arange(30).split(7):
-        sums.update(prediction[part], target[part], series[part])
-    errors = sums.compute()
-    squared = (prediction - target).square().numpy()
-    assert errors.scores()["mse"] == pytest.approx(np.nanmean(squared))
-    np.testing.assert_allclose(errors.by_variable()["mse"][:2], np.nanmean(squared[..., :2], axis=(0, 1)))
-    assert errors.by_variable()["mse"][2].isnan()
-    raw = [
-        [np.sqrt(np.nanmean(squared[series == s][..., v])) * float(scale[s, v]) for s in range(2)]
-        for v in range(2)
-    ]
-    assert errors.scores()["rmse_raw"] == pytest.approx(np.mean(raw))
-    windows = window_errors(prediction, target, Scaler(torch.zeros(2, 3), scale), series)
-    np.testing.assert_allclose(windows[:, 0], np.nansum(squared.reshape(30, -1), axis=1) / 15, rtol=1e-6)
-    assert (windows.mean(0) / errors.observed_fraction).tolist() == pytest.approx(
-        [errors.scores()["mse"], errors.scores()["mae"]], rel=1e-6
-    )
-
-
-def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
-    prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
-    prediction[0, 1], target[1, 0] = torch.nan, torch.nan
-    scaler, series = Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(2, dtype=torch.int64)
-    sums = ErrorSums(3, scaler, torch.ones(1, 1))
-    sums.update(prediction, target, series)
-    assert np.isnan(sums.compute().scores()["mse"])
-    assert window_errors(prediction, target, scaler, series)[0].isnan().all()
-
-
-def test_calibration_counts_measured_values() -> None:
-    errors = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
-    errors[torch.rand(errors.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
-    of_steps, pooled = step_offsets(errors, DECILES), pooled_offsets(errors, DECILES, horizons=1)
-    for step in range(3):
-        for target in range(2):
-            measured = errors[:, step, target]
-            one = step_offsets(measured[~measured.isnan()][:, None, None], DECILES)
-            torch.testing.assert_close(of_steps[:, step, target], one[:, 0, 0])
-    inside = (errors.abs() <= pooled[-1])[~errors.isnan()].float().mean().item()
-    assert inside == pytest.approx(0.8, abs=1e-3)
-    found = Calibration.fit(errors, horizons=60)
-    assert found.windows == int((~errors.isnan()).sum(0).min())
-
-
-def test_intervals_count_measured_values() -> None:
-    generator = torch.Generator().manual_seed(0)
-    quantiles = torch.randn(50, 4, 1, len(DECILES), generator=generator).sort(-1).values
-    target = torch.randn(50, 4, 1, generator=generator)
-    target[torch.rand(target.shape, generator=generator) < 0.3] = torch.nan
-
-    def scores(quantiles: Tensor, target: Tensor) -> dict[str, Any]:
-        sums = IntervalSums(DECILES, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)), target.shape[1])
-        sums.update(quantiles, target, torch.zeros(len(target), dtype=torch.int64))
-        return sums.compute()
-
-    measured = ~target.isnan()
-    known = scores(quantiles[measured][:, None, None], target[measured][:, None, None])
-    found = scores(quantiles, target)
-    assert found["80"] == pytest.approx(known["80"])
-    assert found["crps"] == pytest.approx(known["crps"])
-
-
-def test_baselines_read_measured_values() -> None:
-    frame = holes(0.0)
-    frame.iloc[-20:-12, 0] = np.nan  # the last window forecasts the last 12 rows
-    frame.iloc[-30, 1] = np.nan
-    data = ready(frame, season=24)
-    windows = data.windows["test"]
-    batch = windows.gather(torch.tensor([len(windows) - 1]))
-    baselines = FittedBaselines.fit(data).baselines()
-    scaled = (frame.to_numpy() - data.scaler.center.numpy()) / data.scaler.scale.numpy()
-    naive = baselines["naive"](windows, batch)[0]
-    np.testing.assert_allclose(naive[:, 0], np.full(12, scaled[-21, 0]), rtol=1e-5)
-    seasonal = baselines["seasonal_naive"](windows, batch)[0]
-    wanted = scaled[-36:-24].copy()
-    wanted[6, 1] = scaled[-54, 1]  # a season earlier
-    np.testing.assert_allclose(seasonal, wanted, rtol=1e-5)
-
-
 def test_the_linear_model_is_fitted_to_measured_values() -> None:
     """The weights of a noisy linear recursion are recovered although a third of the horizons are missing."""
     generator = np.random.default_rng(0)
@@ -256,8 +150,8 @@ def test_the_linear_model_is_fitted_to_measured_values() -> None:
     windows = data.windows["train"]
 
     def read_one_by_one() -> Gram:
-        chosen = WindowChoice([0], [], torch.arange(len(windows)), 1.0)
-        return sampled_gram(windows, find_covariate_steps(windows), chosen).as_if_complete()
+        numbers = torch.arange(len(windows))
+        return sampled_gram(windows, find_covariate_steps(windows), numbers).as_if_complete()
 
     complete, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
     gather = type(windows).gather

@@ -7,7 +7,6 @@ import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
 from forecast.data.files.sources import read_table
-from forecast.data.source import count_windows_per_epoch
 from tests.support.csv_files import numbers, real_file
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
@@ -23,12 +22,6 @@ def ready(path: Path, **options) -> DataModule:
     data = csv_data(path=path, **SIZES | options)
     data.setup()
     return data
-
-
-def test_the_target_from_itself_needs_no_other_column(path: Path):
-    numbers(500).assign(weather="rain").to_csv(path, index=False)
-    data = ready(path, features="S", target="price")
-    assert data.columns == ("price",)
 
 
 @pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
@@ -90,14 +83,6 @@ def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
         assert first_targets == list(range(begin, rows.stop - 6 + 1))
 
 
-def test_a_stride_of_evaluation_windows_keeps_the_last(path: Path):
-    data = ready(path, eval_stride=4, windows_per_epoch=50)
-    test = data.windows["test"]
-    assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
-    assert data.n_windows["train"] == 350 - 20 - 6 + 1
-    assert sum(len(batch.index) for batch in data.loader("train")) == 50
-
-
 @pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])
 @pytest.mark.parametrize("features", ["M", "S", "MS"])
 @pytest.mark.parametrize("split", [[0.7, 0.1, 0.2], ["2021-03-15 14:00", "2021-03-17 16:00"]])
@@ -120,18 +105,6 @@ def test_nothing_after_the_training_rows_reaches_them(
         assert torch.equal(mine, its)
 
 
-def test_no_value_after_an_origin_reaches_its_past(tmp_path: Path):
-    frame = numbers(500)
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.iloc[450:, 1:] += 5.0
-    frame.to_csv(tmp_path / "b.csv", index=False)
-    one, other = ready(tmp_path / "a.csv"), ready(tmp_path / "b.csv")
-    origin_at_450 = torch.tensor([50])
-    before, after = (data.windows["test"].gather(origin_at_450) for data in (one, other))
-    assert torch.equal(before.past, after.past)
-    assert not torch.equal(before.future, after.future)
-
-
 def test_loaders_cover_each_split(path: Path):
     data = ready(path, batch_size=16, eval_batch_size=7)
     for split, loader in (
@@ -145,19 +118,6 @@ def test_loaders_cover_each_split(path: Path):
         assert next(iter(loader)).past.dtype == torch.float32
     assert len(data.loader("train")) == -(-data.n_windows["train"] // 16)
     assert len(data.loader("val")) == -(-data.n_windows["val"] // 7)
-
-
-def test_setup_runs_once(path: Path):
-    data = ready(path)
-    panel, windows = data.panel, data.windows
-    data.setup()
-    assert data.panel is panel
-    assert data.windows is windows
-
-
-def test_season_is_inferred_or_given(path: Path):
-    assert ready(path).season == 24
-    assert ready(path, season=168).season == 168
 
 
 def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
@@ -182,42 +142,3 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
         assert torch.equal(data.scaler.center, trained.scaler.center)
         assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)
         assert torch.equal(data.windows["test"].values.tensor, expected)
-
-
-def test_the_home_folder_is_known(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("HOME", str(path.parent))
-    assert ready(Path("~/a.csv")).n_windows["train"] == 325
-
-
-def test_a_single_column_is_the_target(tmp_path: Path):
-    numbers(200, columns=("load",)).to_csv(tmp_path / "a.csv", index=False)
-    for features in ("M", "S", "MS"):
-        assert ready(tmp_path / "a.csv", features=features).target_columns == ("load",)
-
-
-@pytest.mark.parametrize(
-    ("asked", "count", "taken"),
-    [(None, 90_000, 90_000), (50, 40, 40), (50, 90, 50), ("auto", 300, 300), ("auto", 28_000, 4_096),
-     ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
-)  # fmt: skip
-def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
-    assert count_windows_per_epoch(asked, count, has_future=False) == taken
-
-
-def test_with_future_covariates_an_epoch_takes_all_windows_in_larger_batches(tmp_path: Path) -> None:
-    numbers(6_000, columns=("load", "temperature")).to_csv(tmp_path / "a.csv", index=False)
-    alone, known = (
-        ready(
-            tmp_path / "a.csv",
-            windows_per_epoch="auto",
-            batch_size="auto",
-            columns=columns,
-            future_covariates=names,
-        )
-        for columns, names in ((None, []), (["load"], ["temperature"]))
-    )
-    assert (alone.windows_per_epoch, alone.batch_size) == (4_096, 32)
-    assert (known.windows_per_epoch, known.batch_size) == (known.n_windows["train"], 128)
-    assert len(known.loader("train")) == -(-known.n_windows["train"] // 128)
-    assert len(next(iter(known.loader("val"))).past) == 128
-    assert count_windows_per_epoch("auto", 9_000_000, has_future=True) == 100_000

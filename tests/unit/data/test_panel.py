@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel, read_table
-from forecast.data.row_ranges import select_rows
-from forecast.data.store.format import open_store
+from forecast.data.store import open_store
 from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 from tests.support.stores import write_store
@@ -77,21 +76,6 @@ def test_rows_taken_from_a_store_are_in_memory(tmp_path: Path) -> None:
     np.testing.assert_array_equal(chosen.values.minimum, table.values[:].min(0)[[2, 0]])
 
 
-def test_selected_columns_keep_their_part(frame: pd.DataFrame) -> None:
-    panel = panel_of(frame, columns=["y"], past_covariates=["temperature", "size"])
-    assert (panel.targets, panel.past_covariates) == (("y",), ("temperature", "size"))
-    same = panel.select_columns(["y", "temperature", "size"])
-    assert same is panel
-    some = panel.select_columns(["y", "size"])
-    assert (some.targets, some.past_covariates, some.columns) == (("y",), ("size",), ("y", "size"))
-    np.testing.assert_array_equal(some.values, panel.values[:][:, [0, 2]])
-    both = panel_of(frame).select_columns(["temperature", "y"])
-    assert both.columns == ("temperature", "y")
-    np.testing.assert_array_equal(both.values, panel_of(frame).values[:][:, [1, 0]])
-    with pytest.raises(ValueError, match="not in tuple"):
-        panel.select_columns(["snow"])
-
-
 def test_missing_values_of_several_series(frame: pd.DataFrame) -> None:
     assert not panel_of(frame).has_missing
     holes = frame.copy()
@@ -108,23 +92,3 @@ def test_missing_values_of_several_series(frame: pd.DataFrame) -> None:
     assert found == sorted(zip(gone["unique_id"], gone["ds"], wanted, strict=True))
     measured = ~np.isnan(panel.values[history])
     np.testing.assert_array_equal(panel.values[history][measured], whole.values[history][measured])
-
-
-def test_missing_values_follow_selected_columns_and_taken_rows(tmp_path: Path) -> None:
-    table = numbers(60)
-    table.loc[10, "price"] = np.nan
-    table.drop(index=[30]).to_csv(tmp_path / "a.csv", index=False)
-    panel = read_table(tmp_path / "a.csv")
-    assert np.argwhere(np.isnan(panel.values)).tolist() == [[10, 1], [30, 0], [30, 1], [30, 2]]
-    assert panel.missing.tolist() == [1, 2, 1]
-    some, one = panel.select_columns(["price"]), np.array([0])
-    assert some.missing.tolist() == [2]
-    part = some.take_rows(one, one + 5, one + 20, one + 20)
-    assert (part.missing.tolist(), np.flatnonzero(np.isnan(part.values)).tolist()) == ([1], [5])
-
-
-def test_rows_that_follow_each_other_are_a_slice() -> None:
-    starts, stops = np.array([2, 5]), np.array([5, 9])
-    assert select_rows(starts, stops) == slice(2, 9)
-    apart = select_rows(starts, np.array([4, 9]))
-    assert np.asarray(apart).tolist() == [2, 3, 5, 6, 7, 8]

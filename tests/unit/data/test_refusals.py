@@ -12,8 +12,7 @@ import torch
 from forecast.data import WindowLoader, csv_data, frame_data, read_table
 from forecast.data.calendars import find_calendar
 from forecast.data.covariates import MAX_INDICATORS
-from forecast.data.missing import choose_methods
-from forecast.data.scaling import fit_scaler
+from forecast.data.scaler import fit_scaler
 from forecast.data.split import split_panel, split_rows
 from forecast.data.time_features import infer_frequency, season_length, time_features
 from forecast.system.errors import ConfigError, DataError
@@ -148,18 +147,13 @@ def constant(kind: str) -> Refusal:
 OPTIONS = [
     option("seq_len=0 must be a whole number of at least 1", seq_len=0),
     option("pred_len=-3 must be a whole number of at least 1", pred_len=-3),
-    option("data.batch_size=0 must be a whole number of at least 1", batch_size=0),
-    option("data.eval_batch_size=0 must be a whole number of at least 1", eval_batch_size=0),
-    option("data.season=0 must be a whole number of at least 1", season=0),
     option("seed=-1 must be a whole number of at least 0", seed=-1),
     option("features=X is not one of M, S, MS", features="X"),
     option("data.scaler=log is not one of standard, minmax, robust, none", scaler="log"),
     option("data.path=null: data=csv and data=long need a file (data.path=FILE)", path=None),
     option("features=S needs data.target, one of: load, price, wind", features="S"),
-    option("features=MS needs data.target, one of: load, price, wind", features="MS"),
     option("data.target=price is not a column of mine: load", columns=["load"], target="price"),
     option("mine: the train split needs 351 rows (seq_len=345, pred_len=6), and there are 350: give more rows, shorter windows or another data.split", DataError, seq_len=345),
-    option("mine: the val split needs 51 rows (seq_len=20, pred_len=51), and there are 50: give more rows, shorter windows or another data.split", DataError, pred_len=51),
     option("mine: the test split needs 26 rows (seq_len=20, pred_len=26), and there are 25: give more rows, shorter windows or another data.split", DataError, split=[0.8, 0.15, 0.05], pred_len=26),
     option("data.upper=inf is not a finite number: write data.upper=0 or data.upper={COLUMN:0}", upper={"load": np.inf}),
     option("data.lower=5 is not below data.upper=5 (of load)", lower=5, upper=5),
@@ -167,40 +161,27 @@ OPTIONS = [
     option("data.transform=log is not one of none, log1p, boxcox, asinh, or auto for all targets", transform="log"),
     option("data.transform names snow, which is no column here: there are load, price, wind", transform={"snow": "log1p"}),
     option("data.transform names price, a future covariate: targets and past covariates have a transform, which forecasts invert; nothing inverts a future covariate: transform its values in the data", transform={"price": "asinh"}, columns=["load"], future_covariates=["price"]),
-    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or train with a bound of at most -35.232", DataError, lower=0),
-    option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or train with a bound of at least 280.5", DataError, upper={"load": 100}),
-    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: asinh takes every number", DataError, transform="log1p"),
-    option("table.csv: price is -0.867463 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: asinh takes every number", DataError, transform={"price": "boxcox"}),
+    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or lower the bound", DataError, lower=0),
+    option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or raise the bound", DataError, upper={"load": 100}),
+    option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: use asinh, which takes every number", DataError, transform="log1p"),
     option("data.fill names snow, which is no column here: there are load, price, wind", fill={"snow": "zero"}),
     state("other columns than the checkpoint's", "mine: feature columns price, load, where the checkpoint was trained on load, price, wind: choose the same (data.columns, data.target, data.past_covariates, features)", {}, columns=["price", "load"]),
-    state("other targets than the checkpoint's", "mine: target columns wind, where the checkpoint was trained on load, price, wind: choose the same (data.columns, data.target, data.past_covariates, features)", {}, features="MS", target="wind"),
 ]  # fmt: skip
 SPLITS = [
-    split([], "data.split=[] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
-    split([1.0], "data.split=[1.0] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
     split([0.7, 0.3], "data.split=[0.7, 0.3] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
-    split([0.7, 0.2, 0.2], "data.split=[0.7, 0.2, 0.2] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
-    split([0.8, 0.3, -0.1], "data.split=[0.8, 0.3, -0.1] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
-    split([0, 4, 4], "data.split=[0, 4, 4] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
     split([1, 2], "data.split=[1, 2] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
-    split(["a", "b", "c"], "data.split=['a', 'b', 'c'] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),
     split(["soon", "later"], "data.split=['soon', 'later']: 'soon' is not a date such as 2017-07-01"),
     split(["2017-07-01", "2017-06-01"], "data.split=['2017-07-01', '2017-06-01'] must rise and lie after the first date of the table and not after the last one, 2016-07-01 00:00:00 and 2018-06-26 19:00:00"),
     split(["2017-07-01T00:00Z", "2017-08-01T00:00Z"], "data.split=['2017-07-01T00:00Z', '2017-08-01T00:00Z']: leave the offset from UTC out: the dates of the data have no UTC offset"),
-    split(["2016-07-01", "2017-07-01"], "data.split=['2016-07-01', '2017-07-01'] must rise and lie after the first date of the table and not after the last one, 2016-07-01 00:00:00 and 2018-06-26 19:00:00"),
-    split(["2017-07-01", "2030-01-01"], "data.split=['2017-07-01', '2030-01-01'] must rise and lie after the first date of the table and not after the last one, 2016-07-01 00:00:00 and 2018-06-26 19:00:00"),
     split([12, 4, 4], "data.split=[12, 4, 4] needs 14,400 rows (h), and the table has 14,399", DataError, HOURS[:14_399]),
     *(split([12, 4, 4], f"which step {freq} does not divide: give fractions", dates=pd.date_range("2000-01-01", periods=1000, freq=freq)) for freq in ("MS", "W-SUN", "B", "7h", "7D")),
     Refusal("months of rows that are steps", "data.split=[2, 1, 1] counts months of 30 days, whose number of rows varies with data.steps=rows: give fractions or dates", ConfigError, months_of_rows),
 ]  # fmt: skip
 DATES = [
     calendar("no calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", BUSINESS_DAYS, "weekly", ConfigError),
-    calendar("an empty calendar", "data.calendar=[] is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", BUSINESS_DAYS, [], ConfigError),
     calendar("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", BUSINESS_DAYS, "ZZ", ConfigError),
     calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", BUSINESS_DAYS[:5]),
-    calendar("no week that repeats", "my.csv: the last dates, to 2024-02-29 13:29:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", pd.date_range("2024-01-01", periods=200, freq="7h11min")),
     holidays("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
-    holidays("DE-XX", "h", "data.holidays=DE-XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("TR", "MS", "data.holidays=TR needs steps of a day or less, and these are of MS"),
     Refusal("no package holidays", "data.holidays=TR: holidays is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
     step("uneven dates", "the dates are not evenly spaced", "2020-01-01", "2020-01-02", "2020-01-04"),
@@ -209,26 +190,20 @@ DATES = [
 ]  # fmt: skip
 VALUES = [
     columns("too large for float32", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e39),
-    columns("too large for float32, scaled", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {}, price=1e200 * np.random.default_rng(0).normal(size=500)),
-    columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: log1p takes values above -1", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
+    columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
     columns("no training value", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, {}, wind=[None] * 400 + [1.0] * 100),
-    columns("no training value of a category", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, ROLES, wind=[None] * 400 + ["sun"] * 100),
     Refusal("text where the model was trained on numbers", "mine: column 'price' holds text, such as 'cheap', and numbers where the model was trained", DataError, text_in_trained_numbers),
     file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, or write text in every cell", price=["1.5", "x", *["2"] * 498]),
     file("per cent", "table.csv, line 2, column 'price': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", price="98%"),
     file("text as a target", "table.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)", load="much"),
-    Refusal("fill of a column that is not there", "data.fill names d, which is no column here: there are a, b", ConfigError, lambda folder: choose_methods({"d": "zero"}, ["a", "b"])),
 ]  # fmt: skip
 LOADERS = [
     Refusal("fewer windows than processes", "1 window cannot be shared between 2 processes: use fewer processes", ConfigError, lambda folder: loader(4, count=1, world_size=2)),
     Refusal("a batch that processes cannot share", "data.batch_size=9 must divide by the number of processes, 2", ConfigError, lambda folder: loader(9, world_size=2)),
     resumed("other batch size", loader(4)),
-    resumed("other seed", loader(8, seed=1)),
-    resumed("other windows", loader(8, count=30)),
 ]  # fmt: skip
 WARNINGS = [
     constant("standard"),
-    constant("minmax"),
     constant("robust"),
     columns("a category after training", "mine: column 'wind' has 'hail' in 4 of 500 rows, not among the categories that training knew: read as unknown", UserWarning, ROLES, wind=["sun", "rain"] * 248 + ["hail"] * 4),
     columns("too many categories", "mine: column 'price' has 200 categories in the training rows: the 100 most frequent are read, all others as unknown", UserWarning, ROLES, price=[f"sku {n % (2 * MAX_INDICATORS)}" for n in range(500)]),

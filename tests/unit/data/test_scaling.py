@@ -5,8 +5,7 @@ import pytest
 import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
-from forecast.data.scaler import Scaler
-from forecast.data.scaling import fit_scaler
+from forecast.data.scaler import Scaler, fit_scaler
 
 VALUES = np.random.default_rng(0).gamma(2.0, 3.0, size=(400, 3)) * [1, 100, 0.01] + [0, 1e6, -5]
 COLUMNS = ("a", "b", "c")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import DataModule, long_data, read_table
+from forecast.data import DataModule, long_data
 from forecast.system.errors import ConfigError, DataError
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
@@ -95,17 +95,6 @@ def put(column: str, where: object, value: object) -> Change:
     return change
 
 
-def infinite_in_any_order(table: pd.DataFrame) -> pd.DataFrame:
-    table = table.sample(frac=1, random_state=3).reset_index(drop=True)
-    return put("y", int(np.flatnonzero(table["unique_id"] == "c d")[9]), np.inf)(table)
-
-
-def without_002(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out a series whose id remains among the categories of the column."""
-    table = table.astype({"unique_id": "category"})
-    return pd.DataFrame(table[table["unique_id"] != "002"])
-
-
 def delay(table: pd.DataFrame, series: str, hours: int) -> pd.DataFrame:
     dates = table["ds"].where(table["unique_id"] != series, table["ds"] + pd.Timedelta(hours=hours))
     return table.assign(ds=dates)
@@ -161,74 +150,27 @@ def with_dates(pattern: str) -> Change:
     return lambda table: table.assign(ds=pd.to_datetime(table["ds"]).dt.strftime(pattern))
 
 
-@pytest.mark.parametrize(
-    ("change", "options"),
-    [
-        (with_dates("%d.%m.%Y"), {"day_first": True}),
-        (with_new_series, {"ids": long_frame()["unique_id"].unique().tolist()}),
-    ],
-)
-def test_a_file_of_the_future_is_read(change: Change, options: dict[str, Any], tmp_path: Path) -> None:
-    data, plain = two_files(change, **options)(tmp_path), two_files(lambda table: table)(tmp_path)
-    assert data.panel.ids.tolist() == plain.panel.ids.tolist()
-    np.testing.assert_array_equal(data.panel.future, plain.panel.future)
-
-
-def test_lines_are_those_of_the_file_where_rows_are_left_out(tmp_path: Path) -> None:
-    """With a file of the future, too."""
-    dates = pd.date_range("2020-01-01", periods=60, freq="D")
-    table = pd.DataFrame({"date": dates, "load": 1.0, "price": 2.0})
-    pd.concat([table[:51], table[50:]]).to_csv(tmp_path / "a.csv", index=False)
-    table.assign(date=dates + pd.Timedelta(days=60)).drop(columns="load").to_csv(
-        tmp_path / "b.csv", index=False
-    )
-    options = {"columns": ["load"], "future_covariates": ["price"], "future_path": tmp_path / "b.csv"}
-    with pytest.raises(DataError, match=r"a\.csv, line 53, .* is in line 52 too"):
-        read_table(tmp_path / "a.csv", rows=["2020-01-21", None], **options)
-
-
-def offsets_change(folder: Path) -> None:
-    table = long_frame()
-    hours = pd.date_range("2024-03-30", periods=200, freq="h", tz="Europe/Berlin")
-    table["ds"] = hours[table.groupby("unique_id").cumcount()]
-    table.to_csv(folder / "a.csv", index=False)
-    long_data(path=folder / "a.csv", **SIZES).setup()
-
-
 FILES = [
     bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum", lambda f: pd.concat([f, f[45:46]])),
     Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out, or name the series to forecast ('data.ids=[…]')", DataError, two_files(with_new_series)),
     Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…' may begin with the day or with the month: set data.day_first=true or false; with data.day_first=true, the next error is: …", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
     Refusal("dates in two columns in the future", "future.csv: no column 'ds' in line 1 ('unique_id', 'price', 'day', 'month')…", DataError, two_files(lambda f: f.assign(day=1, month=2).drop(columns="ds"))),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),
-    bad("an infinite number in a file in any order", "bad.csv, line 49, column 'y': series 'c d', 2024-02-11 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", infinite_in_any_order, ids=["c d", "a"]),
     bad("a static value that changes", "bad.csv, line 7, column 'region': series 'a', 2024-01-06 00:00:00: 'east', and 'north' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", put("region", 5, "east")),
     bad("a series without a target", "bad.csv, line 2: series 'a', 2024-01-01 00:00:00: no value of y in the whole series: leave it out", put("y", "a", None)),
-    bad("a row without an id", "bad.csv, line 5, column 'unique_id': no id", put("unique_id", 3, None)),
-    bad("text as a target", "bad.csv, line 4, column 'y': 'much' is not a number: correct it, or set data.na_values=[much] if they are missing values", put("y", 2, "much")),
-    bad("no dates", "bad.csv: no column 'ds' in line 1 ('unique_id', 'number', 'y', 'temperature', 'price', 'region', 'size'): set data.date_column to the name of the dates; rows without dates need data.start and data.freq", lambda f: f.assign(ds=range(len(f))).rename(columns={"ds": "number"})),
     bad("no such covariate", "bad.csv: no column 'price'; there are 'unique_id', 'y', 'temperature', 'prise', 'region', 'size'; did you mean 'prise'? (data.future_covariates)", lambda f: f.rename(columns={"price": "prise"})),
-    bad("no rows", "bad.csv: a header and no rows", lambda f: f[:0]),
     Refusal("a static file without a series", "static.csv: no row for 1 of 4 series, such as '002'", DataError, static_file_without_a_series),
     Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(True, None)),
-    Refusal("a date of the future off the grid, some series", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(True, ["002", "é"])),
     Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(False, None)),
-    Refusal("a date off the grid, some series", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(False, ["002", "é"])),
 ]  # fmt: skip
 OPTIONS = [
     option("features=S reads the target alone: leave data.past_covariates out, or set features=MS", features="S", past_covariates=["price"]),
-    option("data.target=y is not a column of mine: size, price", features="MS", columns=["size", "price"]),
     option("column 'y' is named twice (data.target and data.future_covariates): leave it out of data.future_covariates", future_covariates=["y"]),
-    option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
     option("data.ids=[]: name a series, or leave it out (null)", ids=[]),
     option("data.ids: there is no series '02' in the DataFrame; did you mean 002?", ids=["02"]),
     option("data.scale_by=row is not one of series, all", scale_by="row"),
-    option("data.fill=mean is not one of auto, linear, previous, seasonal, zero, none", fill="mean"),
-    option("data.split=[0.5, 0.5] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]", split=[0.5, 0.5]),
     option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
-    frame("an id of no row", "data.ids: there is no series '002' in the DataFrame", ConfigError, without_002, ids=["002"]),
     frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or set data.freq", DataError, lambda f: delay(f, "c d", hours=5)),
-    frame("too large for float32", "mine: column 'y' has numbers too large for float32 once scaled: rescale it", DataError, lambda f: f.assign(y=1e200 * f["y"])),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
     known("data.as_of names y: add it to data.future_covariates", as_of={"y": "told"}),
@@ -236,18 +178,13 @@ OPTIONS = [
     known("the DataFrame: no column 'nothing'; there are 'unique_id', 'y', 'temperature', 'price', 'region', 'size', 'told'", DataError, as_of={"price": "nothing"}),
     known("data.known_steps=0 must be a whole number of steps, at least 1; a covariate whose future is not known is one of data.past_covariates", known_steps=0),
     known("data.known_steps names y, which is no future covariate: there are price, temperature", known_steps={"y": 4}),
-    known("data.known_steps=4 limits data.future_covariates, and there are none", future_covariates=[], as_of=None, known_steps=4),
     other_knowledge("other known_steps than the checkpoint's", known_steps=3),
-    other_knowledge("other as_of than the checkpoint's", known_steps=2, as_of=None),
 ]  # fmt: skip
 WARNINGS = [
     Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
-    Refusal("offsets from UTC that change", "a.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, offsets_change),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),
-    frame("a constant covariate of one series", "constant in the training rows, so scaled by the median scale of the other series: price in 1 of 4 series", UserWarning, put("price", "a", 500.0), future_covariates=["price"]),
     frame("a static number that is equal in all series", "data.static_covariates: 'size' is the same in every series, so it tells a model nothing", UserWarning, lambda f: f.assign(size=100.0), static_covariates=["size"]),
-    later("a constant covariate of a new series", "constant in the training rows, so scaled by the median scale of the other series: price in 1 of 1 series", lambda f: f[f["unique_id"] == "a"].assign(unique_id="new", price=5.0), future_covariates=["price"]),
     frame("a series too short for a window", "mine: of 4 series some have too few rows for a window: 1 train ('a'), 1 val ('a'), 1 test ('a')", UserWarning, lambda f: f[(f["unique_id"] != "a") | (f["ds"] < "2024-01-10")]),
     frame("no target in the first rows", "the DataFrame: left out 3 rows before the first value of a target", UserWarning, lambda f: f.assign(y=f["y"].where(~f.index.isin([0, 1, 40])))),
     frame("no target in the last rows", "the DataFrame: left out 12 rows after the last value of a target", UserWarning, lambda f: f.assign(temperature=f["temperature"].fillna(7.0)), past_covariates=["temperature"], future=3),

@@ -4,7 +4,6 @@ import pytest
 
 from forecast.data.time_features import (
     describe_frequency,
-    future_dates,
     infer_frequency,
     season_candidates,
     season_length,
@@ -37,12 +36,6 @@ def test_every_step_has_its_features(freq: str, count: int):
     assert features.max() <= 0.5
 
 
-def test_features_tell_the_parts_of_a_date():
-    dates = pd.DatetimeIndex(["2020-12-31 23:59:59"])  # a Thursday, in a leap year
-    expected = [59 / 59, 59 / 59, 23 / 23, 3 / 6, 30 / 30, 365 / 365]
-    np.testing.assert_allclose(time_features(dates, "s")[0] + 0.5, expected)
-
-
 @pytest.mark.parametrize(
     ("freq", "season"),
     [
@@ -65,13 +58,6 @@ def test_season_follows_the_step(freq: str, season: int):
 )  # fmt: skip
 def test_a_day_also_has_a_week_and_a_week_a_year(freq: str, seasons: tuple[int, ...]):
     assert season_candidates(freq) == seasons
-
-
-@pytest.mark.parametrize("freq", ["h", "4h", "15min", "s", "D", "2D", "W-SUN", "MS", "ME", "QS-JAN", "B"])
-def test_future_dates_go_on_where_the_table_ends(freq: str):
-    dates = pd.date_range("2020-02-01", periods=40, freq=freq)
-    assert infer_frequency(dates) == pd.tseries.frequencies.to_offset(freq).freqstr
-    assert future_dates(dates[:30], freq, 10).equals(dates[30:])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from math import gcd
 
 import pytest
 
-from forecast.data.window_starts import warn_of_times_of_day
+from forecast.data.split import warn_of_times_of_day
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,6 @@ def test_a_batch_holds_the_rows_of_its_windows(targets: tuple[int, ...]):
     assert all(part.is_contiguous() for part in batch)
 
 
-def test_gathered_windows_are_copies():
-    windows = make_windows()
-    windows.gather(torch.tensor([3])).past.zero_()
-    assert torch.equal(windows.values.tensor, make_windows().values.tensor)
-
-
-def test_a_window_beyond_the_last_is_refused():
-    with pytest.raises((IndexError, RuntimeError)):
-        make_windows(count=31).gather(torch.tensor([31]))
-
-
 def served(loader: WindowLoader) -> list[list[int]]:
     return [batch.index.tolist() for batch in loader]
 
@@ -105,33 +94,6 @@ def test_training_serves_the_same_batches_whatever_the_ranks(
         assert len({len(part) for part in parts}) == 1
         batch = whole[number]
         assert sorted(chain.from_iterable(parts)) == sorted(batch[: kept - number * batch_size])
-
-
-def test_order_depends_on_seed_and_epoch_only():
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        loader = WindowLoader(make_windows(), 8, shuffle=True, seed=seed)
-        loader.sampler.set_epoch(epoch)
-        torch.manual_seed(torch.randint(1000, ()).item())
-        return served(loader)
-
-    assert order(1, 3) == order(1, 3)
-    orders = [order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
-    assert all(orders.count(one) == 1 for one in orders)
-    assert orders[0] != [sorted(batch) for batch in orders[0]]
-
-
-def test_asking_for_an_order_draws_no_global_random_numbers():
-    before = torch.get_rng_state()
-    served(WindowLoader(make_windows(), 8, shuffle=True))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_the_epoch_may_be_set_after_iter():
-    loader, other = (WindowLoader(make_windows(), 8, shuffle=True) for _ in range(2))
-    other.sampler.set_epoch(2)
-    batches = iter(loader)
-    loader.sampler.set_epoch(2)
-    assert [batch.index.tolist() for batch in batches] == served(other)
 
 
 @given(st.integers(0, 4), st.integers(0, 3))
@@ -191,19 +153,6 @@ def test_an_epoch_samples_its_windows_by_seed_and_epoch() -> None:
     assert len(loader) == 3
 
 
-def test_a_sampled_epoch_goes_on_where_it_stopped() -> None:
-    whole = [batch.index for batch in WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)]
-    first = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
-    next(iter(first))
-    second = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
-    second.load_state_dict(first.state_dict())
-    assert torch.equal(torch.cat(whole[1:]), torch.cat([batch.index for batch in second]))
-
-
-def test_batches_of_evaluation_need_not_divide_between_the_ranks():
-    assert len(WindowLoader(make_windows(), 9, world_size=2)) == 4
-
-
 def test_windows_of_each_series_with_a_stride() -> None:
     whole = make_windows()
     every = windows_over(
@@ -219,17 +168,3 @@ def test_windows_of_each_series_with_a_stride() -> None:
     rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
     for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
         assert torch.equal(mine, theirs)
-
-
-def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
-    values = torch.arange(200.0)[:, None]
-
-    def windows(*starts: range) -> Windows:
-        return windows_over(values, values, starts=starts, seq_len=4, pred_len=5, target_index=[0])
-
-    assert windows(range(1)).count_horizons() == 1
-    assert windows(range(26)).count_horizons() == 6  # 30 rows
-    assert windows(range(26)).count_horizons(5) == 6
-    assert windows(range(0, 26, 5)).count_horizons() == 6
-    assert windows(range(0, 60, 10)).count_horizons() == 6  # not one overlaps
-    assert windows(range(26), range(40, 40), range(60, 61)).count_horizons() == 7

@@ -8,7 +8,7 @@ from hydra.utils import get_method
 from omegaconf import OmegaConf
 
 from forecast.data.sources import LONG, STORE, TABLE, option_names
-from forecast.data.store.format import DESCRIPTION
+from forecast.data.store import DESCRIPTION
 from forecast.inference.model_data import choose_data_config, name_keys
 from forecast.system.errors import CONF
 from tests.support.configurations import composed_once, with_values

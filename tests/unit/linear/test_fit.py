@@ -6,14 +6,12 @@ import pytest
 import torch
 
 from forecast.data import DataModule, frame_data, sample_data
-from forecast.evaluation import baselines
 from forecast.evaluation.baselines import FittedBaselines, Linear
 from forecast.linear.fit import (
     Choice,
     average_lookbacks,
     choose_linear_model,
     fit_and_test_grams,
-    fit_choice,
     fit_lookbacks,
     solve_recent,
     squared_error,
@@ -68,11 +66,6 @@ def test_averaged_lookbacks_forecast_the_mean_of_the_forecasts() -> None:
     torch.testing.assert_close(past @ fit_lookbacks(gram, 3, 0.1, ())[0], torch.stack(by_hand).mean(0))
 
 
-def test_a_linear_model_keeps_constants() -> None:
-    weight, _ = fit_lookbacks(window_gram(data().windows["train"]), 2, 0.01, ())
-    torch.testing.assert_close(weight.sum(0), torch.ones(PRED_LEN, dtype=torch.float64))
-
-
 def test_each_origin_is_tested_on_later_windows() -> None:
     """The windows that measure the error have horizons after all rows that the model was fitted on."""
     made = data()
@@ -100,32 +93,6 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
 
     others = [Choice(ridge, depth) for ridge in (1e-6, 1e-2, 0.3, 3.0) for depth in (1, 2, 3)]
     assert all(error(chosen) <= error(other) * (1 + 1e-9) for other in others)
-
-
-def test_a_setting_that_does_not_help_at_every_origin_is_not_selected() -> None:
-    made = data()
-    few, all_rows = window_gram(made.windows_from([range(20)])), window_gram(made.windows["train"])
-    assert choose_linear_model([(few, all_rows)]) != Choice(1e-6, 1)
-    assert choose_linear_model([(few, all_rows), (few, few)]) == Choice(1e-6, 1)  # fits those windows best
-
-
-def test_another_data_sets_windows_may_choose() -> None:
-    """A refit on all rows has no validation windows: the tested split's choose."""
-    made = data()
-    whole = made.resplit("train")
-    chosen = choose_linear_model(gram_pairs(made))
-    fitted = FittedBaselines.fit(made)
-    found = fitted.fit_linear(whole, made).past_weight
-    torch.testing.assert_close(found, fit_choice(window_gram(whole.windows["train"]), chosen).past_weight)
-    assert not torch.allclose(found, fitted.fit_linear(made, made).past_weight)
-
-
-def test_a_refit_does_not_choose_again(monkeypatch) -> None:
-    made = data()
-    fitted = FittedBaselines.fit(made)
-    first = fitted.fit_linear(made, made).past_weight
-    monkeypatch.setattr(baselines, "choose_linear_model", None)
-    assert torch.equal(fitted.fit_linear(made, made).past_weight, first)
 
 
 def hourly_load(rows: int = 4000) -> pd.Series:

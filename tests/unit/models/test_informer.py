@@ -1,4 +1,3 @@
-import math
 import re
 from typing import Any
 
@@ -6,8 +5,6 @@ import pytest
 import torch
 
 from forecast.models import Informer, InformerStack
-from forecast.models.embedding import CircularConv, sinusoidal_positions
-from forecast.models.layers import Distil
 from tests.support.golden_answers import golden
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 
@@ -138,19 +135,6 @@ def test_windows_of_a_batch_do_not_see_each_other(kind: str) -> None:
     torch.testing.assert_close(model(*x), alone, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("cross", ["full", "linear"])
-def test_leaving_unwanted_positions_out_changes_nothing(cross: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = informer("full", cross=cross, decoder_layers=2).eval()
-    short = model(*inputs())
-    monkeypatch.setattr(ATTENTION_TYPES[cross], "independent_queries", False)
-    torch.testing.assert_close(model(*inputs()), short, atol=1e-6, rtol=1e-5)
-
-
-def test_probsparse_cross_attention_sees_every_query() -> None:
-    assert not ATTENTION_TYPES["probsparse"].independent_queries
-    assert informer("full", cross="probsparse").eval()(*inputs()).shape == (BATCH, 7, 2)
-
-
 def test_share_layers_shares_attention_and_nothing_else() -> None:
     alone, shared = informer(encoder_layers=3), informer(encoder_layers=3, share_layers=True)
     layers = shared.encoder.layers
@@ -158,28 +142,3 @@ def test_share_layers_shares_attention_and_nothing_else() -> None:
     assert layers[0].feed_forward is not layers[2].feed_forward
     saved = sum(p.numel() for p in alone.parameters()) - sum(p.numel() for p in shared.parameters())
     assert saved == 2 * sum(p.numel() for p in layers[0].attention.parameters())
-
-
-@pytest.mark.parametrize("length", [1, 2, 7, 10])
-def test_distilling_halves_rounding_up(length: int) -> None:
-    assert Distil(6)(torch.randn(4, length, 6)).shape == (4, -(-length // 2), 6)
-
-
-def test_circular_convolution_is_torchs() -> None:
-    conv = CircularConv(3, 5)
-    same = torch.nn.Conv1d(3, 5, 3, padding=1, padding_mode="circular")
-    same.load_state_dict(conv.state_dict())
-    x = torch.randn(2, 9, 3)
-    torch.testing.assert_close(conv(x), same(x.transpose(1, 2)).transpose(1, 2))
-
-
-def test_positions_with_an_odd_width() -> None:
-    even, odd = sinusoidal_positions(9, 8), sinusoidal_positions(9, 7)
-    assert odd.shape == (9, 7)
-    assert even[0].tolist() == [0, 1] * 4
-    assert even[3, :2].tolist() == pytest.approx([math.sin(3), math.cos(3)])
-    assert odd[3, -1].item() == pytest.approx(math.sin(3 * 10_000 ** (-6 / 7)))
-
-
-def test_no_label_at_all() -> None:
-    assert informer(label_len=0).eval()(*inputs()).shape == (BATCH, 7, 2)

@@ -55,46 +55,11 @@ def test_every_parameter_learns_and_no_window_depends_on_another(kind: str) -> N
     assert without_gradient(model) == []
 
 
-@TOKENS
-def test_which_columns_are_read(tokens: str) -> None:
-    """Column 2 is not forecast: it changes the forecast unless each column is forecast from its own past."""
-    past, *times = inputs()
-    changed = past.clone()
-    changed[..., 2] += torch.randn(BATCH, 38)
-    model = made(tokens=tokens)
-    assert torch.equal(model(changed, *times), model(past, *times)) == (tokens == "independent")
-
-
-@TOKENS
-def test_each_target_has_its_own_forecast(tokens: str) -> None:
-    past, *times = inputs()
-    first, second = (made(tokens=tokens, targets=targets)(past, *times) for targets in ((3, 1), (1, 3)))
-    assert not torch.allclose(first[..., 0], first[..., 1])
-    # with mixed tokens, the outputs of the head belong to positions and not to columns
-    assert torch.allclose(first, second[..., [1, 0]], atol=1e-5) == (tokens != "mixed")
-
-
 def test_the_correction_reads_the_calendar_of_the_horizon_but_not_of_the_past() -> None:
     model, (past, past_time, future_time) = made(), inputs()
     before = model(past, past_time, future_time)
     assert torch.equal(model(past, past_time + 0.1, future_time), before)
     assert not torch.equal(model(past, past_time, future_time + 0.1), before)
-
-
-def test_all_steps_of_whole_patches_influence_the_correction() -> None:
-    """38 steps hold six patches of 6: the two oldest steps reach the correction only through the window's scale."""
-    model = made()
-    past, linear = (
-        torch.randn(BATCH, 38, 5, requires_grad=True),
-        torch.randn(BATCH, 17, 5, requires_grad=True),
-    )
-    _, past_time, future_time = inputs()
-    model.correct(past, linear, past_time, future_time).square().sum().backward()
-    assert past.grad is not None
-    assert linear.grad is not None
-    read = past.grad.abs().amax((0, 2)) > 0
-    assert read.tolist() == [False] * 2 + [True] * 36
-    assert (linear.grad[..., [1, 3]].abs().amax((0, 2)) > 0).all()
 
 
 @TOKENS
@@ -110,44 +75,6 @@ def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
         assert layer.slot == ("variables" if over_variables else "encoder")
         np.testing.assert_array_equal(layer.query_steps, expected)
     assert len(model.attention_layers()) == 2
-
-
-def test_axes_read_over_time_first_and_over_variables_then() -> None:
-    """With one layer, only the target's own values are read; the second layer adds the other variables."""
-    past, past_time, future_time = inputs()
-    changed = past.clone()
-    changed[..., 2] += torch.randn(BATCH, 38)
-    for layers in (1, 2):
-        model = made(tokens="axes", encoder_layers=layers)
-        alike = torch.equal(model(changed, past_time, future_time), model(past, past_time, future_time))
-        assert alike == (layers == 1)
-
-
-@pytest.mark.parametrize("match", [None, "parameters"])
-@pytest.mark.parametrize("variables", [None, *ATTENTION_TYPES])
-def test_layers_over_variables_have_an_attention_type_of_their_own(
-    variables: str | None, match: str | None
-) -> None:
-    """The others are of the encoder's type, as all are where no type is given; all types have equal sizes if asked."""
-    model = made("linear", variables=variables, tokens="axes", encoder_layers=4, match=match)
-    own = ATTENTION_TYPES[variables or "linear"]
-    found = [model.get_submodule(layer.name) for layer in model.attention_layers()]
-    assert [type(layer) for layer in found] == [ATTENTION_TYPES["linear"], own] * 2
-    over_time, over_variables = (
-        sum(parameter.numel() for parameter in layer.parameters()) for layer in model.encoder.layers[:2]
-    )
-    if match is not None:
-        assert abs(over_time - over_variables) <= SIZES["d_model"] + 1
-    past, past_time, future_time = inputs()
-    model.train()(past, past_time, future_time).square().mean().backward()
-    unread = ["time_tokens.weight", "time_tokens.bias"] if variables == "none" else []
-    assert without_gradient(model) == unread
-
-
-@pytest.mark.parametrize("tokens", ["mixed", "independent", "joint"])
-def test_without_axes_every_layer_is_of_the_encoders_type(tokens: str) -> None:
-    model = made("linear", variables="full", tokens=tokens)
-    assert {type(layer.attention) for layer in model.encoder.layers} == {ATTENTION_TYPES["linear"]}
 
 
 @pytest.mark.parametrize("tokens", ["joint", "axes"])

@@ -50,17 +50,6 @@ def test_every_parameter_learns_and_no_window_depends_on_another(tokens: str) ->
     assert without_gradient(model) == []
 
 
-def test_which_columns_are_read() -> None:
-    past, *times = inputs()
-    changed = past.clone()
-    changed[..., 2] += torch.randn(BATCH, 38)
-    for tokens in ("mixed", "independent"):
-        model = made(tokens=tokens)
-        assert torch.equal(model(changed, *times), model(past, *times)) == (tokens == "independent")
-    first, second = made(tokens="independent"), made(tokens="independent", targets=(1, 3))
-    torch.testing.assert_close(first(past, *times), second(past, *times)[..., [1, 0]])
-
-
 def test_a_covariate_is_read_at_each_step_relative_to_its_past() -> None:
     """The second and third time features are covariates: the level of their past does not reach the first layer."""
     model, (past, past_time, future_time) = made(calendar=1), inputs()

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.data.chunks import CsvChunks, ParquetChunks
+from forecast.data.conversion import convert
 from forecast.data.files.columns import split_ids
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import LongSource, read_frame
 from forecast.data.panel import Panel
-from forecast.data.store.chunks import CsvChunks
-from forecast.data.store.convert import convert
-from forecast.data.store.format import open_store
-from forecast.data.store.parquet_chunks import ParquetChunks
+from forecast.data.store import open_store
 from forecast.system.errors import DataError
 
 COLUMNS = ["store", "dept"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
 from forecast.data.files.sources import FrameSource, read_table
-from forecast.data.store.format import open_store
+from forecast.data.store import open_store
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError
 from tests.support.commands import answer

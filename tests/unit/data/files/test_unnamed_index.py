@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.store.source import StoreSource
+from forecast.data.store import StoreSource
 from forecast.system.errors import DataError
 from tests.support.commands import answer
 

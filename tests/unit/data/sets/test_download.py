@@ -1,6 +1,5 @@
 """A published data set is downloaded once, and a bad download leaves nothing behind."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,19 +26,6 @@ def test_the_right_file_is_downloaded_once(tmp_path: Path, server: Server, hash:
     assert server.requests == ["/right"]
 
 
-def test_a_file_already_there_is_used(tmp_path: Path, server: Server):
-    (tmp_path / "set.csv").write_bytes(CONTENT)
-    published(tmp_path, server.url("right")).setup()
-    assert server.requests == []
-    assert [file.name for file in tmp_path.iterdir()] == ["set.csv"]
-
-
-def test_a_file_of_another_hash_is_replaced(tmp_path: Path, server: Server):
-    (tmp_path / "set.csv").write_bytes(CONTENT[:100])
-    published(tmp_path, server.url("right")).setup()
-    assert (tmp_path / "set.csv").read_bytes() == CONTENT
-
-
 @pytest.mark.parametrize("page", ["wrong", "cut", "missing"])
 @pytest.mark.parametrize("before", [None, b"what was there"])
 def test_a_bad_download_leaves_nothing_behind(
@@ -54,18 +40,3 @@ def test_a_bad_download_leaves_nothing_behind(
         {"set.csv"} if before else set()
     )
     assert before is None or file.read_bytes() == before
-
-
-def test_a_set_without_an_address_is_used(tmp_path: Path):
-    (tmp_path / "set.csv").write_bytes(CONTENT)
-    published(tmp_path, None, None, by_hand="make it").setup()
-
-
-def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
-    jobs = [threading.Thread(target=published(tmp_path, server.url("right")).prepare_data) for _ in range(8)]
-    for job in jobs:
-        job.start()
-    for job in jobs:
-        job.join()
-    assert server.requests == ["/right"]
-    assert (tmp_path / "set.csv").read_bytes() == CONTENT

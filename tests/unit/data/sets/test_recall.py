@@ -6,19 +6,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from forecast.data import Panel, recall_data
-from forecast.data.sets import (
-    LATEST,
-    PRODUCTS,
-    SOONEST,
-    WEEK,
-    WEEKS,
-    lowest_possible_mse,
-    recall_table,
-)
-from forecast.data.sets import (
-    RECALL_COLUMNS as COLUMNS,
-)
+from forecast.data import Panel
+from forecast.data.sets import PRODUCTS, SOONEST, WEEK, WEEKS, recall_table
 
 
 @pytest.fixture(scope="module")
@@ -42,36 +31,12 @@ def last_runs(made: np.ndarray) -> np.ndarray:
     return np.array(found)
 
 
-def test_the_table(table: Panel):
-    assert table.columns == COLUMNS
-    assert table.values.shape == (WEEKS * WEEK, 1 + 2 * PRODUCTS)
-    assert (table.freq, str(table.grid[0]), table.grid[0].day_of_week) == (
-        "30min",
-        "1990-01-01 00:00:00",
-        0,
-    )
-
-
 def test_the_table_has_the_same_bytes_every_time(table: Panel):
     assert (
         hashlib.sha256(table.values.tobytes()).hexdigest()
         == "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800"
     )
     assert np.array_equal(table.values, recall_table().values)
-
-
-def test_one_product_a_week_and_the_plan_a_week_ahead(table: Panel):
-    now, coming = table.values[:, 1 : 1 + PRODUCTS], table.values[:, 1 + PRODUCTS :]
-    assert (now.sum(1) == 1).all()
-    assert (now.reshape(WEEKS, WEEK, -1) == now[::WEEK, None]).all()
-    assert np.array_equal(coming[:-WEEK], now[WEEK:])
-
-
-def test_the_last_run_lies_thousands_of_steps_back(made: np.ndarray):
-    gaps = np.arange(WEEKS) - last_runs(made)
-    gaps = gaps[last_runs(made) >= 0]
-    assert (gaps.min(), gaps.max()) == (SOONEST, LATEST)
-    assert np.bincount(gaps).max() < 0.4 * len(gaps)  # no one lag finds most of them
 
 
 def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Panel, made: np.ndarray):
@@ -90,29 +55,3 @@ def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Panel, mad
     assert error(np.array(by_heart)[made[test]]) > 0.9
     assert error(recent[:, -1]) > 1.5
     assert error(recent.mean(1)) > 0.9
-
-
-def test_the_floors_of_short_and_of_long_windows():
-    origins = np.arange(int(0.8 * WEEKS * WEEK), (WEEKS - 1) * WEEK + 1, 125)
-    short, long = lowest_possible_mse(origins, WEEK)
-    assert short == pytest.approx(0.633, abs=0.005)
-    assert long == pytest.approx(0.116, abs=0.005)
-    assert lowest_possible_mse(origins // WEEK * WEEK, 24) == pytest.approx(
-        [0.0225] * 2, rel=0.05
-    )  # this week: noise alone
-
-
-@pytest.mark.slow
-def test_the_generated_set_needs_no_file():
-    data = recall_data(
-        name="recall",
-        seq_len=2688,
-        pred_len=WEEK,
-        split=[0.7, 0.1, 0.2],
-        features="MS",
-        target="output",
-        eval_stride=125,
-    )
-    data.setup()
-    assert data.n_windows == {"train": 467_376, "val": 535, "test": 1073}
-    assert (data.n_features, data.n_targets, data.n_time_features) == (13, 1, 5)

@@ -11,7 +11,6 @@ import torch
 
 from forecast.data import DataModule, long_data, store_data
 from forecast.data.files.sources import LongSource
-from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ForecastError
 from tests.support.long_files import long_frame
 from tests.support.stores import write_store
@@ -93,21 +92,6 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, options: dict[str, A
         index = torch.randperm(len(windows))
         for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
             torch.testing.assert_close(mine, its, rtol=0, atol=0, equal_nan=True)
-
-
-@pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
-@pytest.mark.parametrize("size", [1, 400, 3000, 1 << 23])
-def test_what_is_taken_from_the_training_rows_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, kind: str
-) -> None:
-    """Of series that are longer and shorter than a part."""
-    monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", size)
-    memory, disk = both(tmp_path, frame_of(gaps=True), scaler=kind, past_covariates=["temperature", "size"])
-    torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-9, atol=1e-9)
-    mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
-    torch.testing.assert_close(mine.naive_mae, its.naive_mae, equal_nan=True)
-    torch.testing.assert_close(mine.linear.past_weight, its.linear.past_weight, rtol=0, atol=1e-5)
 
 
 def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import pickle
 import shutil
-import warnings
 from math import gcd
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from hypothesis import strategies as st
 
 from forecast.data import DataModule, csv_data, read_table, store_data
 from forecast.data.row_ranges import StoredValues
+from forecast.data.split import spread_stride
 from forecast.data.step_features import carry_into
-from forecast.data.store.format import PARTS, check_fits_memory, is_store, open_store
-from forecast.data.window_starts import spread_stride
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.data.store import open_store
 from forecast.system.errors import DataError
 from tests.support.csv_files import numbers
 from tests.support.stores import write_store
@@ -77,15 +75,6 @@ def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler
         assert torch.equal(disk.windows[split].origins(index), windows.origins(index))
 
 
-def test_float32_is_as_near_as_rounding_allows(file: Path, tmp_path: Path):
-    table = read_table(file)
-    memory, disk = both(file, write_store(tmp_path / "b.store", table, "<f4"))
-    index = torch.arange(len(memory.windows["test"]))
-    expected, found = memory.windows["test"].gather(index), disk.windows["test"].gather(index)
-    torch.testing.assert_close(found.past, expected.past, rtol=0, atol=1e-6)
-    assert torch.equal(found.past_time, expected.past_time)
-
-
 def test_rows_after_the_last_target_give_future_covariates(tmp_path: Path) -> None:
     frame = numbers(500)
     frame.loc[frame.index[-8:], ["load", "wind"]] = np.nan
@@ -114,14 +103,12 @@ def test_rows_after_the_last_target_give_future_covariates(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("block", [8, 1024])
 @pytest.mark.parametrize("known", [None, 2, {"price": 4}])
 @pytest.mark.parametrize("as_of", [None, {"price": "told"}])
 def test_future_covariates_with_missing_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None, block: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None
 ) -> None:
-    """A missing value is the one before it, also where that lies before the window, or outside the block of the row."""
-    monkeypatch.setattr("forecast.data.step_features.BLOCK_ROWS", block)
+    """A missing value is the one before it, also where that lies before the window."""
     monkeypatch.setattr("forecast.data.row_ranges._FEWEST", 2)
     random, frame = (
         np.random.default_rng(3),
@@ -162,44 +149,6 @@ def test_future_covariates_with_missing_values(
     assert parts[0].future[0, 0] == frame["price"].ffill()[450]
 
 
-def test_rows_are_read_where_they_are_indexed(file: Path, store: Path):
-    memory, disk = both(file, store, features="MS", target="wind")
-    disk.load_state_dict(memory.state_dict())
-    mine, its = disk.windows["val"], memory.windows["val"]
-    rows = torch.tensor([[3, 4], [499, 0]])
-    assert torch.equal(mine.values[rows], its.values[rows])
-    assert torch.equal(mine.values[7:50], its.values[7:50])
-    assert torch.equal(mine.targets(rows), its.targets(rows))
-    assert torch.equal(mine.time.calendar[rows], its.time.calendar[rows])
-    assert (mine.values.n_columns, mine.time.n_features) == (its.values.n_columns, its.time.n_features)
-
-
-@pytest.mark.parametrize("season", [24, 300])
-@pytest.mark.parametrize("stretch", [1, 500, 1 << 23])
-def test_what_is_taken_from_the_training_rows_in_parts(
-    file: Path, store: Path, monkeypatch: pytest.MonkeyPatch, stretch: int, season: int
-):
-    monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", stretch)
-    monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 1 + stretch % 1000)
-    memory, disk = both(file, store, season=season)
-    torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)
-    mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
-    torch.testing.assert_close(mine.naive_mae, its.naive_mae)
-    torch.testing.assert_close(mine.linear.past_weight, its.linear.past_weight, rtol=0, atol=1e-5)
-
-
-def test_constant_columns_are_named_once(tmp_path: Path):
-    frame = numbers(300).assign(flat=3.0)
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    store = write_store(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
-    for scaler in ("standard", "minmax", "robust"):
-        with warnings.catch_warnings(record=True, action="always") as told:
-            _, disk = both(tmp_path / "a.csv", store, scaler=scaler)
-        assert len(told) == 2  # one of each
-        assert disk.scaler.scale[0, 3] == 1
-
-
 @given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))
 def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: int, season: int):
     stride = spread_stride(windows, most, season)
@@ -209,34 +158,6 @@ def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: in
     else:
         assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
         assert stride <= 2 * (-(-windows // most)) + 60
-
-
-def test_evaluation_of_a_large_store_is_spread(file: Path, store: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("forecast.data.window_starts.EVALUATED_WINDOWS", 20)
-    memory, disk = both(file, store)[0], store_data(path=store, **SIZES, eval_stride=None)
-    disk.setup()
-    assert memory.n_windows["test"] == 95
-    assert (disk.eval_stride, disk.n_windows["test"]) == (11, 9)
-    assert disk.n_windows["train"] == memory.n_windows["train"]
-    every = store_data(path=store, **SIZES, eval_stride=1)
-    every.setup()
-    assert every.n_windows == memory.n_windows
-
-
-def test_a_part_and_the_whole_in_memory(file: Path, store: Path):
-    table, disk = read_table(file), open_store(store)
-    assert disk.is_on_disk
-    assert is_store(store)
-    assert not is_store(file)
-    assert np.array_equal(disk.values[:], table.values)
-    assert disk.grid.equals(table.grid)
-    part = disk.take_rows(*(np.array([row]) for row in (0, 470, 500, 490)))
-    assert part.grid.equals(table.grid[470:500])
-    assert np.array_equal(part.values[:20], table.values[470:490])
-    assert np.isnan(part.values[20:]).all()
-    chosen = disk.select_columns(["wind", "load"])
-    assert np.array_equal(chosen.values[5:9], table.select_columns(["wind", "load"]).values[5:9])
-    check_fits_memory(disk)
 
 
 class Hostile:
@@ -258,16 +179,3 @@ def test_a_pickle_in_a_store_runs_no_code(
     with pytest.raises(DataError):
         open_store(tmp_path / "a.store")
     assert not (tmp_path / "HOSTILE").exists()
-
-
-def test_nothing_is_written_to_a_store(store: Path):
-    before = {name: (store / name).read_bytes() for name in PARTS}
-    table = open_store(store)
-    assert isinstance(table.values, StoredValues)
-    assert not table.values.mapped.flags.writeable
-    with pytest.raises(ValueError, match="read-only"):
-        table.values.mapped[0, 0] = 1
-    data = store_data(path=store, **SIZES)
-    data.setup()
-    data.windows["train"].gather(torch.arange(5)).past.zero_()
-    assert before == {name: (store / name).read_bytes() for name in PARTS}

@@ -5,14 +5,17 @@ import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+import pyarrow as pa
+import pyarrow.parquet
+from jaxtyping import Float64, Int32
 
+from forecast.data.files.arrow import is_text
 from forecast.data.files.cells import BOOLEANS, MISSING, Cells, parse_cells, read_numbers
 from forecast.data.files.columns import (
     LIKE_A_NUMBER,
@@ -41,10 +44,9 @@ from forecast.data.files.text import (
     unpacked,
     warn_of_skipped_lines,
 )
-from forecast.data.files.timezone import place_in_time, without_zone
+from forecast.data.files.timezone import has_one_offset, is_days, place_in_time, without_zone
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError, SeriesInRows, check_count
-from forecast.system.formatting import quote_for_shell
 from forecast.system.location import opened
 
 MAX_CATEGORIES = 100_000
@@ -57,56 +59,6 @@ class LateText(Exception):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(", ".join(names))
         self.names = names
-
-
-@dataclass
-class ColumnKinds:
-    """The kinds of the columns in the chunks read so far, as JSON values.
-
-    Attributes:
-        texts: by column of text, its texts in order of appearance. The position of a text is its code.
-        numbers: columns in which a number was found. A column of true and false alone is undecided.
-        is_begun: whether a chunk was read.
-    """
-
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    numbers: list[str] = field(default_factory=list)
-    is_begun: bool = False
-
-    def find_texts(
-        self, cells: Cells, names: Sequence[str], options: ReadOptions, missing: Sequence[str]
-    ) -> list[str]:
-        """The columns of a chunk that are text; `missing` texts stand for a missing value.
-
-        Raises LateText for one that was not known to be text above.
-        """
-        found = {name: _kind(cells, name, options, missing) for name in names if name not in self.texts}
-        new = [name for name, kind in found.items() if kind == "text" and name not in self.numbers]
-        if new and self.is_begun:
-            raise LateText(new)
-        self.texts |= {name: [] for name in new}
-        self.numbers += [n for n, kind in found.items() if kind == "number" and n not in self.numbers]
-        self.is_begun = True
-        return [name for name in names if name in self.texts]
-
-    def encode(self, cells: Cells, name: str, missing: Sequence[str]) -> Float64[np.ndarray, " rows"]:
-        """The codes of a column of text, −1 where a cell is empty. Raises DataError for a number or too many texts."""
-        plain, known = strip(pd.Series(cells.frame[name]), missing), self.texts[name]
-        numbers = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).to_numpy(dtype=bool)
-        if numbers.any():
-            row = int(numbers.argmax())
-            other = f", such as {quote(known[0])}" if known else ""
-            raise cells.error(
-                f"{quote(plain.iloc[row])} is a number, and other cells are text{other}: correct it, or write text in "
-                "every cell", row=row, column=name,
-            )  # fmt: skip
-        joined = pd.Index([*known, *plain.dropna().unique()]).drop_duplicates()
-        if len(joined) > MAX_CATEGORIES:
-            raise cells.error(
-                f"more than {MAX_CATEGORIES:,} different texts: leave the column out (data.drop)", column=name
-            )
-        self.texts[name] = joined.astype(str).tolist()
-        return joined.get_indexer(pd.Index(plain)).astype(np.float64)
 
 
 def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
@@ -134,17 +86,14 @@ def _kind(cells: Cells, name: str, options: ReadOptions, missing: Sequence[str])
     return "number"
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows of the file. Neither their order nor their grid is checked."""
-
-    rows: TableRows
-    position: dict[str, Any]  # of the next chunk, as JSON values
-    done: int  # so far, out of `total`
-
-
 class Chunks(ABC):
-    """A file in chunks. `total` is its size in units of `unit`, or None if it is not known."""
+    """A file that is read in chunks.
+
+    Attributes:
+        total: the size of the file in units of `unit`; None if it is not known.
+        done: how much of it is read.
+        texts: by column of text, its texts so far, in order of appearance. The position of a text is its code.
+    """
 
     unit: str
     total: int | None
@@ -170,7 +119,6 @@ class Chunks(ABC):
         check_count("chunk", size, unit="bytes")
         self.path, self.date_column, self.size = path, date_column, size
         self.options, self.duplicates = options, duplicates
-        self.kinds = ColumnKinds()  # of the columns in the chunks read so far
         self.roles = ColumnRoles(
             list_id_columns(id_column),
             date_name(date_column),
@@ -180,73 +128,103 @@ class Chunks(ABC):
         self.roles.check()
 
     @abstractmethod
-    def _read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
-        """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
+    def _read(self) -> Iterator[TableRows]:
+        """Yield the rows in chunks. Raises DataError for invalid content."""
 
-    def read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
-        """Yield the chunks from a position on, or from the beginning for None. Raises DataError for invalid content."""
-        return self._read(position) if self.duplicates is None else self._read_whole_dates(position)
+    def read(self, texts: Sequence[str] = ()) -> Iterator[TableRows]:
+        """Yield the rows in chunks, of which neither the order nor the grid is checked.
 
-    def _read_whole_dates(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
-        """Yield the chunks of `_read`, with the rows of the last date of each chunk moved to the next chunk.
+        Args:
+            texts: columns that are text, also where the first chunks have only empty cells.
 
-        A position is the position of a chunk of `_read` and the number of its rows to skip.
+        Raises:
+            LateText: another column turns out to be text.
+            DataError: invalid content.
         """
-        part, skip = (None, 0) if position is None else (position["chunk"], position["skip"])
-        begin, held, done = {"chunk": part, "skip": skip}, None, 0
-        for chunk in self._read(part):
-            new = _slice(chunk.rows, skip, len(chunk.rows))
-            rows = new if held is None else _join(held, new)
+        self.done, self.texts = 0, {name: [] for name in texts}
+        self._numbers: set[str] = (
+            set()
+        )  # columns in which a number was found; one of true and false is undecided
+        # the text, the parsed date and the series of the first row of the file and of the row above the chunk
+        self._anchors: list[tuple[str, str, str]] = []
+        held = None
+        for rows in self._read():
+            if self.duplicates is None:
+                yield rows
+                continue
+            rows = rows if held is None else _join(held, rows)
             earlier = np.flatnonzero((rows.dates != rows.dates[-1]) | (rows.codes != rows.codes[-1]))
             ready = int(earlier[-1]) + 1 if len(earlier) else 0
-            if len(rows) - ready <= len(new):
-                begin = {"chunk": part, "skip": len(chunk.rows) - (len(rows) - ready)}
             if ready:
-                yield Chunk(_slice(rows, 0, ready), begin, chunk.done)
-            held, part, skip, done = _slice(rows, ready, len(rows)), chunk.position, 0, chunk.done
+                yield _slice(rows, 0, ready)
+            held = _slice(rows, ready, len(rows))
         if held is not None:
-            yield Chunk(held, {"chunk": part, "skip": 0}, done)
+            yield held
 
-    @abstractmethod
-    def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
-        """A command that sorts the file by these columns on disk; None if there is none. `rows` are of the file."""
+    def _find_texts(self, cells: Cells, names: Sequence[str], missing: Sequence[str]) -> list[str]:
+        """The columns of a chunk that are text. Raises LateText for one that was not known to be text above."""
+        found = {name: _kind(cells, name, self.options, missing) for name in names if name not in self.texts}
+        new = [name for name, kind in found.items() if kind == "text" and name not in self._numbers]
+        if new and self._anchors:
+            raise LateText(new)
+        self.texts |= {name: [] for name in new}
+        self._numbers |= {name for name, kind in found.items() if kind == "number"}
+        return [name for name in names if name in self.texts]
 
-    def _rows(self, cells: Cells, roles: ColumnRoles, dates: tuple[pd.DatetimeIndex, UtcOffset]) -> TableRows:
-        """The rows of a chunk: numbers as targets, codes of texts as past covariates.
+    def _encode(self, cells: Cells, name: str, missing: Sequence[str]) -> Float64[np.ndarray, " rows"]:
+        """The codes of a column of text, −1 where a cell is empty. Raises DataError for a number or too many texts."""
+        plain, known = strip(pd.Series(cells.frame[name]), missing), self.texts[name]
+        numbers = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).to_numpy(dtype=bool)
+        if numbers.any():
+            row = int(numbers.argmax())
+            other = f", such as {quote(known[0])}" if known else ""
+            raise cells.error(
+                f"{quote(plain.iloc[row])} is a number, and other cells are text{other}: correct it, or write text in "
+                "every cell", row=row, column=name,
+            )  # fmt: skip
+        joined = pd.Index([*known, *plain.dropna().unique()]).drop_duplicates()
+        if len(joined) > MAX_CATEGORIES:
+            raise cells.error(
+                f"more than {MAX_CATEGORIES:,} different texts: leave the column out (data.drop)", column=name
+            )
+        self.texts[name] = joined.astype(str).tolist()
+        return joined.get_indexer(pd.Index(plain)).astype(np.float64)
 
-        `dates` come with their UTC offset.
-        """
+    def _rows(self, cells: Cells, roles: ColumnRoles) -> TableRows:
+        """The rows of a chunk: numbers as targets, codes of texts as past covariates."""
         missing = [*self.missing, *self.options.na_texts]
-        texts = self.kinds.find_texts(cells, roles.values, self.options, missing)
-        numbers = [name for name in roles.values if name not in texts]
-        roles = replace(roles, targets=tuple(numbers), past=tuple(texts))
-        codes = [self.kinds.encode(cells, name, missing) for name in texts]
         series, ids = read_ids(cells, roles.id_columns)
-        if dates[1].stamp:
-            self.options = self.options.of_rows_after(dates[1])
+        dates, utc_offset = self._dates(cells, series, ids)
+        texts = self._find_texts(cells, roles.values, missing)
+        numbers = tuple(name for name in roles.values if name not in texts)
+        roles = replace(roles, targets=numbers, past=tuple(texts))
+        codes = [self._encode(cells, name, missing) for name in texts]
+        if utc_offset.stamp:
+            self.options = self.options.of_rows_after(utc_offset)
+        written = cells.frame[roles.date]
+        ends = [(str(written.iloc[row]), str(dates[row]), str(ids[series[row]])) for row in (0, -1)]
+        self._anchors = [*(self._anchors[:1] or ends[:1]), ends[1]]
         return TableRows(
             cells=cells,
             roles=roles,
             ids=ids,
             codes=series,
-            dates=dates[0].to_numpy("datetime64[ns]"),
+            dates=dates.to_numpy("datetime64[ns]"),
             values=np.column_stack([read_targets(cells, roles, self.options), *codes]),
             future=np.empty((len(cells.frame), 0)),
             static={},
-            utc_offset=dates[1],
-            unit="ns" if dates[0].unit == "ns" else "us",
-            texts={name: self.kinds.texts[name] for name in texts},
+            utc_offset=utc_offset,
+            unit="ns" if dates.unit == "ns" else "us",
+            texts={name: self.texts[name] for name in texts},
             booleans=find_booleans(cells, roles.values),
         )
 
     def _dates(
-        self, cells: Cells, column: str, anchors: Sequence[Sequence[str]]
+        self, cells: Cells, codes: Int32[np.ndarray, " rows"], ids: pd.Index
     ) -> tuple[pd.DatetimeIndex, UtcOffset]:
-        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset.
-
-        `anchors` are the texts, the parsed dates and the series of the file's first row and of the row above the chunk.
-        """
-        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id_columns)
+        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset."""
+        column = self.roles.date
+        texts, anchors = cells.frame[column], self._anchors
         if pd.api.types.is_datetime64_any_dtype(texts.dtype):
             if texts.hasnans:
                 raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
@@ -271,13 +249,6 @@ class Chunks(ABC):
                 column=column,
             )
         return dates[len(anchors) :], utc_offset
-
-    def _anchors(
-        self, cells: Cells, column: str, dates: pd.DatetimeIndex, before: Sequence[Sequence[str]]
-    ) -> list[list[str]]:
-        texts, codes, ids = cells.frame[column], *read_ids(cells, self.roles.id_columns)
-        first, last = ([str(texts.iloc[row]), str(dates[row]), str(ids[codes[row]])] for row in (0, -1))
-        return [list(before[0]) if before else first, last]
 
 
 def _slice(rows: TableRows, first: int, stop: int) -> TableRows:
@@ -323,65 +294,52 @@ class CsvChunks(Chunks):
             with unpacked(path, file) as stream:
                 self.total = size if stream is file else None
 
-    def _read(self, position: dict[str, Any] | None) -> Iterator[Chunk]:
+    def _read(self) -> Iterator[TableRows]:
         try:
             with opened(self.path) as (file, _), unpacked(self.path, file) as stream:
-                yield from self._parse(stream, position)
+                yield from self._parse(stream)
         except UNREADABLE as error:
             raise DataError(f"{self.path}: cannot be read: {error}") from None
 
-    def _parse(self, stream: io.BufferedIOBase, position: dict[str, Any] | None) -> Iterator[Chunk]:
-        for line in range(1, self.options.first_line):
-            above = self._line(stream, line)
+    def _parse(self, stream: io.BufferedIOBase) -> Iterator[TableRows]:
+        for number in range(1, self.options.first_line):
+            above = self._line(stream, number)
             self._check_line_end(above)
             if not above:
                 raise no_line_below(self.path, self.options)
-        header = self._header(stream)
-        line = self.options.first_line
-        start = {"offset": stream.tell(), "line": line + header.count(b"\n"), "empty": [0, 0], "anchors": []}
-        start |= {"skipped": start["empty"]}  # number of lines without a value, and the first one
+        header, line = self._header(stream), self.options.first_line
+        above, line = self._as_utf8(header, line).removeprefix(codecs.BOM_UTF8), line + header.count(b"\n")
         blank = b"\r\n\t " + self.options.separator.encode()
-        while (first_row := self._line(stream, start["line"])) and not first_row.strip(blank):
-            pass
-        at = start | (position or {})
-        stream.seek(at["offset"])
-        header, first_row = (
-            self._as_utf8(header, line).removeprefix(codecs.BOM_UTF8),
-            self._as_utf8(first_row, start["line"]),
-        )
-        column = self.roles.date
-        while raw := self._lines(stream, at["line"]):
-            after = {**at, "offset": at["offset"] + len(raw), "line": at["line"] + raw.count(b"\n")}
-            raw = self._as_utf8(raw, at["line"])
+        skipped = empty = (
+            0,
+            0,
+        )  # number of lines without a value, and the first one; `empty` follow the last chunk
+        while raw := self._lines(stream, line):
+            self.done, first_line = stream.tell(), line
+            line += raw.count(b"\n")
+            raw = self._as_utf8(raw, first_line)
             filled = raw.rstrip(blank)
             if not filled:  # the end of the file, or lines to be skipped
-                at = {**after, "empty": _add(at["empty"], raw.count(b"\n"), at["line"])}
+                empty = _add(empty, raw.count(b"\n"), first_line)
                 continue
-            is_first = at["offset"] == start["offset"]
-            text = (
-                header + raw if is_first else header + first_row + raw
-            )  # it tells how many fields a line has
-            cells = self._cells(text, at["line"] - (not is_first))
-            if not is_first:
+            is_first = not self._anchors
+            cells = self._cells(above + raw, first_line - (not is_first))
+            if is_first:  # the first row tells how many fields a line has
+                above += next(row for row in io.BytesIO(raw) if row.strip(blank))
+            else:
                 below = cells.frame.iloc[1:].reset_index(drop=True)
-                cells = replace(cells, frame=below, first_line=at["line"])
-            roles = self.roles.resolve(str(self.path), list(cells.frame.columns))
-            dates = self._dates(cells, column, at["anchors"])
-            rows = self._rows(cells, roles, dates)
-            skipped = _add(at["skipped"], *at["empty"])
-            after["skipped"] = _add(skipped, len(cells.skipped), next(iter(cells.skipped), 0))
+                cells = replace(cells, frame=below, first_line=first_line)
+            yield self._rows(cells, self.roles.resolve(str(self.path), list(cells.frame.columns)))
+            skipped = _add(_add(skipped, *empty), len(cells.skipped), next(iter(cells.skipped), 0))
             ends = raw.count(b"\n", len(filled))
-            after["empty"] = [ends - 1, after["line"] - ends + 1] if ends > 1 else [0, 0]
-            after["anchors"] = self._anchors(cells, column, dates[0], at["anchors"])
-            yield Chunk(rows, after, after["offset"])
-            at = after
-        if not at["anchors"]:
+            empty = (ends - 1, line - ends + 1) if ends > 1 else (0, 0)
+        if not self._anchors:
             raise DataError(f"{self.path}: a header and no rows")
-        warn_of_skipped_lines(self.path, *at["skipped"])
+        warn_of_skipped_lines(self.path, *skipped)
 
     def _cells(self, text: bytes, first_line: int) -> Cells:
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
-        texts = [*self.kinds.texts, *self.roles.id_columns]
+        texts = [*self.texts, *self.roles.id_columns]
         try:
             header = read_header(self.path, text, self.options)
             if self.date_column in DEFAULT_NAMES and self.date_column not in header.names:
@@ -397,20 +355,6 @@ class CsvChunks(Chunks):
             if error.problem == str(error):
                 raise
             raise DataError(f"{error.problem}: a store needs a header with a column of dates") from None
-
-    def sort_command(self, rows: TableRows, columns: Sequence[str]) -> str | None:
-        """See `Chunks.sort_command`; None for a packed file, and for dates that are not sorted as texts."""
-        names, first = rows.cells.frame.columns.tolist(), str(rows.cells.frame[self.roles.date].iloc[0])
-        if (
-            self.total is None
-            or self.date_column != self.roles.date
-            or not re.match(r"\d{4}-\d\d-\d\d", first)
-        ):
-            return None
-        file, sign = quote_for_shell(str(self.path)), quote_for_shell(self.options.separator)
-        keys = " ".join(f"-k{number},{number}" for number in (names.index(name) + 1 for name in columns))
-        line = self.options.first_line
-        return f"(head -n {line} {file}; tail -n +{line + 1} {file} | LC_ALL=C sort -s -t {sign} {keys}) > sorted.csv"
 
     def _as_utf8(self, raw: bytes, line: int) -> bytes:
         """Return the text from this line on as UTF-8. Raises DataError if it is not in the encoding of the options."""
@@ -454,6 +398,82 @@ class CsvChunks(Chunks):
         return line
 
 
-def _add(found: list[int], count: int, first: int) -> list[int]:
+def _add(found: tuple[int, int], count: int, first: int) -> tuple[int, int]:
     """A number of lines and the first one, with `count` more lines from `first` on."""
-    return [found[0] + count, found[1] if found[0] else first]
+    return found[0] + count, found[1] if found[0] else first
+
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""pandas' name in a Parquet file for an index without a name."""
+
+
+class ParquetChunks(Chunks):
+    """A Parquet file with a column of dates, typed or as text, and columns of numbers or text."""
+
+    unit = " rows"
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        try:
+            self._file = pyarrow.parquet.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path}: no Parquet file that can be read: {_first_line(error)}") from None
+        self.total = self._file.metadata.num_rows
+
+    def _read(self) -> Iterator[TableRows]:
+        roles = self._resolve_roles()
+        self._offset_changes = self._has_offsets(self.roles.date)
+        for batch in self._batches(roles.all):
+            frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
+            for name in roles.values:
+                if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
+                    frame[name] = strip(frame[name], self.options.na_texts)
+            frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
+            cells = Cells(self.path, frame, first_line=self.done + 1, unit="row")
+            self.done += len(frame)
+            yield self._rows(cells, roles)
+        if not self._anchors:
+            raise DataError(f"{self.path}: no rows")
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of the file, about `size` bytes of numbers at a time."""
+        try:
+            yield from self._file.iter_batches(max(1, self.size // (8 * len(columns))), columns=list(columns))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
+
+    def _has_offsets(self, column: str) -> bool:
+        """Return whether the UTC offset of the dates changes in the file, reading only their column."""
+        kind = self._file.schema_arrow.field(column).type
+        if not pa.types.is_timestamp(kind) or kind.tz is None:
+            return False
+        first, days, changes = pd.DatetimeIndex([], tz="UTC"), True, False
+        for batch in self._batches([column]):
+            dates = pd.DatetimeIndex(batch.to_pandas(ignore_metadata=True)[column].dropna())
+            first = first if len(first) else dates[:1]
+            days = days and is_days(dates)
+            changes = changes or not has_one_offset(pd.DatetimeIndex(first.append(dates)))
+            if changes and not days:
+                return True
+        return False
+
+    def _resolve_roles(self) -> ColumnRoles:
+        """The roles with the targets by name. Raises DataError for a column that is missing, or of another type."""
+        schema = self._file.schema_arrow
+        if len(set(schema.names)) < len(schema.names):
+            raise DataError(f"{self.path}: two columns of one name: rename one")
+        asked = self.roles.all
+        kept = [name for name in schema.names if name in asked or not _INDEX.fullmatch(name)]
+        roles = self.roles.resolve(str(self.path), kept)
+        for name in roles.values:
+            kind = schema.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+                    or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or is_text(kind)):  # fmt: skip
+                raise DataError(
+                    f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: leave it out (data.drop)"
+                )
+        return roles
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

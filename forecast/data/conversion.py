@@ -1,0 +1,268 @@
+"""Conversion of a file to a store: chunks of text to a table on disk, with the checks of the table reader on every row,
+and the rows of that table that have values to the store.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from filelock import FileLock, Timeout
+from jaxtyping import Bool, Float64
+
+from forecast.data.chunks import Chunks, LateText
+from forecast.data.files.advice import describe_ids, find_id_columns
+from forecast.data.files.align import align
+from forecast.data.files.grid import Spacing
+from forecast.data.files.table_rows import TableRows
+from forecast.data.files.text import quote
+from forecast.data.panel import TABLE_ID, Panel
+from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics, pieces
+from forecast.data.store import write_store
+from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
+from forecast.system.files import named_in_errors
+from forecast.system.formatting import write_setting
+
+ROUNDED = 1e-4
+"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
+
+LOCK, ROWS = ".lock", "rows.bin"
+
+
+class Table:
+    """All rows of a file in float64, on disk. The last series may go on.
+
+    Attributes:
+        first: the first chunk of rows.
+        n_rows: number of rows.
+        ids: of the series.
+        filled: of each series with a value, its rows from the first value to the row after the last one, and the dates
+            of the first and the last value.
+        open_id, read_until: series and date of the last row.
+    """
+
+    def __init__(self, path: Path, first: Panel) -> None:
+        self.first, self.n_rows, self.ids = first, 0, list[str]()
+        self.filled: dict[int, tuple[int, int, pd.Timestamp, pd.Timestamp]] = {}
+        self.open_id, self.read_until = first.ids[0], first.grid[0]
+        self._path, self._statistics = path, RunningStatistics(len(first.columns))
+        self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
+        path.write_bytes(b"")
+
+    def append(self, chunk: Panel) -> None:
+        """Append rows, of which the first series goes on if its id is `open_id`."""
+        goes_on = self.ids[-1:] == [chunk.ids[0]]
+        before = len(self.ids) - goes_on
+        self.ids += chunk.ids[int(goes_on) :].tolist()
+        values = np.asarray(chunk.values)
+        filled = np.flatnonzero(_find_filled(chunk))
+        series, first, count = np.unique(chunk.series_of(filled), return_index=True, return_counts=True)
+        begins, ends = filled[first], filled[first + count - 1]
+        rows = zip(
+            (series + before).tolist(), (begins + self.n_rows).tolist(), (ends + self.n_rows + 1).tolist(),
+            chunk.dates(begins), chunk.dates(ends), strict=True,
+        )  # fmt: skip
+        for number, begin, end, first_date, last_date in rows:
+            begin, _, first_date, _ = self.filled.get(number, (begin, end, first_date, last_date))
+            self.filled[number] = begin, end, first_date, last_date
+        self.n_rows += len(values)
+        self.open_id, self.read_until = chunk.ids[-1], chunk.dates(chunk.stops[-1:] - 1)[0]
+        self._statistics.add(values)
+        with np.errstate(over="ignore"):
+            self._lost = np.fmax(self._lost, np.fmax.reduce(np.abs(values - values.astype(np.float32))))
+        with self._path.open("ab") as file:
+            file.write(values.astype(np.float64).tobytes())
+
+    def write(self, where: str, folder: Path, id_column: str | None, texts: dict[str, list[str]]) -> int:
+        """Write the rows of each series from its first value to its last one as a store. Return the number of others.
+
+        Raises DataError for a series or a column without a value; `where` begins its message.
+        """
+        empty = next((id for number, id in enumerate(self.ids) if number not in self.filled), None)
+        if empty == TABLE_ID:
+            raise DataError(f"{where}: no row has a value")
+        if empty is not None:
+            raise DataError(f"{where}: series {quote(empty)} has no value: leave it out")
+        for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
+            if not count:
+                raise DataError(f"{where}: column {quote(name)} has no value: leave it out (data.columns)")
+        begins, ends, first_dates, last_dates = zip(*self.filled.values(), strict=True)
+        lengths = np.array(ends) - begins
+        write_store(
+            folder,
+            self._blocks(np.array(begins), np.array(ends)),
+            columns=self.first.columns,
+            dtype="<f4" if self._fit_float32() else "<f8",
+            freq=self.first.freq,
+            first=min(first_dates),
+            last=max(last_dates),
+            unit="ns" if self.first.grid.unit == "ns" else "us",
+            date_column=str(self.first.grid.name),
+            **self.first.utc_offset.state,
+            id_column=id_column,
+            ids=self.ids,
+            lengths=lengths.tolist(),
+            first_dates=list(map(str, first_dates)),
+            texts=texts,
+        )
+        return self.n_rows - int(lengths.sum())
+
+    def _blocks(self, begins: np.ndarray, ends: np.ndarray) -> Iterator[Float64[np.ndarray, "rows columns"]]:
+        values = np.memmap(self._path, np.float64, "r", shape=(self.n_rows, len(self.first.columns)))
+        for rows in pieces(begins, ends, max(1, BYTES_AT_ONCE // (8 * values.shape[1]))):
+            yield values[rows]
+
+    def _fit_float32(self) -> bool:
+        """Return whether float32 is exact enough for every column. Constant columns are not counted."""
+        found = self._statistics
+        is_exact = self._lost <= ROUNDED * np.sqrt(found.squares / found.count)
+        holds = np.abs([found.lowest, found.highest]).max() <= np.finfo(np.float32).max
+        return bool(holds and is_exact[found.lowest < found.highest].all())
+
+
+def _find_filled(chunk: Panel) -> Bool[np.ndarray, " rows"]:
+    """The rows with a number or a text."""
+    is_text, values = [name in chunk.texts for name in chunk.columns], np.asarray(chunk.values)
+    return np.asarray(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
+
+
+def convert(
+    chunks: Chunks,
+    output: Path,
+    *,
+    freq: str | None,
+    write_message: Callable[[str], None],
+    show_progress: Callable[[int], None],
+) -> None:
+    """Convert a file to the store `output`, whose former content is removed.
+
+    The store has its name once it is complete. A conversion that was killed is started again.
+
+    Args:
+        chunks: the file.
+        output: the folder of the store.
+        freq: step between rows; None: inferred.
+        write_message: writes a message to the user.
+        show_progress: shows how much of `chunks.total` is done.
+
+    Raises:
+        DataError: a file that `read_table` would refuse.
+        ConfigError: another conversion is writing the same store.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.name}.partial")
+    partial.mkdir(exist_ok=True)
+    try:
+        with FileLock(partial / LOCK, timeout=0), named_in_errors(output):
+            table = _read(chunks, partial / ROWS, freq, write_message, show_progress)
+            left_out = table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
+            if left_out:
+                write_message(f"{left_out:,} rows before the first value or after the last one are left out")
+            (partial / ROWS).unlink()
+            (partial / LOCK).unlink()
+            former = output.with_name(f".{output.name}.former")
+            shutil.rmtree(former, ignore_errors=True)  # of a conversion that was killed
+            if output.exists():
+                output.rename(former)
+            partial.rename(output)
+            shutil.rmtree(former, ignore_errors=True)
+    except Timeout:
+        raise ConfigError(
+            f"{output}: another conversion is writing it: wait for its end, or give another output"
+        ) from None
+    except ForecastError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _read(
+    chunks: Chunks,
+    path: Path,
+    freq: str | None,
+    write_message: Callable[[str], None],
+    show_progress: Callable[[int], None],
+) -> Table:
+    """Read the rows of a file, again where a chunk shows that a column is text, which had only empty cells above."""
+    texts: Sequence[str] = ()
+    while True:
+        table = None
+        try:
+            for rows in chunks.read(texts):
+                chunk = _checked(rows, table, freq, chunks.duplicates)
+                table = table or Table(path, chunk)
+                table.append(chunk)
+                show_progress(chunks.done)
+        except LateText as found:
+            named = ", ".join(map(quote, found.names))
+            write_message(f"text in column {named}, which had none above: starting again")
+            texts = [*chunks.texts, *found.names]
+            continue
+        assert table is not None  # a file without rows is refused
+        return table
+
+
+def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates: str | None) -> Panel:
+    """Check that rows continue the grid of the rows above, and return them."""
+    if above is not None:  # the row above comes along, and goes again
+        rows, freq = _prepend(rows, above.open_id, above.read_until.to_datetime64()), above.first.freq
+    _refuse_interleaved(rows, above)
+    try:
+        table = align(rows, Spacing(freq), sort=False, duplicates=duplicates, is_part=True)
+    except RowOrderError as error:
+        raise DataError(f"{error.fact}: {_advise_on_order(error, rows)}") from None
+    if above is None:
+        return table
+    first = table.starts + (np.arange(len(table)) == 0)
+    left = np.flatnonzero(first < table.stops)
+    if not len(left):
+        raise DataError(f"{rows.cells.path}: no row follows {above.read_until}")
+    return table.take_rows(left, first[left], table.stops[left], table.ends[left])
+
+
+def _prepend(rows: TableRows, series: str, date: np.datetime64) -> TableRows:
+    """The rows below one more row, which has no values."""
+    none = np.full((1, rows.values.shape[1]), np.nan)
+    ids = rows.ids if series in rows.ids else rows.ids.append(pd.Index([series]))
+    return replace(
+        rows,
+        cells=replace(rows.cells, first_line=rows.cells.first_line - 1),
+        ids=ids,
+        codes=np.append(ids.get_indexer([series]), rows.codes).astype(np.int32),
+        dates=np.concatenate([[date.astype("datetime64[ns]")], rows.dates]),
+        values=np.concatenate([none, rows.values]),
+        future=np.empty((len(rows) + 1, 0)),
+    )
+
+
+def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
+    """Raise DataError for the first row whose series is above it, with rows of another series between them."""
+    begins = np.flatnonzero(np.diff(rows.codes, prepend=-1))
+    series = rows.ids[rows.codes[begins]]
+    again = series.duplicated()
+    if above is not None:
+        again |= series.isin(above.ids) & (series != above.open_id)
+    if again.any():
+        raise rows.error(
+            f"rows of other series lie between this row and those of its series above: {_advise_sorting(rows)}",
+            int(begins[int(again.argmax())]),
+            rows.roles.id,
+        )
+
+
+def _advise_on_order(error: RowOrderError, rows: TableRows) -> str:
+    """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
+    if ids := find_id_columns(rows.cells, rows.roles):
+        setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
+        return f"{describe_ids(ids)}: set {setting}"
+    return error.advice if error.repeats else _advise_sorting(rows)
+
+
+def _advise_sorting(rows: TableRows) -> str:
+    data = "csv data.sort=true" if rows.roles.id is None else "long"
+    advice = f"sort the file by {' and '.join(rows.roles.keys)} first, or train in memory (data={data})"
+    if rows.roles.id is None and rows.texts:
+        name = next(iter(rows.texts))
+        advice += f"; if {quote(name)} names series, set data.id_column={name}"
+    return advice

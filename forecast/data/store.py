@@ -1,0 +1,385 @@
+"""Stores: panels on disk that are mapped into memory, their writer, and a store as a source of a panel."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from numpy.lib import format as npy
+
+from forecast.data.files.align import warn_of_rows_left_out
+from forecast.data.files.columns import ColumnRoles, check_as_of
+from forecast.data.files.sources import check_list, find_series
+from forecast.data.files.text import quote
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
+from forecast.data.source import Source
+from forecast.data.time_features import date_range
+from forecast.data.utc_offset import is_zone, utc_offset_of
+from forecast.system.errors import ConfigError, DataError, ForecastError, TextColumns, user_path
+from forecast.system.files import write_json
+from forecast.system.memory import available
+
+_WORK = 5
+"""Memory that examining a table takes, as a multiple of its size."""
+
+KIND, VERSION = "forecast.store", 2
+DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
+PARTS = {DESCRIPTION, VALUES, DATES}
+_KEYS = {
+    "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str, "texts": dict,
+    "ids": list, "lengths": list, "first_dates": list, "dates": int, "date_column": str,
+}  # fmt: skip
+
+
+def is_store(path: str | Path) -> bool:
+    return (user_path(path) / DESCRIPTION).is_file()
+
+
+def open_store(path: str | Path) -> Panel:
+    """The panel in the folder `path`, with its values on disk. Raises DataError for a damaged or incomplete store."""
+    folder = user_path(path)
+    if not is_store(folder):
+        what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
+        raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")
+    try:
+        about = _read_description(folder / DESCRIPTION)
+        columns, lengths = tuple(about["columns"]), np.array(about["lengths"], dtype=np.int64)
+        values = _map(folder / VALUES, (int(lengths.sum()), len(columns)), ("<f4", "<f8"))
+        dates = _map(folder / DATES, (about["dates"],), ("<M8[us]", "<M8[ns]"))
+        grid = pd.DatetimeIndex(dates, copy=False, name=about["date_column"])
+        grid_starts = _check_grid(grid, about, lengths)
+    except DataError as error:
+        raise DataError(
+            f"{folder}: {error}: the store is damaged or of another version: convert again"
+        ) from None
+    stored = StoredValues(
+        values,
+        folder / VALUES,
+        tuple(range(len(columns))),
+        tuple(about["minimum"]),
+        tuple(about["maximum"]),
+        tuple(about["missing"]),
+        (None,) * len(columns),
+    )
+    ids, stops = pd.Index(about["ids"], dtype=str, name=about["id_column"]), lengths.cumsum()
+    return Panel(
+        ids=ids, grid=grid, freq=about["freq"], grid_starts=grid_starts, starts=stops - lengths, ends=stops,
+        stops=stops, targets=columns, values=stored, static=pd.DataFrame(index=ids), utc_offset=utc_offset_of(about),
+        texts=about["texts"],
+    )  # fmt: skip
+
+
+def check_fits_memory(panel: Panel) -> None:
+    """Raise DataError if memory cannot hold a panel on disk and the arrays that examining it needs."""
+    rows, columns = panel.values.shape
+    needed, free = _WORK * 8 * rows * columns, available()
+    if panel.is_on_disk and needed > free:
+        raise DataError(
+            f"this needs the whole table in memory, about {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are "
+            "free: give a smaller file"
+        )
+
+
+def _read_description(file: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise DataError(f"{file.name} is no JSON") from None
+    if not isinstance(about, dict) or (about.get("kind"), about.get("version")) != (KIND, VERSION):
+        raise DataError(f"{file.name} does not describe a store in version {VERSION} of the format")
+    if not all(type(about.get(key)) is kind for key, kind in _KEYS.items()) or not _is_consistent(about):
+        raise DataError(f"{file.name}: its columns, ranges, counts and texts do not match")
+    return about
+
+
+def _is_consistent(about: dict[str, Any]) -> bool:
+    """Whether the descriptions of the columns, of the series and of the dates are possible and belong together."""
+    columns, missing, bounds = about["columns"], about["missing"], [*about["minimum"], *about["maximum"]]
+    ids, lengths, texts = about["ids"], about["lengths"], about["texts"]
+    return (
+        _are_texts([*columns, *ids, *about["first_dates"]])
+        and 0 < len(columns) == len(set(columns)) == len(missing)
+        and len(about["minimum"]) == len(about["maximum"]) == len(columns)
+        and all(type(number) is float and np.isfinite(number) for number in bounds)
+        and 0 < len(ids) == len(set(ids)) == len(lengths) == len(about["first_dates"])
+        and all(type(length) is int and 0 < length <= about["dates"] for length in lengths)
+        and all(type(count) is int and 0 <= count < sum(lengths) for count in missing)
+        and all(name in columns and isinstance(one, list) and _are_texts(one) for name, one in texts.items())
+        and type(about.get("id_column")) in (str, type(None))
+        and all(type(about.get(key)) in (int, type(None)) for key in ("utc_offset", "stamp"))
+        and is_zone(about.get("timezone"))
+    )
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
+    """The array of a file, mapped into memory for reading, as a plain array: slices of `np.memmap` take longer."""
+    try:
+        found = npy.open_memmap(file, mode="r")
+    except FileNotFoundError:
+        raise DataError(f"{file.name} is missing") from None
+    except (ValueError, OSError):
+        raise DataError(f"{file.name} is no NumPy array, or is truncated") from None
+    is_whole = file.stat().st_size == found.offset + found.nbytes  # type: ignore[attr-defined]
+    if found.shape != shape or found.dtype.str not in dtypes or not found.flags.c_contiguous or not is_whole:
+        kinds = " or ".join(str(np.dtype(kind)) for kind in dtypes)
+        raise DataError(f"{file.name} holds {found.dtype} {found.shape}, and should hold {kinds} {shape}")
+    return np.asarray(found)
+
+
+def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
+    """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
+    try:
+        begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
+    except (ForecastError, ValueError, OverflowError):
+        begin = None
+    if begin is None or not begin.equals(dates[: len(begin)].rename(None)):
+        raise DataError(f"{DATES} has no dates with the step {quote(about['freq'])}")
+    try:
+        firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
+    except (ValueError, OverflowError):
+        raise DataError(f"{DESCRIPTION}: first_dates has texts that are no dates") from None
+    places = np.searchsorted(dates.to_numpy(), firsts.to_numpy()).astype(np.int64)
+    found = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
+    if not found.all() or places.min() > 0 or (places + lengths).max() != len(dates):
+        raise DataError(f"{DATES} has other dates than the series of {DESCRIPTION}")
+    return places
+
+
+DATES_AT_ONCE = 1 << 20
+"""Dates that are written at a time."""
+
+
+def write_store(
+    folder: Path,
+    blocks: Iterable[Float[np.ndarray, "rows columns"]],
+    *,
+    columns: Sequence[str],
+    dtype: str,
+    freq: str,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+    unit: Literal["us", "ns"] = "us",
+    **about: Any,
+) -> None:
+    """Write a store into a folder: the rows, the dates from `first` to `last` by the step `freq`, the description."""
+    lowest, highest = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
+    missing = np.zeros(len(columns), dtype=np.int64)
+
+    def described() -> Iterator[np.ndarray]:
+        for block in blocks:
+            np.fmin(lowest, np.fmin.reduce(block), out=lowest)
+            np.fmax(highest, np.fmax.reduce(block), out=highest)
+            np.add(missing, np.isnan(block).sum(axis=0), out=missing)
+            yield block
+
+    _write_array(folder / VALUES, np.dtype(dtype), (len(columns),), described())
+    count = _write_array(folder / DATES, np.dtype(f"<M8[{unit}]"), (), _dates(first, last, freq))
+    description = {
+        "kind": KIND, "version": VERSION, "columns": list(columns), "dates": count, "freq": freq,
+        "minimum": lowest.tolist(), "maximum": highest.tolist(), "missing": missing.tolist(),
+    }  # fmt: skip
+    write_json(folder / DESCRIPTION, description | about)
+
+
+def _dates(first: pd.Timestamp, last: pd.Timestamp, freq: str) -> Iterator[np.ndarray]:
+    while first <= last:
+        two = date_range(first, periods=2, freq=freq).to_numpy()
+        left = int((last.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
+        part = date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
+        yield part[:-1][part[:-1] <= last].to_numpy()
+        first = pd.Timestamp(part.to_numpy()[-1])
+
+
+def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iterable[np.ndarray]) -> int:
+    """Write blocks of rows as an .npy file, and return their number. NumPy's header has room for a larger number."""
+    count = 0
+    with path.open("wb") as file:
+        for is_last in (False, True):
+            file.seek(0)
+            npy.write_array_header_1_0(
+                file, {"descr": dtype.str, "fortran_order": False, "shape": (count, *row)}
+            )
+            for block in () if is_last else blocks:
+                with np.errstate(over="ignore"):
+                    file.write(block.astype(dtype).tobytes())
+                count += len(block)
+        file.flush()
+        os.fsync(file.fileno())
+    return count
+
+
+def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) -> pd.DataFrame:
+    """Read columns of a store, one row for each series of a panel, and check that they do not change.
+
+    A series has the value of its rows that have one, NaN if none has.
+
+    Args:
+        where: the folder, for messages.
+        panel: some series of the store.
+        store: the panel of the whole store.
+        names: the columns.
+
+    Raises:
+        DataError: a column changes within a series.
+    """
+    assert isinstance(store.values, StoredValues)
+    if not names:
+        return pd.DataFrame(index=panel.ids)
+    values = store.values.select([store.columns.index(name) for name in names])
+    is_text = np.array([name in store.texts for name in names])
+    known = np.full((len(panel), len(names)), np.nan)
+    for rows in pieces_of(values, panel.starts, panel.ends):
+        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
+        first = pd.DataFrame(block).groupby(series).first()
+        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
+        changes = (block != known[series]) & ~np.isnan(block)
+        if changes.any():
+            place, column = divmod(int(changes.argmax()), len(names))
+            row = rows[place : place + 1]
+            label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
+            raise DataError(
+                f"{where}: {label}: column {quote(names[column])} differs from a row above: a static column has one "
+                "value in a series; name it in data.past_covariates or data.future_covariates"
+            )
+    columns = {
+        name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
+        if name in store.texts
+        else column
+        for name, column in zip(names, known.T, strict=True)
+    }
+    return pd.DataFrame(columns, index=panel.ids)
+
+
+class StoreSource(Source):
+    """The store in the folder `path`, of one series or many.
+
+    Args:
+        columns: the targets, in this order. None: all columns that have no other role.
+        past_covariates: columns that are read and not forecast.
+        future_covariates: columns that are known beyond the end too. A series then ends with the last value of a
+            target, and the rows after it give future covariates.
+        as_of: by future covariate, the column of its values as they were known in advance.
+        static_covariates: columns that do not change within a series.
+        drop: columns that are not read.
+        ids: the series to use; None: all.
+    """
+
+    path: Path
+
+    def __init__(
+        self,
+        *,
+        path: str | Path | None,
+        columns: Sequence[str] | None = None,
+        past_covariates: Sequence[str] = (),
+        future_covariates: Sequence[str] = (),
+        as_of: Mapping[str, str] | None = None,
+        static_covariates: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        if path is None:
+            raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
+        self.path, self.ids = user_path(path), ids
+        check_list("columns", columns)
+        check_list("ids", ids)
+        pairs = check_as_of(as_of, future_covariates)
+        self.roles = ColumnRoles(
+            id_columns=(),
+            date="",
+            targets=None if columns is None else tuple(map(str, columns)),
+            past=tuple(map(str, past_covariates)),
+            future=(*map(str, future_covariates), *pairs.values()),
+            as_of=pairs,
+            static=tuple(map(str, static_covariates)),
+            drop=tuple(map(str, drop)),
+        )
+        self.roles.check()
+
+    def read(self) -> Panel:
+        whole = open_store(self.path)
+        assert isinstance(whole.values, StoredValues)
+        roles = self.roles.resolve(str(self.path), whole.columns)
+        _refuse_text(self.path, whole, roles)
+        values, future = (
+            whole.values.select([whole.columns.index(name) for name in names])
+            for names in (roles.values, roles.future)
+        )
+        panel = replace(
+            self._choose_series(whole),
+            targets=roles.targets,
+            past_covariates=roles.past,
+            future_covariates=roles.future_covariates,
+            as_of=roles.as_of,
+            values=values,
+            future=future if roles.future else None,
+            texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
+        )
+        panel = self._cut_to_targets(panel)
+        return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
+
+    def _choose_series(self, panel: Panel) -> Panel:
+        """The series `ids`. Raises ConfigError for a series that is not there."""
+        if self.ids is None:
+            return panel
+        if not panel.has_ids:
+            raise ConfigError(f"data.ids names series, and {self.path} holds one table")
+        chosen = np.flatnonzero(find_series(self.ids, panel.ids, str(self.path)))
+        names = ("ids", "grid_starts", "starts", "ends", "stops")
+        return replace(panel, **{name: getattr(panel, name)[chosen] for name in names})
+
+    def _cut_to_targets(self, panel: Panel) -> Panel:
+        """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
+
+        Rows after the last value stay if there are future covariates. See `forecast.data.files.align`.
+        """
+        firsts, ends = self._find_targets(panel)
+        stops = panel.stops if panel.future is not None else ends
+        warn_of_rows_left_out(str(self.path), firsts - panel.starts, panel.stops - stops)
+        grid_starts = panel.grid_starts + firsts - panel.starts
+        begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
+        return replace(
+            panel,
+            grid=panel.grid[begin:end],
+            grid_starts=grid_starts - begin,
+            starts=firsts,
+            ends=ends,
+            stops=stops,
+        )
+
+    def _find_targets(self, panel: Panel) -> tuple[PerSeries, PerSeries]:
+        """The first row with a value of a target of each series, and the row after the last one."""
+        assert isinstance(panel.values, StoredValues)
+        targets = panel.values.select(range(len(panel.targets)))
+        if not any(targets.missing):
+            return panel.starts, panel.stops
+        firsts = first_measured(targets, panel.starts, panel.stops)
+        empty = firsts == panel.stops
+        if empty.any():
+            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
+            raise DataError(
+                f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
+            )
+        return firsts, last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
+
+
+def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:
+    """Raise TextColumns for targets that are text."""
+    texts = [name for name in roles.targets or () if name in store.texts]
+    if texts:
+        example = quote(store.texts[texts[0]][0])
+        error = DataError(
+            f"{path}: column {quote(texts[0])} holds text, such as {example}",
+            ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)",
+        )
+        raise TextColumns(error, texts)

@@ -1,1 +1,0 @@
-"""Tables and many series larger than memory, kept on disk."""
