@@ -1,8 +1,11 @@
 """Every file of conf/attention, as the model receives it."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from forecast.attention import FullAttention
 from forecast.cli.compose import compose_command, compose_config
@@ -10,8 +13,14 @@ from forecast.training.create_model import roles_of_slots
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
 
+CONF = Path(__file__).parents[3] / "conf"
 SLOTS = ("encoder", "decoder", "cross")
 KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map": "taylor"}
+
+
+def test_every_attention_type_has_a_file():
+    files = {path.stem: OmegaConf.load(path)["_target_"] for path in (CONF / "attention").glob("*.yaml")}  # type: ignore[arg-type]
+    assert files == {name: f"forecast.attention.{kind.__name__}" for name, kind in ATTENTION_TYPES.items()}
 
 
 def test_a_type_of_a_users_own_fills_each_slot_it_can_serve(tmp_path, monkeypatch):
@@ -70,3 +79,17 @@ def test_a_slot_of_another_type(slot, name):
     assert all(mixed[other] == usual[other] for other in SLOTS if other != slot)
     is_usual = name == ("full" if slot == "cross" else "fastformer")
     assert mixed.name == ("fastformer" if is_usual else f"fastformer-{slot}-{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", every_nth(ATTENTION_TYPES, 3))
+def test_layers_over_variables_of_another_type(name):
+    """The option is that of the encoder, and the name says the type unless it is the encoder's."""
+    alone = compose_config(f"attention={name}", "num_landmarks=7").model.attention
+    mixed = compose_config("attention=fastformer", f"variables={name}", "num_landmarks=7").model.attention
+    assert mixed.variables.encoder == alone.encoder
+    assert mixed.encoder == compose_config("attention=fastformer").model.attention.encoder
+    assert mixed.name == ("fastformer" if name == "fastformer" else f"fastformer-variables-{name}")
+    both = compose_config("attention=fastformer", "encoder=full", f"variables={name}").model.attention
+    assert both.name == "fastformer-encoder-full" + ("" if name == "full" else f"-variables-{name}")
+    assert "variables" not in alone

@@ -66,6 +66,15 @@ class TestReading:
         assert not torch.allclose(after[1], before[1])
         torch.testing.assert_close(layer(query[2:], memory[2:] if role == "cross" else query[2:]), before[2:])
 
+    def test_dropout_acts_in_training_only(self, attention_type, role, options):
+        layer = build(attention_type, role, options, dropout=0.5).double()
+        query, memory = inputs(role)
+        torch.manual_seed(1)
+        first = layer(query, memory)
+        torch.manual_seed(1)
+        torch.testing.assert_close(layer(query, memory), first)
+        assert not torch.allclose(layer(query, memory), first)
+
 
 @pytest.mark.parametrize(("attention_type", "role", "options"), CASES)
 class TestContract:
@@ -102,6 +111,15 @@ class TestContract:
         assert half.dtype == dtype
         exact = layer.double()(query.double(), memory.double() if role == "cross" else query.double())
         assert largest_error(attention_type, options, half, exact) < HALF_ERROR[dtype] * exact.abs().max()
+
+    def test_backward_under_autocast(self, attention_type, role, options):
+        """A compiled model runs its backward pass under the autocast of its forward pass."""
+        layer = build(attention_type, role, options).eval()
+        query, memory = inputs(role, torch.float32)
+        query.requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            layer(query, memory).float().square().sum().backward()
+        assert all(p.grad.isfinite().all() for p in layer.parameters() if p.grad is not None)
 
     def test_autocast(self, attention_type, role, options):
         layer = build(attention_type, role, options)

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from forecast.attention import FullAttention, NoneAttention, UniformAttention
-from tests.support.attention_types import D_MODEL, build, inputs
+from tests.support.attention_types import D_MODEL, HEADS, QUERY_LEN, build, inputs
 
 
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
@@ -20,6 +21,18 @@ def test_uniform_is_softmax_of_equal_scores(role) -> None:
     torch.testing.assert_close(layer(query, memory), full(query, memory))
 
 
+@pytest.mark.parametrize("role", ["self", "causal"])
+def test_no_position_reads_another_without_mixing(role) -> None:
+    layer = build(NoneAttention, role, {}).double()
+    query, _ = inputs(role)
+    together = layer(query, query)
+    for position in (0, 30, QUERY_LEN - 1):
+        alone = query[:, position : position + 1]
+        torch.testing.assert_close(together[:, position : position + 1], layer(alone, alone))
+    expected = F.linear(query, layer.in_projection.weight, layer.in_projection.bias)
+    torch.testing.assert_close(together, layer.out_projection(expected))
+
+
 def test_without_mixing_the_memory_gives_nothing_to_the_query() -> None:
     layer = build(NoneAttention, "cross", {}).double()
     query, memory = (x.requires_grad_() for x in inputs("cross"))
@@ -29,3 +42,10 @@ def test_without_mixing_the_memory_gives_nothing_to_the_query() -> None:
     assert memory.grad is not None
     assert memory.grad.abs().max() == 0
     assert all(parameter.grad is not None for parameter in layer.parameters())  # what DDP asks for
+
+
+@pytest.mark.parametrize("attention_type", [NoneAttention, UniformAttention])
+def test_queries_and_keys_have_no_parameters(attention_type) -> None:
+    assert sum(p.numel() for p in attention_type(D_MODEL, HEADS, role="self").parameters()) == 2 * D_MODEL * (
+        D_MODEL + 1
+    )

@@ -33,6 +33,33 @@ def test_as_many_are_dropped_as_in_independent_trials(p):
     assert 0.5 * deviation < counts.std() < 1.6 * deviation
 
 
+@pytest.mark.parametrize("p", [0.05, 0.5])
+def test_every_position_alike_and_neighbours_independent(p):
+    torch.manual_seed(4)
+    length, rounds = 40, 8_000
+    dropped = is_dropped(rounds, length, p=p).float()
+    error = 5 * math.sqrt(p * (1 - p) / rounds)
+    assert (dropped.mean(0) - p).abs().max() < error
+    both = (dropped[:, :-1] * dropped[:, 1:]).mean(0)
+    assert (both - p * p).abs().max() < error
+
+
+@pytest.mark.parametrize("p", [0.0, 2**-17, 1 - 2**-17])
+def test_probabilities_beyond_16_bits_keep_the_mean_finite(p):
+    torch.manual_seed(5)
+    for count in (0, 1, 7):
+        factors = dropout(torch.ones(count), p, True)
+        assert factors.shape == (count,)
+        assert factors.isfinite().all()
+    assert set(dropout(torch.ones(TRIALS), p, True).unique().tolist()) <= {0.0, 1.0, 65536.0}
+
+
+def test_the_last_elements_are_dropped_too():
+    torch.manual_seed(6)
+    ends = torch.stack([dropout(torch.ones(100_000), 0.3, True)[-50:] for _ in range(200)])
+    assert abs((ends == 0).float().mean() - 0.3) < 0.02
+
+
 def test_gradients_see_the_same_elements():
     torch.manual_seed(7)
     x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
@@ -49,6 +76,42 @@ def test_gradients_see_the_same_elements():
 
     assert torch.autograd.gradcheck(with_fixed_draws, (x,))
     assert torch.autograd.gradgradcheck(with_fixed_draws, (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_keeps_the_type_and_the_mean(dtype):
+    torch.manual_seed(9)
+    y = dropout(torch.ones(TRIALS, dtype=dtype), 0.25, True)
+    assert y.dtype == dtype
+    assert abs(y.double().mean() - 1) < 0.01
+
+
+def test_off_outside_training_and_repeatable_inside():
+    layer = Dropout(0.5)
+    x = torch.randn(1000)
+    assert layer.eval()(x) is x
+    layer.train()
+    torch.manual_seed(1)
+    first = layer(x)
+    torch.manual_seed(1)
+    assert torch.equal(layer(x), first)
+    assert not torch.equal(layer(x), first)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("value", [3.0, 1e4, 3e9])
+def test_dropped_inputs_of_gelu_have_no_influence(dtype, value):
+    torch.manual_seed(11)
+    value = min(value, torch.finfo(dtype).max / 4)
+    x = torch.full((64, 1), value, dtype=dtype, requires_grad=True)
+    linear = nn.Linear(1, 1, bias=False).to(dtype)
+    nn.init.constant_(linear.weight, 0.25)
+    outputs = apply_after_dropped_gelu(linear, x, Dropout(0.5))
+    (gradient,) = torch.autograd.grad(outputs.sum(), x)
+    dropped = outputs == 0
+    assert 16 < dropped.sum() < 48
+    assert torch.equal(gradient == 0, dropped)
+    torch.testing.assert_close(outputs[~dropped], (F.gelu(x) / 2)[~dropped])
 
 
 @pytest.mark.parametrize(

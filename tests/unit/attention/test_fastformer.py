@@ -1,7 +1,14 @@
+import math
+
+import pytest
 import torch
 
 from forecast.attention import FastformerAttention
+from forecast.attention.fastformer import additive_attention
+from tests.support.attention_types import D_MODEL, HEAD_DIM, HEADS, heads, inputs
 from tests.support.golden_answers import golden_tensors
+
+LENGTH = 131  # more than two chunks, and no multiple of one
 
 
 def test_reference():
@@ -16,3 +23,66 @@ def test_reference():
         layer.query_logit.copy_(data["query_logit"])
         layer.key_logit.copy_(data["key_logit"])
     torch.testing.assert_close(layer(x, x), data["output"], rtol=0, atol=1e-10)
+
+
+def pool(x, logit):
+    """softmax(w·x_i/√E)-weighted sum over i."""
+    weights = (torch.einsum("bhie,he->bhi", x, logit) / math.sqrt(x.shape[-1])).softmax(-1)
+    return torch.einsum("bhi,bhie->bhe", weights, x)
+
+
+def slow_oracle(q, k, v, w_q, w_k, interaction, concat_weight, causal):
+    length, rows, pairs = q.shape[2], [], []
+    for i in range(length):
+        g = pool(q[:, :, : i + 1] if causal else q, w_q)
+        if interaction == "product":
+            pairs.append(g * k[:, :, i])
+        elif interaction == "add":
+            pairs.append(g + k[:, :, i])
+        else:
+            pairs.append(torch.einsum("hef,bhf->bhe", concat_weight, torch.cat([g, k[:, :, i]], -1)))
+    p = torch.stack(pairs, 2)
+    for i in range(length):
+        rows.append(pool(p[:, :, : i + 1] if causal else p, w_k) * v[:, :, i])
+    return torch.stack(rows, 2)
+
+
+def case(interaction):
+    q, k, v = heads(LENGTH, LENGTH)
+    w_q, w_k = torch.randn(2, HEADS, HEAD_DIM, dtype=torch.float64)
+    concat = torch.randn(HEADS, HEAD_DIM, 2 * HEAD_DIM, dtype=torch.float64)
+    return q, k, v, w_q, w_k, concat if interaction == "concat" else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interaction", ["product", "add", "concat"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_slow_oracle(interaction, causal, scale):
+    q, k, v, w_q, w_k, concat = case(interaction)
+    w_q, w_k = w_q * scale, w_k * scale
+    out = additive_attention(
+        q, k, v, query_logit=w_q, key_logit=w_k, causal=causal, interaction=interaction, concat_weight=concat
+    )
+    expected = slow_oracle(q, k, v, w_q, w_k, interaction, concat, causal)
+    torch.testing.assert_close(out, expected)
+
+
+def test_shared_heads_pool_with_one_vector():
+    layer = FastformerAttention(D_MODEL, HEADS, role="self", interaction="concat", share_heads=True)
+    assert layer.query_logit.shape == layer.key_logit.shape == (1, HEAD_DIM)
+    assert layer.concat_weight is not None
+    assert layer.concat_weight.shape == (1, HEAD_DIM, 2 * HEAD_DIM)
+
+
+def test_own_value_projection():
+    """Zero value rows leave only the bias of W and the query."""
+    layer = FastformerAttention(D_MODEL, HEADS, role="self", share_query_value=False)
+    query, memory = inputs("self", torch.float32)
+    with torch.no_grad():
+        layer.in_projection.weight[2 * D_MODEL :] = 0
+        layer.in_projection.bias[2 * D_MODEL :] = 0
+    projected = layer.in_projection(query)[..., :D_MODEL]
+    torch.testing.assert_close(
+        layer(query, memory), projected + layer.out_projection.bias.expand_as(projected)
+    )

@@ -4,8 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from forecast.attention import LinearAttention
+from forecast.attention.full import full_attention
 from forecast.attention.linear import linear_attention, orthogonal_directions
-from tests.support.attention_types import HEAD_DIM, MEMORY_LEN, heads
+from tests.support.attention_types import HEAD_DIM, MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
 MAPS = ["elu", "relu", "taylor", "favor"]
@@ -59,6 +61,57 @@ def test_masked_quadratic_form(feature_map, causal):
     torch.testing.assert_close(out, expected, rtol=1e-7, atol=1e-9)
 
 
+def test_taylor_is_exp_to_second_order():
+    q, k, v = heads(QUERY_LEN, MEMORY_LEN)
+    near, far = (
+        (linear_attention(q * s, k, v, feature_map="taylor") - full_attention(q * s, k, v)).abs().max()
+        for s in (0.01, 0.1)
+    )
+    assert 500 < far / near < 2000  # an error of third order
+    assert near < 2e-6
+
+
+@pytest.mark.slow
+def test_favor_tends_to_softmax():
+    q, k, v = heads(QUERY_LEN, MEMORY_LEN)
+    q, k = q / 2, k / 2
+    errors = []
+    for features in (64, 4096):
+        torch.manual_seed(0)
+        projection = orthogonal_directions(features, HEAD_DIM).double()
+        for causal in (False, True):
+            keys, values = (k[:, :, :QUERY_LEN], v[:, :, :QUERY_LEN]) if causal else (k, v)
+            out = linear_attention(q, keys, values, causal=causal, feature_map="favor", projection=projection)
+            errors.append((out - full_attention(q, keys, values, causal=causal)).square().mean().sqrt())
+    assert errors[2] < errors[0] / 2
+    assert errors[3] < errors[1] / 2
+    assert errors[2] < 0.03
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("feature_map", ["elu", "taylor", "favor"])
+def test_the_weights_of_a_row_sum_to_one(feature_map, causal):
+    """Far from the origin too, where favor's exponentials fall below any eps."""
+    torch.manual_seed(0)
+    q, k = (3 * torch.randn(1, 2, 64, 32) for _ in range(2))
+    projection = orthogonal_directions(80, 32) if feature_map == "favor" else None
+    given = {"feature_map": feature_map, "projection": projection, "causal": causal}
+    out = linear_attention(q, k, torch.ones_like(k), **given)
+    torch.testing.assert_close(out, torch.ones_like(out), rtol=1e-4, atol=1e-4)
+
+
+def test_favor_directions_are_orthogonal_and_kept():
+    rows = orthogonal_directions(10, 4).double()
+    products = rows[:4] @ rows[:4].T
+    torch.testing.assert_close(products, products.diag().diag(), rtol=0, atol=1e-5)
+    layer = LinearAttention(20, 5, role="self", feature_map="favor")
+    other = LinearAttention(20, 5, role="self", feature_map="favor")
+    other.load_state_dict(layer.state_dict())
+    x = torch.randn(2, 9, 20)
+    torch.testing.assert_close(other(x, x), layer(x, x))
+    assert "projection" not in LinearAttention(20, 5, role="self").state_dict()
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_are_the_closed_forms(causal):
     """∇φ(q_i) = S_i g_i, ∇φ(k_j) = R_j v_j, ∇v_j = R_jᵀ φ(k_j), where S sums φ(k)vᵀ up to
@@ -84,3 +137,16 @@ def test_gradients_are_the_closed_forms(causal):
     torch.testing.assert_close(x.grad, torch.einsum("bhief,bhif->bhie", past, g) * (q > 0))
     torch.testing.assert_close(y.grad, torch.einsum("bhjef,bhjf->bhje", future, values) * (k > 0))
     torch.testing.assert_close(z.grad, torch.einsum("bhjef,bhje->bhjf", future, fk)[..., :-1])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_sums_accumulate_in_float32(dtype, causal):
+    """4,096 equal keys: a bfloat16 sum stands still at 256, a float16 sum at 2,048."""
+    x = torch.full((1, 1, 4096, 4), 0.5, dtype=dtype)
+    v = torch.ones(1, 1, 4096, 4, dtype=dtype)
+    v[:, :, 2048:] = 3
+    with torch.autocast("cpu", dtype=dtype):
+        out = linear_attention(x, x, v, causal=causal)
+    assert out.dtype == dtype
+    assert out[0, 0, -1, 0] == 2

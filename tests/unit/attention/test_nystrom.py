@@ -1,9 +1,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from forecast.attention import NystromAttention
 from forecast.attention.full import full_attention
-from forecast.attention.nystrom import depthwise_convolution, nystrom_attention
+from forecast.attention.nystrom import depthwise_convolution, iterative_pinv, nystrom_attention, segment_means
 from tests.support.attention_types import HEADS, MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
@@ -34,6 +36,59 @@ def test_as_many_landmarks_as_steps_is_full_attention(landmarks):
     )
 
 
+def test_the_formula_itself_is_exact_when_every_step_is_a_landmark():
+    """A = softmax(QKᵀ): A pinv(A) A = A, once the iteration has converged."""
+    q, k, v = heads(6, 6)
+    kernel = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
+    inverse = iterative_pinv(kernel, 60)
+    torch.testing.assert_close(kernel @ inverse @ kernel @ v, full_attention(q, k, v), rtol=1e-6, atol=1e-6)
+
+
+def test_the_pseudo_inverse_is_multiplied_in_float32_under_autocast():
+    """Its entries are large and cancel."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, 96, 8) for _ in range(3))
+    found: list[torch.dtype] = []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten.bmm.default and args[0].shape == (1, 12, 12):
+                found.append(args[0].dtype)
+            return func(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu", dtype=torch.bfloat16), Products():
+        nystrom_attention(q, k, v, num_landmarks=12)
+    assert set(found) == {torch.float32}
+
+
+def test_more_landmarks_come_nearer_to_full_attention():
+    q, k, v = heads(96, 96)
+    position = torch.linspace(0, 6, 96, dtype=torch.float64)
+    q, k = (
+        torch.stack([(position + p).sin() for p in range(4)], -1).expand_as(q) + 0.1 * x
+        for p, x in ((0, q), (1, k))
+    )
+    exact = full_attention(q, k, v)
+    errors = [
+        (nystrom_attention(q, k, v, num_landmarks=m, pinv_iterations=20) - exact).square().mean()
+        for m in (2, 12, 48)
+    ]
+    assert errors[0] > 2 * errors[1] > 2 * errors[2]
+
+
+@pytest.mark.parametrize(("length", "segments"), [(12, 4), (97, 9), (31, 30), (7, 7)])
+def test_segment_means_with_remainders(length, segments):
+    x = heads(length)[0]
+    got = segment_means(x, segments)
+    size, longer = divmod(length, segments)
+    start = 0
+    for s in range(segments):
+        end = start + size + (s < longer)
+        torch.testing.assert_close(got[:, :, s], x[:, :, start:end].mean(2))
+        start = end
+    assert start == length
+
+
 @pytest.mark.parametrize("kernel", [1, 5, 33])
 @pytest.mark.parametrize("length", [1, 20, 64, 65, 150])
 def test_convolution(kernel, length):
@@ -49,3 +104,19 @@ def test_convolution(kernel, length):
         strict=True,
     ):
         torch.testing.assert_close(got, want)
+
+
+def test_pinv_runs_in_float32_under_autocast():
+    torch.manual_seed(0)
+    kernel = torch.randn(2, 3, 16, 16).softmax(-1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inverse = iterative_pinv(kernel, 6)
+    torch.testing.assert_close(inverse, iterative_pinv(kernel, 6), rtol=0, atol=0)
+
+
+def test_convolution_can_be_turned_off():
+    assert NystromAttention(20, 5, role="self", conv_kernel=None).conv_weight is None
+    assert NystromAttention(20, 5, role="cross").conv_weight is None
+    weight = NystromAttention(20, 5, role="self").conv_weight
+    assert weight is not None
+    assert weight.shape == (5, 1, 33, 1)

@@ -1,10 +1,16 @@
 import pytest
 import torch
 
-from forecast.attention.prefix_sums import running_mean, running_softmax_pool
+from forecast.attention.prefix_sums import from_chunks, running_mean, running_softmax_pool, to_chunks
 from tests.support.attention_types import HEAD_DIM, HEADS, heads
 
 LENGTHS = [1, 2, 63, 64, 65, 128, 331]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_chunks_there_and_back(length):
+    x = heads(length)[0]
+    assert torch.equal(from_chunks(to_chunks(x), length), x)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -2,6 +2,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from forecast.attention.full import full_attention
 from forecast.attention.probsparse import probsparse_attention, sparsity_measure
@@ -22,6 +24,18 @@ def test_reference(name):
         expected = torch.where(lazy[..., None], expected / position, expected)
     out = probsparse_attention(q, k, v, causal=data["causal"], factor=data["factor"], top_queries=top)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["probsparse_self", "probsparse_cross"])
+def test_maximum_over_given_keys_ranks_as_the_reference(name):
+    """The reference subtracts (sum over the sample) / L_K where this subtracts the mean over all keys."""
+    data = golden_tensors(name)
+    q, k, index = data["q"], data["k"], data["sample_index"]
+    sampled = torch.einsum("bhie,bhiue->bhiu", q, k[:, :, index])
+    measure = sparsity_measure(q, k, sample_index=index) + torch.einsum("bhie,bhe->bhi", q, k.mean(2))
+    measure -= sampled.sum(-1) / k.shape[2]
+    top = measure.topk(data["top_queries"].shape[2]).indices.sort().values
+    assert torch.equal(top, data["top_queries"])
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -82,6 +96,15 @@ def test_all_queries_kept_is_full_attention(causal, sampling):
     torch.testing.assert_close(out, full_attention(q, k, v, causal=causal))
 
 
+def test_all_keys_sampled_is_the_exact_measure():
+    q, k, _ = heads(QUERY_LEN, MEMORY_LEN)
+    scores = q @ k.mT
+    exact = scores.amax(-1) - scores.mean(-1)
+    for random in (False, True):
+        torch.testing.assert_close(sparsity_measure(q, k, factor=MEMORY_LEN, random=random), exact)
+    torch.testing.assert_close(sparsity_measure(q, k, factor=MEMORY_LEN, sampling="per_query"), exact)
+
+
 @pytest.mark.parametrize("sampling", ["shared", "per_query"])
 def test_training_draws_from_the_global_generator(sampling):
     q, k, _ = heads(QUERY_LEN, MEMORY_LEN)
@@ -92,3 +115,34 @@ def test_training_draws_from_the_global_generator(sampling):
 
     torch.testing.assert_close(measure(1), measure(1), rtol=0, atol=0)
     assert not torch.allclose(measure(1), measure(2))
+
+
+@settings(max_examples=60)
+@given(
+    query_len=st.integers(1, 40),
+    memory_len=st.integers(1, 40),
+    factor=st.integers(1, 9),
+    random=st.booleans(),
+)
+def test_any_lengths_and_factor(query_len, memory_len, factor, random):
+    q, k, v = heads(query_len, memory_len)
+    for sampling in ("shared", "per_query"):
+        out = probsparse_attention(q, k, v, factor=factor, sampling=sampling, random=random)
+        assert out.isfinite().all()
+        same = probsparse_attention(
+            q[:, :, :memory_len],
+            k[:, :, :query_len],
+            v[:, :, :query_len],
+            causal=True,
+            factor=factor,
+            sampling=sampling,
+            random=random,
+        )
+        assert same.isfinite().all()
+        first = v[:, :, 0]  # position 0 sees itself alone, lazy or not
+        torch.testing.assert_close(same[:, :, 0], first)
+
+
+def test_ranking_has_no_gradient():
+    q, k, _ = heads()
+    assert not sparsity_measure(q.requires_grad_(), k).requires_grad

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention.full import short_softmax_attention
+from forecast.attention.full import full_attention, short_softmax_attention
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -29,3 +29,28 @@ def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, maske
         strict=True,
     ):
         torch.testing.assert_close(mine, reference)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("length", "dtype", "tolerance"),
+    [
+        (96, torch.float32, 1e-5),
+        (97, torch.float32, 1e-5),
+        (256, torch.bfloat16, 0.02),
+        (257, torch.bfloat16, 0.02),
+    ],
+)
+def test_full_attention_is_close_on_both_sides_of_its_limits(length, dtype, tolerance, causal):
+    torch.manual_seed(0)
+    exact = [torch.randn(1, 2, length, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    rounded = [x.detach().to(dtype).requires_grad_() for x in exact]
+    gradient = torch.randn(1, 2, length, 8, dtype=torch.float64)
+    expected, got = full_attention(*exact, causal=causal), full_attention(*rounded, causal=causal)
+    assert got.dtype == dtype
+    for mine, reference in zip(
+        (got, *torch.autograd.grad(got, rounded, gradient.to(dtype))),
+        (expected, *torch.autograd.grad(expected, exact, gradient)),
+        strict=True,
+    ):
+        assert (mine.double() - reference).norm() < tolerance * reference.norm()
