@@ -1,7 +1,6 @@
 """`scripts/convert_electricity` makes the table of data=electricity from UCI's raw file."""
 
 import runpy
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,13 +40,6 @@ def test_hours_of_the_clients_that_existed(
     data = downloaded_data(root=tmp_path, path="electricity.csv", url=None, hash=None, target="OT", **sizes)
     data.setup()
     assert (data.n_features, data.target_columns) == (3, ("OT",))
-
-
-def test_the_zip_as_downloaded(raw: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "LD2011_2014.txt.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(raw, "LD2011_2014.txt")
-        archive.writestr("__MACOSX/._LD2011_2014.txt", b"\0\1")
-    pd.testing.assert_frame_equal(convert(tmp_path / "LD2011_2014.txt.zip"), convert(raw), check_freq=False)
 
 
 def test_an_existing_table_is_kept_unless_told(

@@ -9,15 +9,10 @@ import pytest
 from experiments import leaderboard
 from experiments.leaderboard_tasks import (
     DECILES,
-    GEFCOM_ROWS,
     MISSING,
-    TARGET,
     TASKS,
     Task,
     read_m4,
-    read_with_covariates,
-    repeat_season,
-    repeat_season_normally,
     score_fev,
     score_gift,
 )
@@ -58,23 +53,6 @@ def test_the_scores_equal_sums_over_steps_and_deciles() -> None:
     assert fev == pytest.approx({"MASE": np.mean(errors), "SQL": np.mean(by_window)})
 
 
-def test_series_with_a_constant_past_do_not_count() -> None:
-    values = np.column_stack([np.arange(100.0), np.ones(100)])
-    values[75:, 1] = 5.0
-    for score in (score_fev, score_gift):
-        scores = score(DAYS, values, lambda origin: repeat_season(values[:origin], 30, 1))
-        assert scores["MASE"] == pytest.approx(np.arange(1, 31).mean())
-
-
-def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> None:
-    past = RANDOM.normal(size=(96, 1))
-    deciles = repeat_season_normally(past, 60, 24)
-    assert deciles[:, 0, 4] == pytest.approx([*past[-24:, 0], *past[-24:, 0], *past[-24:-12, 0]])
-    assert (repeat_season(past, 60, 24)[:, 0, 8] == repeat_season(past, 60, 24)[:, 0, 0]).all()
-    width = deciles[:, 0, 8] - deciles[:, 0, 0]
-    assert width[[24, 59]] == pytest.approx(width[0] * np.sqrt([2, 3]))
-
-
 def test_the_settings_have_the_horizons_and_windows_of_the_benchmark() -> None:
     tasks = {task.name: task for task in TASKS["gift_eval"]}
     assert len(tasks) == 24
@@ -100,16 +78,6 @@ def test_files_are_read_on_a_grid_without_the_last_incomplete_step(tmp_path: Pat
         )
     both = Task("ETT", ("A.csv", "B.csv"), "H", 6).read(tmp_path)
     assert (list(both), len(both)) == (["A a", "B a"], 12)
-
-
-def test_prices_and_loads_have_their_target_first(tmp_path: Path) -> None:
-    pd.DataFrame({" Load forecast": range(600), "OT": 1.0}, DATES).to_csv(tmp_path / "NP.csv")
-    assert list(read_with_covariates(tmp_path / "NP.csv")) == [TARGET, "Load forecast"]
-    dates = pd.date_range("2012-12-31", periods=GEFCOM_ROWS + 24, freq="h")
-    load = {"Date": dates.strftime("%Y/%-m/%-d"), "Hour": dates.hour + 1, "load": 1.0, "T": 2.0}
-    pd.DataFrame(load).to_csv(tmp_path / "GEFCom2014-E.csv", index=False)
-    read = read_with_covariates(tmp_path / "GEFCom2014-E.csv")
-    assert (len(read), read.index[0]) == (GEFCOM_ROWS, pd.Timestamp("2013-01-01"))
 
 
 def write_prices(folder: Path, last: float | None = None) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive, tabulate
-from experiments.peers import FORECASTERS, TASKS, Task, list_overrides, list_settings
+from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive
+from experiments.peers import TASKS, Task
 from forecast.data.split import split_rows
 
 DATES = pd.date_range("2004-01-01", periods=1003, freq="h")
@@ -94,20 +94,3 @@ def test_features_read_the_covariates_of_the_horizon_but_not_the_target() -> Non
     assert (make(np.where(later, 1e3, TARGET), wind) == features).all()
     assert (make(TARGET, np.where(later, 1e3, wind)) != features).any(axis=1).all()
     assert (make(TARGET, np.where(np.arange(1003) >= first + 24, 1e3, wind)) == features).all()
-
-
-def test_the_table_of_neuralforecast_has_the_target_third_and_the_covariates_after_it() -> None:
-    table = tabulate(rows_of(TARGET, wind=np.arange(1003.0)))
-    assert list(table.columns[:4]) == ["unique_id", "ds", "y", "wind"]
-    assert table["y"].tolist() == TARGET.tolist()
-
-
-def test_settings_follow_the_task() -> None:
-    assert list_settings(TASKS["weather"], FORECASTERS["NHITS"])["windows_batch_size"] == 256
-    assert list_settings(TASKS["ettm1"], FORECASTERS["NHITS"])["windows_batch_size"] == 32 * 7
-    assert list_settings(TASKS["weather"], FORECASTERS["TSMixerx"])["windows_batch_size"] == 32
-    assert "step_size" not in list_settings(TASKS["epf-np"], FORECASTERS["NHITS"])
-    mlp = FORECASTERS["`model=mlp`"]
-    assert "data.transform=auto" in list_overrides("epf-np", mlp)
-    assert "data.transform=auto" not in list_overrides("gefcom", mlp)
-    assert {"windows_per_epoch=8000", "data.na_values=[-9999]"} <= set(list_overrides("weather", mlp))

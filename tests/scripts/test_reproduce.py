@@ -15,10 +15,9 @@ import pytest
 
 from experiments import command, page
 from experiments.cells import TRAINING, Cell, make_cell
-from experiments.command import TABLES
 from experiments.run import CellFailed, Context, run_missing
 from experiments.store import Row, Store
-from experiments.training import read_scores, scale_as_published
+from experiments.training import scale_as_published
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import quote
 from tests.support.long_variants import every_nth
@@ -137,22 +136,6 @@ def test_mistakes_are_refused(arguments: list[str], message: str, capsys: pytest
     assert message in capsys.readouterr().err
 
 
-def test_a_name_that_no_cell_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["load", "--only", "nothing"], tmp_path) == 2
-    assert "no cell of load has this in its name" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("table", [name for name, table in TABLES.items() if not table.packages])
-def test_every_table_lists_its_cells(table: str) -> None:
-    assert TABLES[table].list_cells(table)
-
-
-def test_a_test_error_that_is_no_number_fails_the_cell(tmp_path: Path) -> None:
-    (tmp_path / "metrics.json").write_text('{"test": {"mse": null}}')
-    with pytest.raises(CellFailed, match="not a number"):
-        read_scores(tmp_path)
-
-
 def test_errors_on_the_published_scale(tmp_path: Path) -> None:
     """A column of the standard deviation 2 in the first 70% of the rows, and one that −9999 makes wide."""
     columns = {"date": range(10), "a": [1.0, 5, 1, 5, 1, 5, 3, 90, 90, 90], "b": [-9999.0, *[1] * 9]}
@@ -165,26 +148,10 @@ def test_errors_on_the_published_scale(tmp_path: Path) -> None:
     assert found["published_linear_mse"] == pytest.approx(16 / variance / 2, rel=1e-6)
 
 
-def test_a_group_is_shown_with_its_spread_and_its_seeds() -> None:
-    group = page.summarise({"data": "x"}, [{"mse": 0.31}, {"mse": 0.33}, None])
-    assert page.text(group) == "0.320 ± 0.014 (2 seeds)"
-    assert page.text(page.summarise({}, [{"mse": 0.0456}])) == "0.0456"
-    lines = page.make_csv(
-        [{**dict.fromkeys(page.KEYS, "k"), "seeds": 0}, {**dict.fromkeys(page.KEYS, "k"), **group}]
-    )
-    assert lines.splitlines()[1].startswith("x,k,k,k,2,0.32,0.0141")
-    assert lines.count("\n") == 2
-
-
 def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> None:
     """After a change of tables or results: scripts/reproduce."""
     for path, content in page.make_files(ROOT / "docs").items():
         assert path.read_text() == content, path
-
-
-def test_every_view_is_shown_in_a_page() -> None:
-    pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
-    assert [name for name in page.VIEWS if f"<!--table {name}-->" not in pages] == []
 
 
 def test_another_folder_is_not_taken_for_an_environment(tmp_path: Path) -> None:
