@@ -21,7 +21,7 @@ from forecast.system.formatting import plural
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
-    from forecast.tools.dashboard.workspace import RunFilter
+    from forecast.tools.dashboard import RunFilter
 
 
 def dashboard(config: DictConfig) -> None:
@@ -45,7 +45,7 @@ def write_specification(config: DictConfig) -> None:
     Raises:
         ConfigError: a file exists, or would be both.
     """
-    from forecast.tools.dashboard.workspace import RunFilter, make_specification
+    from forecast.tools.dashboard import RunFilter, make_specification
 
     path, page = Path(config.output), Path(config.output).with_suffix(".html")
     if path == page:
@@ -86,7 +86,7 @@ def publish_dashboard(config: DictConfig) -> None:
     Raises:
         ConfigError: the project does not exist or holds no runs, or the server refuses or cannot be reached.
     """
-    from forecast.tools.dashboard.workspace import RunFilter, make_report, make_workspace
+    from forecast.tools.dashboard import RunFilter, make_report, make_workspace
 
     runs = RunFilter(**config.runs)
     with convert_server_errors(), status("Saving the workspace"):
