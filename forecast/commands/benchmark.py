@@ -6,8 +6,7 @@ import torch
 from omegaconf import DictConfig
 
 from forecast.system.memory import keep_freed_memory
-from forecast.tools.benchmark.measurement import measure_cases
-from forecast.tools.benchmark.report import print_results, save_results
+from forecast.tools.benchmark import measure_cases, print_results, save_results
 
 
 def benchmark(config: DictConfig) -> None:
