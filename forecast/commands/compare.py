@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 
 from forecast.evaluation.scores import SCALED_SCORES
 from forecast.reports.compare.factors import Factor, find_factor
-from forecast.reports.compare.findings import is_baseline_better
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import (
     TIMES_FILE,
@@ -20,16 +19,16 @@ from forecast.reports.compare.run_folders import (
     list_places,
     read_runs,
 )
-from forecast.reports.compare.task import BEST, Task
-from forecast.reports.compare.writers import (
-    LATEX,
-    MARKDOWN,
+from forecast.reports.compare.tables import (
     format_csv,
-    format_tables,
     make_factor_rows,
+    make_factor_table,
     make_rows,
+    make_short_table,
     print_tables,
 )
+from forecast.reports.compare.task import BEST, Task
+from forecast.reports.tables import write_latex, write_markdown
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.formatting import quote_for_shell, write_setting
@@ -74,11 +73,12 @@ def compare(config: DictConfig) -> None:
 
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
 
+    tables = [*([make_factor_table(factor)] if factor else []), *map(make_short_table, tasks)]
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
         format_csv(make_rows(tasks)),
-        format_tables(MARKDOWN, tasks, factor),
-        format_tables(LATEX, tasks, factor),
+        "\n\n".join(map(write_markdown, tables)) + "\n",
+        "\n\n".join([r"% Needs \usepackage{booktabs}", *map(write_latex, tables)]) + "\n",
     ]
     if factor:
         paths.append(factor_path)
@@ -96,8 +96,8 @@ def choose_factor(tasks: Sequence[Task], config: DictConfig) -> Factor | None:
 
 
 def retime_runs(runs: Sequence[FinishedRun], tasks: Sequence[Task]) -> list[FinishedRun]:
-    """Measure the times of the runs again and save them into their folders, unless these cannot be written."""
-    from forecast.tools.benchmark.retime import retime  # imports PyTorch
+    """Measure the inference times of the runs again, and save them into the folders that can be written."""
+    from forecast.tools.retime import retime  # imports PyTorch
 
     times = retime(tasks)
     for folder in times:
@@ -144,7 +144,7 @@ def show_sweep(folder: Path) -> None:
     if len(tasks) != 1:
         return
     command, baseline = "python -m forecast.predict", tasks[0].best_baseline
-    if is_baseline_better(tasks[0]):
+    if tasks[0].is_baseline_better:
         checkpoint = write_setting("checkpoint", str(baseline.runs[0].folder))
         print(f"forecast with {baseline.name}:  {command} {checkpoint} baseline={baseline.column}")
     else:

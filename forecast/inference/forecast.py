@@ -21,7 +21,7 @@ from forecast.evaluation.scores import (
     ReportedScores,
     describe_change,
 )
-from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
+from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import shorten
 
