@@ -146,7 +146,7 @@ def tabulate(
     columns = {
         heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()
     }
-    columns |= more or {}
+    columns |= {} if more is None else {heading: list(texts) for heading, texts in more.items()}
     rows = [
         ("best" * (each == best), [Cell.from_text(each), *(Cell(column[i]) for column in columns.values())])
         for i, each in enumerate(scores)

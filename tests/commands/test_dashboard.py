@@ -252,26 +252,6 @@ def test_published(tmp_path: Path) -> None:
     assert API_KEY not in result.stdout + json.dumps(server.views)
 
 
-def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> None:
-    program = """if True:
-        from forecast.cli.main import main_without_run_folder
-        from forecast.tools import dashboard as workspace
-
-        def fail(*arguments, **options):
-            raise OSError("the report failed")
-
-        workspace.make_report = fail
-        main_without_run_folder("dashboard", "forecast.commands.dashboard:dashboard")
-    """
-    with wandb_server(forecast=3) as server:
-        result = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=100,
-            env=environment(tmp_path, server=server),
-        )  # fmt: skip
-    assert (result.returncode, result.stderr) == (2, "error: the report failed\n")
-    assert result.stdout.startswith(f"workspace  {server.url}/someone/forecast?nw=")
-
-
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

@@ -12,7 +12,6 @@ from experiments.leaderboard_tasks import (
     MISSING,
     TASKS,
     Task,
-    read_m4,
     score_fev,
     score_gift,
 )
@@ -89,17 +88,6 @@ def write_prices(folder: Path, last: float | None = None) -> None:
     pd.DataFrame({"OT": price, "wind": wind}, DATES).to_csv(folder / "epf" / "NP.csv")
 
 
-def write_m4(folder: Path) -> None:
-    (folder / "m4").mkdir()
-    days = np.tile(np.sin(np.arange(24) / 24 * 2 * np.pi), 30)
-    series = [10 + days + 0.1 * RANDOM.normal(size=720) for _ in range(3)]
-    series[1] = series[1][100:]  # a shorter one
-    for part, rows in (("train", slice(None, -48)), ("test", slice(-48, None))):
-        pd.DataFrame([pd.Series(one[rows]) for one in series], [f"H{i}" for i in range(3)]).to_csv(
-            folder / "m4" / f"Hourly-{part}.csv"
-        )
-
-
 def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,19 +104,6 @@ def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     assert 0 < row["linear"]["SQL"] < row["seasonal_naive"]["SQL"] / 2  # the wind is known ahead
     assert row["linear"]["SQL"] < row["linear"]["MASE"]
     assert run(last=1e3)["validation_mse"] == row["validation_mse"]
-
-
-def test_series_of_different_lengths_end_together_and_are_forecast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(leaderboard, "SERIES_WINDOWS", 64)
-    write_m4(tmp_path)
-    assert read_m4(tmp_path / "m4").isna().sum().tolist() == [0, 100, 0]
-    (task,) = (task for task in TASKS["gift_eval"] if task.is_long)
-    small = ["model=mlp", "trainer.max_epochs=1", "model.d_hidden=8", "callbacks.progress.refresh_rate=0"]
-    row = leaderboard.score_models(task, tmp_path, leaderboard.BENCHMARKS["gift_eval"], small)
-    assert row["CRPS"] < row["seasonal_naive"]["CRPS"]
 
 
 def test_our_rows_are_ranked_among_the_published_ones(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ REASONS = {
     "linear/covariate_steps.py": "the gaps of rows on disk are not searched",
     "reports/scores.py": "a table has no scores by series beside its own",
     "tools/check/diagnosis.py": "the report on a table describes no series",
-    "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",
+    "reports/plots.py": "pictures show the variables of a table, and one variable of many series",
 }
 """Why a module asks."""
 
