@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from hydra.utils import instantiate
@@ -367,7 +368,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
         n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
     )
     units = {"median": "seconds", "peak_mib": "MiB"}
-    measured = {column: unit for column, unit in units.items() if rows[column].max() > 0}
+    measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
     figure, axes = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     types = list(map(str, rows["attention"].unique()))
     for axis, (column, unit) in zip(axes[0], measured.items(), strict=True):

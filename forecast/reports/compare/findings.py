@@ -45,7 +45,7 @@ class Choice:
         return self.difference.relative_interval()[1] <= EQUIVALENCE_MARGIN
 
 
-def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str) -> list[str]:
+def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str, use: str) -> list[str]:
     """Return which choice to use, which are level with it or inconclusive, and how many are worse.
 
     The fastest of the best choice and the equivalent ones is recommended. Another choice is faster than the best one
@@ -57,6 +57,7 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         others: the others.
         noun: what a choice is called.
         lowest: verb phrase on the error of the best one.
+        use: the beginning of the recommendation.
     """
     equivalent = [each for each in others if each.is_equivalent]
     inconclusive = [each for each in others if each.verdict == NOT_SIGNIFICANT and each not in equivalent]
@@ -66,11 +67,11 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
         used = min(faster, key=lambda each: fmean(each.times), default=best)
         if used is best:
-            sentences.append(f"Use {best.name}: it {lowest}{best.time}.")
+            sentences.append(f"{use} {best.name}: it {lowest}{best.time}.")
         else:
             change = "none" if used.verdict == EQUAL else format_change(used.difference)
             sentences.append(
-                f"Use {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
+                f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
                 f"{best.name} {lowest}{best.time}; the difference is {change}."
             )
     else:
@@ -124,11 +125,9 @@ def describe_task(task: Task) -> list[str]:
     if len(choices) > 1:
         error = format_number(*mean_and_std(task.best.values(task.best.score)))
         lowest = f"has the lowest {task.score_label}, {error}"
-        sentences = describe_choices(choices[0], choices[1:], "variant", lowest)
-    if task.is_baseline_better:
-        sentences = [baseline, *(each.replace("Use ", "Of the variants, use ", 1) for each in sentences)]
-    else:
-        sentences.append(baseline)
+        use = "Of the variants, use" if task.is_baseline_better else "Use"
+        sentences = describe_choices(choices[0], choices[1:], "variant", lowest, use)
+    sentences.insert(0 if task.is_baseline_better else len(sentences), baseline)
     more = describe_attention(task), task.linear_only_note, describe_times(task)
     return [*sentences, *filter(None, more)]
 
@@ -197,7 +196,7 @@ def describe_factor(factor: Factor) -> list[str]:
         )
         for level in factor.levels
     ]
-    first, *more = describe_choices(choices[0], choices[1:], "value", "has the lowest error")
+    first, *more = describe_choices(choices[0], choices[1:], "value", "has the lowest error", "use")
     sentences = [f"By {factor.name}, {factor.extent}: {first}", *more]
     if factor.skill(factor.best) < 0:
         sentences.append(

@@ -61,7 +61,7 @@ def test_the_effect_is_averaged_over_the_other_settings_and_tasks(tmp_path: Path
     assert factor.skill("full") == pytest.approx(1 - np.exp(np.mean(logarithms)))
     assert factor.relative_time("linear") == pytest.approx(1 / 1.5)
     assert describe_factor(factor) == [
-        "By attention, averaged over 4 comparisons that differ in it alone, in 2 tasks: Use full: it has the lowest "
+        "By attention, averaged over 4 comparisons that differ in it alone, in 2 tasks: use full: it has the lowest "
         "error.",
         "1 value is significantly worse than full.",
     ]
