@@ -100,7 +100,7 @@ def find_best_baseline(backtest: Backtest) -> str:
 def compare_with_baseline(backtest: Backtest) -> Verdict:
     """Compare the model of a backtest with the baseline of the lowest MSE, chosen among all."""
     best = find_best_baseline(backtest)
-    labels = "the model", f"{LABELS[best]}, the best baseline by scaled MSE,"
+    labels = "the model", f"{LABELS[best]} (the best baseline by scaled MSE)"
     return compare(backtest, MODEL, backtest, best, labels, len(LABELS))
 
 
