@@ -91,7 +91,7 @@ def draw_forecast(
         low, high = (np.append(known, side) for side in bands[level])
         fill_band(axis, ahead, low, high, level, attention_colour(attention))
     for name, values in lines.items():
-        style = {"color": TRUTH_COLOUR, "linestyle": "--", "linewidth": 1.1} if name == "truth" else {}
+        style = {"color": TRUTH_COLOUR, "linewidth": 1.1} if name == "truth" else {}
         style = style or {"linewidth": 1.6, **style_line(name, attention)}
         axis.plot(ahead, np.append(known, values), label=name, **style)
     axis.axvline(history[0][-1], **MARK)
