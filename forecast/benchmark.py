@@ -12,8 +12,7 @@ def benchmark(config: DictConfig) -> None:
     """Measure every attention type at every length. Print a table, and save JSON, CSV and a picture."""
     import torch
 
-    from forecast.tools.benchmark.measurement import measure_cases
-    from forecast.tools.benchmark.report import print_results, save_results
+    from forecast.tools.benchmark import measure_cases, print_results, save_results
 
     keep_freed_memory()
     if config.threads:

@@ -60,22 +60,24 @@ def compare(config: DictConfig) -> None:
         tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
         factor = choose_factor(tasks, config)
 
-    from forecast.reports.compare import writers
+    from forecast.reports.compare import tables
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
+    from forecast.reports.tables import write_latex, write_markdown
 
+    short = [*([tables.make_factor_table(factor)] if factor else []), *map(tables.make_short_table, tasks)]
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
-        writers.format_csv(writers.make_rows(tasks)),
-        writers.format_tables(writers.MARKDOWN, tasks, factor),
-        writers.format_tables(writers.LATEX, tasks, factor),
+        tables.format_csv(tables.make_rows(tasks)),
+        "\n\n".join(map(write_markdown, short)) + "\n",
+        "\n\n".join([r"% Needs \usepackage{booktabs}", *map(write_latex, short)]) + "\n",
     ]
     if factor:
         paths.append(factor_path)
-        contents.append(writers.format_csv(writers.make_factor_rows(factor)))
+        contents.append(tables.format_csv(tables.make_factor_rows(factor)))
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
-    writers.print_tables(tasks, excluded, factor)
+    tables.print_tables(tasks, excluded, factor)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
 
 
@@ -87,9 +89,9 @@ def choose_factor(tasks: "Sequence[Task]", config: DictConfig) -> "Factor | None
 
 
 def retime_runs(runs: "Sequence[FinishedRun]", tasks: "Sequence[Task]") -> "list[FinishedRun]":
-    """Measure the times of the runs again and save them into their folders, unless these cannot be written."""
+    """Measure the inference times of the runs again, and save them into the folders that can be written."""
     from forecast.reports.compare.run_folders import TIMES_FILE
-    from forecast.tools.benchmark.retime import retime  # imports PyTorch
+    from forecast.tools.retime import retime  # imports PyTorch
 
     times = retime(tasks)
     for folder in times:
@@ -116,10 +118,9 @@ def show_sweep(folder: Path) -> None:
     If a baseline is better than every variant, the command forecasts with the baseline.
     """
     from forecast.reports.compare.factors import find_factor
-    from forecast.reports.compare.findings import is_baseline_better
     from forecast.reports.compare.grouping import group_into_tasks
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
-    from forecast.reports.compare.writers import print_tables
+    from forecast.reports.compare.tables import print_tables
 
     runs, _ = read_runs(find_run_folders([str(folder)]))
     has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
@@ -137,7 +138,7 @@ def show_sweep(folder: Path) -> None:
     if len(tasks) != 1:
         return
     command, baseline = "python -m forecast.predict", tasks[0].best_baseline
-    if is_baseline_better(tasks[0]):
+    if tasks[0].is_baseline_better:
         checkpoint = write_setting("checkpoint", str(baseline.runs[0].folder))
         print(f"forecast with {baseline.name}:  {command} {checkpoint} baseline={baseline.column}")
     else:

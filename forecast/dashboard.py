@@ -32,7 +32,7 @@ def dashboard(config: DictConfig) -> None:
 
 def write_specification(config: DictConfig) -> None:
     """Write the specification to a file, and print how to publish. Raises ConfigError if the file exists."""
-    from forecast.tools.dashboard.workspace import RunFilter, make_specification
+    from forecast.tools.dashboard import RunFilter, make_specification
 
     path = Path(config.output)
     check_output_files(path, overwrite=config.overwrite)
@@ -52,7 +52,7 @@ def publish_dashboard(config: DictConfig) -> None:
     """
     import wandb
 
-    from forecast.tools.dashboard.workspace import RunFilter, make_report, make_workspace
+    from forecast.tools.dashboard import RunFilter, make_report, make_workspace
 
     runs = RunFilter(**config.runs)
     with convert_server_errors(), status("Saving the workspace"):

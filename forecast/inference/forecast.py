@@ -24,7 +24,7 @@ from forecast.evaluation.scores import (
     describe_change,
     round_to_unit,
 )
-from forecast.reports.plotted_forecast import PlottedForecast, choose_plots, describe_plots
+from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError, check_choice, check_count
 from forecast.system.formatting import shorten
 

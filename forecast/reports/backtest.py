@@ -1,7 +1,7 @@
 """Files, figures and terminal output of a backtest, and of the policies of one that trains again."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
 
 from forecast.data.panel import id_columns, of_series, series_entry
 from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
@@ -37,59 +36,72 @@ from forecast.evaluation.significance import (
     sum_losses_by_date,
 )
 from forecast.reports import figures
-from forecast.reports.colours import LIGHT, attention_colour
-from forecast.reports.plotted_forecast import Plot, choose_plots, describe_plots
-from forecast.reports.scores import describe_interval, describe_least_covered, tabulate_variables
+from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots
+from forecast.reports.scores import describe_interval, tabulate_variables
+from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
-from forecast.system.formatting import format_column, format_duration, plural
+from forecast.system.formatting import format_duration, plural
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The comparison of the model with the best baseline.
+    """The comparison of a forecaster with another one, in a sentence.
 
     Attributes:
-        best_baseline: the baseline with the lowest MSE.
-        change: MSE of the model relative to that of the best baseline, minus 1; NaN if the baseline has no error.
-        difference: the Diebold-Mariano test of the two, corrected for the choice among the baselines.
+        subject, other: the forecasters as the sentence names them.
+        change: MSE of the first relative to that of the other, minus 1; NaN if the other has no error.
+        difference: the Diebold-Mariano test of the two, corrected for the number of tests.
     """
 
-    best_baseline: str
+    subject: str
+    other: str
     change: float
     difference: LossDifference
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        baseline, p_value = LABELS[self.best_baseline], self.difference.adjusted_p_value
+        p_value = self.difference.adjusted_p_value
         if math.isnan(self.change):
-            return f"{baseline} had no error"
+            return f"{self.other} had no error"
         if abs(self.change) < SAME_ERROR:
-            return f"the model and {baseline}, the best baseline, had the same MSE"
-        found = (
-            f"the model had {describe_change(self.change)} than {baseline}, the best baseline by scaled MSE"
-        )
+            return f"{self.subject} and {self.other} had the same MSE"
+        found = f"{self.subject} had {describe_change(self.change)} than {self.other}"
         if math.isnan(p_value):
             return f"{found}; there are too few origins to test whether that is significant"
         is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
-        test = (
-            f"Diebold-Mariano test, p = {p_value:.2g}, corrected for the choice among {len(LABELS)} baselines"
+        tests = plural(self.difference.comparisons, "test")
+        return (
+            f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g}, corrected for "
+            f"{tests})"
         )
-        return f"{found}; the difference is{is_not} significant ({test})"
 
 
-def compare_with_baseline(backtest: Backtest) -> Verdict:
-    """Compare the model of a backtest with the baseline of the lowest MSE.
+def compare(
+    backtest: Backtest, name: str, other: Backtest, other_name: str, labels: tuple[str, str], tests: int
+) -> Verdict:
+    """Compare a forecaster of a backtest with one of this or another backtest of the same origins.
 
     The loss of an origin is its sum of squared errors, divided by the mean number of true values of an origin, so that
     the mean of the losses is the MSE. Origins of several series on the same date count as one observation.
     """
-    mse = {name: errors.scores()["mse"] for name, errors in backtest.errors.items()}
-    best = min(LABELS, key=lambda name: mse[name])
-    change = mse[MODEL] / mse[best] - 1 if mse[best] > 0 else math.nan
+    mse, least = backtest.errors[name].scores()["mse"], other.errors[other_name].scores()["mse"]
+    change = mse / least - 1 if least > 0 else math.nan
     overlap = backtest.origins.overlap(backtest.truth.shape[1])
-    model, baseline = sum_errors(backtest, MODEL), sum_errors(backtest, best)
-    return Verdict(best, change, diebold_mariano(model, baseline, overlap, comparisons=len(LABELS)))
+    losses = sum_errors(backtest, name), sum_errors(other, other_name)
+    return Verdict(*labels, change, diebold_mariano(*losses, overlap, comparisons=tests))
+
+
+def find_best_baseline(backtest: Backtest) -> str:
+    """Return the baseline with the lowest MSE."""
+    return min(LABELS, key=lambda name: backtest.errors[name].scores()["mse"])
+
+
+def compare_with_baseline(backtest: Backtest) -> Verdict:
+    """Compare the model of a backtest with the baseline of the lowest MSE, chosen among all."""
+    best = find_best_baseline(backtest)
+    labels = "the model", f"{LABELS[best]} (the best baseline by scaled MSE)"
+    return compare(backtest, MODEL, backtest, best, labels, len(LABELS))
 
 
 def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
@@ -186,7 +198,7 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "trainings": [str(date) for date in backtest.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
-        "best_baseline": verdict.best_baseline,
+        "best_baseline": find_best_baseline(backtest),
         "verdict": verdict.sentence,
         "p_value": verdict.difference.adjusted_p_value,
         "intervals": {method: sums.compute() for method, sums in backtest.intervals.items()},
@@ -216,31 +228,39 @@ def save_backtest(folder: Path, backtest: Backtest) -> None:
 
 def print_backtest(folder: Path, backtest: Backtest) -> None:
     """Print the scores of the model and of the baselines, the scores of the intervals, and where the files are."""
-    title = f"{backtest.title}, {count_origins(backtest)}, {backtest.zoned_dates.min()} to {backtest.zoned_dates.max()}"
-    table = Table(title=f"backtest: {title}")
-    table.add_column("attention,\nor baseline")
-    for heading in (*HEADINGS.values(), "best at"):
-        table.add_column(heading, justify="right")
     origins, scores = tabulate_origins(backtest), tabulate_scores(backtest)
     errors = origins[[f"{name}_mse" for name in scores]].to_numpy()
     is_best = errors <= (1 + SAME_ERROR) * np.fmin.reduce(errors, axis=1, keepdims=True)
-    columns = [
-        format_column(column) for column in zip(*(row.values() for row in scores.values()), strict=True)
-    ]
+    wins = [f"{count}/{len(origins)}" for count in is_best.sum(0)]
     tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
-    for number, (name, *row) in enumerate(zip(scores, *columns, strict=True)):
-        wins = f"{is_best[:, number].sum()}/{len(origins)}"
-        table.add_row(LABELS.get(name, tested), *row, wins, style="bold" if name == MODEL else None)
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    Console(markup=False).print(table)
-    for line in describe_intervals(backtest):
-        console.print(f"interval   {line}")
-    if line := describe_least_covered(backtest.columns, tabulate_coverage_by_variable(backtest.intervals)):
-        console.print(f"interval   {line}")
-    for note in backtest.notes:
-        console.print(f"note       {note}")
-    console.print(f"verdict    {compare_with_baseline(backtest).sentence}")
-    console.print(f"saved in {folder}")
+    named = {LABELS.get(name, tested): row for name, row in scores.items()}
+    table = tabulate(
+        describe(backtest), "attention,\nor baseline", HEADINGS, named, {"best at": wins}, tested
+    )
+    print_report(
+        table,
+        describe_intervals(backtest),
+        backtest.notes,
+        [compare_with_baseline(backtest).sentence],
+        folder,
+    )
+
+
+def describe(backtest: Backtest) -> str:
+    """The title of a table: the data and the origins."""
+    dates = f"{backtest.zoned_dates.min()} to {backtest.zoned_dates.max()}"
+    return f"backtest: {backtest.title}, {count_origins(backtest)}, {dates}"
+
+
+def print_report(
+    table: Table, intervals: Iterable[str], notes: Iterable[str], verdicts: Iterable[str], folder: Path
+) -> None:
+    """Print a table and lines below it."""
+    console = Console(highlight=False, markup=False)
+    print_table(table, console)
+    for name, lines in (("interval", intervals), ("note", notes), ("verdict", verdicts)):
+        print_lines(console, [f"{name:<10} {line}" for line in lines])
+    print_lines(console, [f"saved in {folder}"])
 
 
 def describe_intervals(backtest: Backtest) -> list[str]:
@@ -305,7 +325,7 @@ def draw_successive(axis: Axes, backtest: Backtest, plot: Plot, interval: tuple[
             method, level = interval
             low, high = (backtest.bounds[name][origin, :, v] for name in name_bounds(method, [level]))
             figures.fill_band(axis, when, low, high, level, colour)
-        axis.axvline(float(date2num(when[0])), color="#999999", linewidth=0.6, linestyle=":")
+        axis.axvline(float(date2num(when[0])), **figures.MARK)
 
 
 def select_successive(origins: Origins, series: int, pred_len: int) -> Int64[np.ndarray, " chosen"]:
@@ -353,12 +373,14 @@ def draw_errors(
                 table[x], table[f"{name}_mse"], **figures.style_line(label, backtest.attention), label=label,
                 linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
-        limit_errors(axis, table, [MODEL, best_baseline])
+        # a baseline with large errors leaves the axes
+        largest = float(np.nanmax(table[[f"{MODEL}_mse", f"{best_baseline}_mse"]].to_numpy()))
+        axis.set_ylim(bottom=0, top=min(axis.get_ylim()[1], HEADROOM * largest) or None)
         axis.set_ylabel("MSE (scaled)")
         figures.style_axis(axis)
     trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
     for date in trainings:
-        above.axvline(date, color="#999999", linewidth=0.8, linestyle=":")
+        above.axvline(date, **figures.MARK)
     figures.format_dates(above, 3, 10)
     marked = "; dotted: trained again" if len(trainings) else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
@@ -368,28 +390,12 @@ def draw_errors(
     return figure
 
 
-def limit_errors(axis: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Begin the axis at 0, end it where the errors of these forecasters can be read, and name lines that leave it."""
-    largest = float(np.nanmax(table[[f"{name}_mse" for name in names]].to_numpy()))
-    top = min(axis.get_ylim()[1], HEADROOM * largest)
-    axis.set_ylim(bottom=0, top=top if top > 0 else None)
-    leaving = [
-        line for line in axis.get_lines() if np.nanmax(np.asarray(line.get_ydata())) > axis.get_ylim()[1]
-    ]
-    if leaving:
-        text = f"beyond the axis: {', '.join(str(line.get_label()) for line in leaving)}"
-        axis.text(
-            0.995, 0.97, text, ha="right", va="top", fontsize=8, transform=axis.transAxes, parse_math=False
-        )
-
-
 PolicyBacktests = Mapping[str, Backtest]
 """The backtest of each policy of `retrain`."""
 
 
 def save_policies(folder: Path, policies: PolicyBacktests) -> None:
-    """Write retraining.png and retraining.csv, and retraining.json last."""
-    figures.save(draw_policies(policies), folder / "retraining.png")
+    """Write retraining.csv, and retraining.json last."""
     content = {name: summarize_policy(policies, name) for name in policies}
     table = pd.DataFrame.from_dict(content, orient="index").rename_axis("policy")
     with atomic_file(folder / "retraining.csv") as temporary:
@@ -407,91 +413,36 @@ def summarize_policy(policies: PolicyBacktests, name: str) -> dict[str, Any]:
         "intervals": {method: sums.compute() for method, sums in each.intervals.items()},
     }
     if name != next(iter(policies)):
-        content |= {
-            "change": change_of(policies, name),
-            "p_value": compare_to_first(policies, name).adjusted_p_value,
-        }
+        verdict = compare_to_first(policies, name)
+        content |= {"change": verdict.change, "p_value": verdict.difference.adjusted_p_value}
     return content
 
 
-def compare_to_first(policies: PolicyBacktests, name: str) -> LossDifference:
-    """The Diebold-Mariano test of a policy against the first one, corrected for the number of policies."""
-    first = next(iter(policies.values()))
-    losses = sum_errors(policies[name], MODEL), sum_errors(first, MODEL)
-    overlap = first.origins.overlap(first.truth.shape[1])
-    return diebold_mariano(*losses, overlap, comparisons=len(policies) - 1)
-
-
-def change_of(policies: PolicyBacktests, name: str) -> float:
-    """The MSE of a policy relative to that of the first one, minus 1; NaN if that has no error."""
-    mse, first = (
-        tabulate_scores(each)[MODEL]["mse"] for each in (policies[name], next(iter(policies.values())))
-    )
-    return mse / first - 1 if first > 0 else math.nan
+def compare_to_first(policies: PolicyBacktests, name: str) -> Verdict:
+    """Compare a policy with the first one, with a correction for the number of policies."""
+    first, *others = policies
+    return compare(policies[name], MODEL, policies[first], MODEL, (name, first), len(others))
 
 
 def describe_policies(policies: PolicyBacktests) -> list[str]:
     """Describe the difference of each policy from the first one, and what it costs, in sentences."""
     first, *others = policies
-    return [describe_policy(policies, name, first) for name in others]
-
-
-def describe_policy(policies: PolicyBacktests, name: str, first: str) -> str:
-    change = change_of(policies, name)
-    more = sum(policies[name].training_seconds) - sum(policies[first].training_seconds)
-    cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
-    if math.isnan(change):
-        return f"{name}: {first} had no error; {cost}"
-    if abs(change) < SAME_ERROR:
-        return f"{name}: the same MSE as {first}; {cost}"
-    p_value = compare_to_first(policies, name).adjusted_p_value
-    test = f"p = {p_value:.2g}, {'' if p_value < SIGNIFICANCE_LEVEL else 'not '}significant"
-    if math.isnan(p_value):
-        test = "too few origins for a test"
-    return f"{name}: {describe_change(change)} than {first} ({test}); {cost}"
+    sentences = []
+    for name in others:
+        more = sum(policies[name].training_seconds) - sum(policies[first].training_seconds)
+        cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
+        sentences.append(f"{compare_to_first(policies, name).sentence}; {cost}")
+    return sentences
 
 
 def print_policies(folder: Path, policies: PolicyBacktests) -> None:
     """Print a row for each policy, its intervals, and what training again brings."""
-    first = next(iter(policies.values()))
-    title = f"{first.title}, {count_origins(first)}, {first.zoned_dates.min()} to {first.zoned_dates.max()}"
-    table = Table(title=f"backtest: {title}")
-    table.add_column("retrain")
-    for heading in (*HEADINGS.values(), "trainings", "training\nseconds"):
-        table.add_column(heading, justify="right")
-    scores = [tabulate_scores(each)[MODEL] for each in policies.values()]
-    columns = [format_column(row[score] for row in scores) for score in HEADINGS]
-    for (name, each), *row in zip(policies.items(), *columns, strict=True):
-        table.add_row(name, *row, str(len(each.trainings)), f"{sum(each.training_seconds):.1f}")
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    Console(markup=False).print(table)
-    for name, each in policies.items():
-        for line in describe_intervals(each):
-            console.print(f"interval   {name}: {line}")
-    for note in dict.fromkeys(note for each in policies.values() for note in each.notes):
-        console.print(f"note       {note}")
-    for sentence in describe_policies(policies):
-        console.print(f"verdict    {sentence}")
-    console.print(f"saved in {folder}")
-
-
-def draw_policies(policies: PolicyBacktests) -> figures.Figure:
-    """Draw the cumulative difference of the squared errors of each policy from the first one; below 0 is better."""
-    (first, reference), *others = policies.items()
-    figure, axis = figures.subplots(1, 1, figsize=(9, 3.8))
-    dates = reference.panel.utc_offset.shown(reference.panel.grid)
-    has_truth = np.isfinite(reference.truth).any((1, 2))
-    positions = np.unique(reference.origins.positions[has_truth])
-    for number, (name, each) in enumerate(others):
-        difference = sum_errors(each, MODEL) - sum_errors(reference, MODEL)
-        axis.plot(dates[positions], difference.cumsum(), color=LIGHT[number], label=f"{name} − {first}")
-    for cut in max((each.trainings for each in policies.values()), key=len)[1:]:
-        axis.axvline(dates[cut], color="#999999", linewidth=0.8, linestyle=":")
-    axis.axhline(0, color="#3d4854", linewidth=0.8)
-    axis.set_ylabel("cumulative difference of the MSE")
-    axis.set_title(f"{reference.title}: below 0: better than {first}; dotted: trained again", fontsize=10)
-    figures.style_axis(axis)
-    figures.format_dates(axis, 3, 10)
-    axis.legend(frameon=False)
-    figure.tight_layout()
-    return figure
+    scores = {name: tabulate_scores(each)[MODEL] for name, each in policies.items()}
+    more = {
+        "trainings": [str(len(each.trainings)) for each in policies.values()],
+        "training\nseconds": [f"{sum(each.training_seconds):.1f}" for each in policies.values()],
+    }
+    table = tabulate(describe(next(iter(policies.values()))), "retrain", HEADINGS, scores, more)
+    lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each)]
+    notes = dict.fromkeys(note for each in policies.values() for note in each.notes)
+    print_report(table, lines, notes, describe_policies(policies), folder)

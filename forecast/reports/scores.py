@@ -8,7 +8,6 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 from rich.console import Console
-from rich.table import Table
 
 from forecast.data import DataModule
 from forecast.data.panel import ID_COLUMN, id_columns
@@ -16,14 +15,10 @@ from forecast.evaluation.errors import Errors, average
 from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses_by_date
-from forecast.reports.compare.number_format import format_interval
-from forecast.system.formatting import format_column
+from forecast.reports.tables import format_interval, print_lines, print_table, tabulate
 
 HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if name != "crps"}
 """Headings of the scores in the table; the CRPS is in the line of the intervals."""
-
-MAX_SHORTFALL = 0.1
-"""Variables whose coverage is lower than the level by more than this are named."""
 
 
 def which_windows(data: DataModule, split: str) -> str:
@@ -77,32 +72,21 @@ def describe_significance(results: Results, data: DataModule) -> str:
 
 def print_scores(title: str, attention: str, results: Results, data: DataModule) -> None:
     """Print the table of scores, the skill with its test, and the scores of the intervals."""
-    table = Table(title=title)
-    table.add_column("attention,\nor baseline")
-    for heading in HEADINGS.values():
-        table.add_column(heading, justify="right")
-    columns = [format_column(scores[s] for scores in results.scores.values()) for s in HEADINGS]
-    for name, *row in zip(results.scores, *columns, strict=True):
-        table.add_row(LABELS.get(name, attention), *row, style="bold" if name == MODEL else None)
-    Console(markup=False).print(table)
-    console = Console(markup=False, soft_wrap=True)
-    console.print(describe_skill(results.skill, LABELS[results.best_baseline]))
-    for note in (
+    scores = {LABELS.get(name, attention): row for name, row in results.scores.items()}
+    console = Console(markup=False, highlight=False)
+    print_table(tabulate(title, "attention,\nor baseline", HEADINGS, scores, best=attention), console)
+    lines = [
+        describe_skill(results.skill, LABELS[results.best_baseline]),
         describe_significance(results, data),
         note_on_absolute_error(results.skill, results.scores),
-    ):
-        if note:
-            console.print(note)
-    for method, scores in results.intervals.items():
-        levels = "; ".join(
-            f"{level}% {describe_interval(score)}"
-            for level, score in scores.items()
-            if isinstance(score, dict)
-        )
-        crps = "" if math.isnan(scores["crps"]) else f"; CRPS {scores['crps']:.3f} scaled"
-        console.print(f"intervals, {method}: {levels or 'none'}{crps}")
-    for line in explain_misses(results.intervals).values():
-        console.print(line)
+    ]
+    for method, found in results.intervals.items():
+        levels = [
+            f"{level}% {describe_interval(each)}" for level, each in found.items() if isinstance(each, dict)
+        ]
+        crps = "" if math.isnan(found["crps"]) else f"; CRPS {found['crps']:.3f} scaled"
+        lines.append(f"intervals, {method}: {'; '.join(levels) or 'none'}{crps}")
+    print_lines(console, filter(None, [*lines, *explain_misses(results.intervals).values()]))
 
 
 def describe_interval(score: Mapping[str, float]) -> str:
@@ -111,34 +95,6 @@ def describe_interval(score: Mapping[str, float]) -> str:
         return "was not scored: no true value is known"
     width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in original units"
     return f"covers {100 * score['coverage']:.1f}%, width {width}"
-
-
-def describe_least_covered(
-    columns: Sequence[str], coverage: Mapping[str, Float64[np.ndarray, " n_targets"]]
-) -> str:
-    """Name the variable that an interval covers least; an empty string if all are within `MAX_SHORTFALL`.
-
-    Args:
-        columns: the variables.
-        coverage: from `intervals.tabulate_coverage_by_variable`.
-
-    Returns:
-        A line about the interval that misses its level by most.
-    """
-    found, greatest = "", MAX_SHORTFALL
-    if len(columns) == 1:
-        return found
-    for name, fractions in coverage.items():
-        method, level = name.split("_coverage_")
-        shortfall = np.nan_to_num(float(level) / 100 - fractions)  # 0 without true values
-        least = int(shortfall.argmax())
-        if shortfall[least] > greatest:
-            found, greatest = (
-                f"{method} {level}% interval covers {fractions[least]:.1%} of {columns[least]}; "
-                "errors_by_variable.csv has all variables",
-                shortfall[least],
-            )
-    return found
 
 
 MAX_NAMED = 5

@@ -31,9 +31,8 @@ from forecast.evaluation.scores import (
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
-from forecast.reports.plotted_forecast import Band
+from forecast.reports.plots import Band
 from forecast.reports.scores import (
-    describe_least_covered,
     describe_series,
     print_scores,
     tabulate_variables,
@@ -274,8 +273,6 @@ def print_results(run: RunReport) -> None:
             "(data.split) has more",
             soft_wrap=True,
         )
-    if line := describe_least_covered(data.target_columns, results.coverage_by_variable):
-        console.print(f"intervals, {line}", soft_wrap=True)
     for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
         console.print(line, soft_wrap=True)
     epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]

@@ -16,7 +16,7 @@ from experiments.store import Row
 from forecast.attention.probsparse import probsparse_attention
 from forecast.cli.compose import compose_config
 from forecast.system.memory import keep_freed_memory
-from forecast.tools.benchmark.measurement import DTYPES, Case, Work, make_work, time_in_turn
+from forecast.tools.benchmark import DTYPES, Case, Work, make_work, time_in_turn
 
 HEADS, HEAD_DIM, TOKENS, FACTOR, REPEATS = 8, 64, 4096, 5, 9
 BATCH, COLUMNS = 32, 7

@@ -61,7 +61,7 @@ def describe_machine(threads: int) -> dict[str, Any]:
     import torch
 
     from forecast import __version__
-    from forecast.tools.benchmark.measurement import describe_hardware
+    from forecast.tools.benchmark import describe_hardware
 
     facts = describe_hardware("cuda" if torch.cuda.is_available() else "cpu")
     versions = {"forecast": __version__, "python": platform.python_version()}

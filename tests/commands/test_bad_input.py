@@ -22,7 +22,7 @@ from forecast.train import train
 from malformed import files, settings, tables
 from malformed.case import Case
 from malformed.run import run
-from tests.support.commands import ROOT, TINY, finish, start
+from tests.support.commands import TINY, finish, start
 from tests.support.csv_files import write_csv
 from tests.support.long_variants import every_nth
 
@@ -185,17 +185,6 @@ def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: 
 def test_a_case_that_says_something_else_would_be_seen(tmp_path: Path) -> None:
     case = files.REFUSED[0]
     assert not case.is_said("error: something else", tmp_path / case.name)
-
-
-def test_every_malformed_file_can_be_written_out(tmp_path: Path) -> None:
-    listed = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "bad_input"), str(tmp_path / "cases")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    cases = [*files.READ, *files.MISSING, *files.REFUSED, *settings.REFUSED]
-    assert len(listed.stdout.splitlines()) == len(cases) + 2
-    assert len(cases) > 60
-    assert len({case.what for case in cases}) == len(cases)
 
 
 BOMBS = [

@@ -8,16 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from torch.nn import functional
 
 from forecast.cli.compose import compose_config
-from forecast.tools.benchmark.measurement import (
-    NO_MIXING,
-    Case,
-    NoMixing,
-    count_flops,
-    find_crossover,
-    fit_growth_exponent,
+from forecast.tools.benchmark import (
+    fit_growth,
     list_cases,
     make_work,
     measure_peak_memory,
@@ -59,31 +53,20 @@ def test_functions_are_timed_in_turn_after_one_warm_up() -> None:
     assert all(0 < s.fastest <= s.median <= s.slowest for s in spreads)
 
 
-def test_products_of_matrices_are_counted_whether_fused_or_in_place() -> None:
-    q, sums = torch.randn(2, 3, 64, 8), torch.zeros(6, 64, 8)
-    attend = functional.scaled_dot_product_attention
-    assert count_flops(lambda: attend(q, q, q), cuda=False) == 2 * 2 * (2 * 3) * 64 * 64 * 8
-    added = count_flops(lambda: sums.baddbmm_(torch.ones(6, 64, 5), torch.ones(6, 5, 8)), cuda=False)
-    assert added == 2 * 6 * 64 * 5 * 8
-    settings = compose_config(*SMALL, "benchmark.part=mixing", config_name="benchmark")
-    counts = {
-        (name, n): count_flops(make_work(settings, Case(name, str(n), backward=False), "cpu"), cuda=False)
-        / batch
-        for name in ("full", "linear")
-        for n, batch in ((16, 6), (48, 2))
-    }
-    assert counts["full", 48] == 9 * counts["full", 16] == 2 * 2 * 48 * 48 * 8
-    assert counts["linear", 48] == 3 * counts["linear", 16] > 0
-
-
-def test_growth_and_crossing() -> None:
-    lengths = [10, 100, 1000]
-    assert fit_growth_exponent(lengths, [3 * n**1.5 for n in lengths]) == pytest.approx(1.5)
-    assert pd.isna(fit_growth_exponent([10], [1.0]))
-    assert find_crossover(lengths, [1.0, 1.0, 1.0], [2.0] * 3) == 10
-    assert find_crossover(lengths, [3.0, 1.0, 1.0], [2.0] * 3) == 100
-    assert find_crossover(lengths, [1.0, 3.0, 1.0], [2.0] * 3) == 1000
-    assert find_crossover(lengths, [1.0, 1.0, 3.0], [2.0] * 3) is None
+def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
+    rows = [
+        {
+            "attention": "full",
+            "backward": backward,
+            "length": f"{n}/5/5",
+            "batch": 1000 // n,
+            "median": 3 * n**0.5,
+        }
+        for n in (10, 100, 1000)
+        for backward in (False, True)
+    ]
+    assert [row["time_exponent"] for row in fit_growth(rows)] == pytest.approx([1.5, 1.5])
+    assert pd.isna(fit_growth(rows[:1])[0]["time_exponent"])
 
 
 def test_types_that_cannot_serve_a_role_are_omitted() -> None:
@@ -93,8 +76,8 @@ def test_types_that_cannot_serve_a_role_are_omitted() -> None:
             for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))
         }
 
-    assert types("self") == {*ATTENTION_TYPES, NO_MIXING}
-    assert types("causal") == {*ATTENTION_TYPES, NO_MIXING} - {"nystrom"}
+    assert types("self") == {*ATTENTION_TYPES}
+    assert types("causal") == {*ATTENTION_TYPES} - {"nystrom"}
     assert types("cross") == set(ATTENTION_TYPES) - {"fastformer"}
 
 
@@ -116,13 +99,6 @@ def test_every_step_of_a_model_runs(precision: str) -> None:
         make_work(config, case, "cpu")()
 
 
-def test_no_mixing_has_every_projection_and_returns_the_values() -> None:
-    layer = NoMixing(6, 2, role="self")
-    x = torch.randn(2, 5, 6)
-    value = torch.nn.functional.linear(x, layer.in_projection.weight[12:], layer.in_projection.bias[12:])
-    torch.testing.assert_close(layer(x, x), layer.out_projection(value))
-
-
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -136,10 +112,9 @@ def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())
     rows = pd.read_csv(folder / "benchmark.csv")
-    assert len(rows) == len(content["rows"]) == 2 * 2 * 3  # passes, lengths, types with the lower bound
-    assert set(rows["attention"]) == {"full", "linear", NO_MIXING}
-    assert rows["batch"].tolist() == [6] * 6 + [2] * 6
-    assert (rows["flops"] > 0).tolist() == (~rows["backward"]).tolist()
+    assert len(rows) == len(content["rows"]) == 2 * 2 * 2  # passes, lengths, types
+    assert set(rows["attention"]) == {"full", "linear"}
+    assert rows["batch"].tolist() == [6] * 4 + [2] * 4
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000
     assert "linear: time grows as n^" in result.stdout

@@ -46,11 +46,11 @@ def test_times_are_measured_again_and_kept(
     assert "Times of 3 runs cannot be compared" in capsys.readouterr().out
     before = read_times(place)
     assert answer(monkeypatch, "compare", place, "runs=[runs]", "retime=true", "overwrite=true") == 0
-    assert "were measured again after training" in capsys.readouterr().out
+    assert "was measured again after training" in capsys.readouterr().out
     saved = [json.loads(file.read_text()) for file in sorted(place.glob("runs/*/times.json"))]
     assert len(saved) == 3
     assert len({one["session"] for one in saved}) == 1
-    assert all(one["ms_per_window"] > 0 and one["windows_per_second"] > 0 for one in saved)
+    assert all(one["ms_per_window"] > 0 for one in saved)
     after = read_times(place)
     assert not {*after.values()} & {*before.values()}
     assert {*after.values()} <= {one["ms_per_window"] for one in saved} | {

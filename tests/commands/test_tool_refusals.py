@@ -11,7 +11,7 @@ from forecast.cli.compose import compose_config
 from forecast.dashboard import dashboard, has_account
 from forecast.data import csv_data
 from forecast.system.errors import ConfigError
-from forecast.tools.benchmark.measurement import list_cases, make_work
+from forecast.tools.benchmark import list_cases, make_work
 from forecast.tools.export import metadata
 from forecast.tools.export.difference import Difference, check_result
 from forecast.tools.export.graph import trace_forecast, write_onnx

@@ -25,10 +25,10 @@ from forecast.cli.compose import compose_config
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
-from forecast.reports.colours import attention_colour
 from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.number_format import format_interval
 from forecast.reports.compare.run_folders import read_runs
+from forecast.reports.plots import attention_colour
+from forecast.reports.tables import format_interval
 from forecast.runs import sweep
 from forecast.runs.folder import digest_of, find_finished, find_unfinished, is_finished, read_config
 from forecast.train import train

@@ -1,7 +1,6 @@
 """`scripts/convert_electricity` makes the table of data=electricity from UCI's raw file."""
 
 import runpy
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,11 +65,16 @@ def test_hours_of_the_clients_that_existed(
     assert (data.n_features, data.target_columns) == (3, ("OT",))
 
 
-def test_the_zip_as_downloaded(raw: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "LD2011_2014.txt.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(raw, "LD2011_2014.txt")
-        archive.writestr("__MACOSX/._LD2011_2014.txt", b"\0\1")
-    pd.testing.assert_frame_equal(convert(tmp_path / "LD2011_2014.txt.zip"), convert(raw), check_freq=False)
+def test_an_existing_table_is_kept_unless_told(
+    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "electricity.csv"
+    target.write_text("mine")
+    assert main([str(raw), str(target)]) == 2
+    said = f"error: {target} exists: choose another file, or replace it with --overwrite\n"
+    assert (capsys.readouterr().err, target.read_text()) == (said, "mine")
+    assert main([str(raw), str(target), "--overwrite"]) == 0
+    assert target.read_text().startswith("date,MT_001,MT_002,OT\n")
 
 
 @pytest.mark.parametrize(

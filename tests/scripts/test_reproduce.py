@@ -11,6 +11,7 @@ from experiments import command, page
 from experiments.cells import TRAINING, Cell, make_cell
 from experiments.run import CellFailed, Context, run_missing
 from experiments.store import Row, Store
+from experiments.training import scale_as_published
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import quote
 from tests.support.long_variants import every_nth
@@ -94,12 +95,45 @@ def test_from_the_command_to_the_file(
     assert "1 cells of load, 1 finished before" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lod"], "there is no table lod: choose one of ett, "),
+        (["load", "--jobs", "0"], "--jobs and --threads take whole numbers of at least 1"),
+        (["load", "--jobs", "two"], "argument --jobs: invalid int value: 'two'"),
+    ],
+)
+def test_mistakes_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        command.parse(arguments)
+    assert exit.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_errors_on_the_published_scale(tmp_path: Path) -> None:
+    """A column of the standard deviation 2 in the first 70% of the rows, and one that −9999 makes wide."""
+    columns = {"date": range(10), "a": [1.0, 5, 1, 5, 1, 5, 3, 90, 90, 90], "b": [-9999.0, *[1] * 9]}
+    pd.DataFrame(columns).to_csv(tmp_path / "weather.csv", index=False)
+    errors = {"variable": ["a", "b"], "model_rmse_raw": [2.0, 1.0], "linear_rmse_raw": [4.0, 1.0]}
+    pd.DataFrame(errors).to_csv(tmp_path / "errors_by_variable.csv", index=False)
+    found = scale_as_published(tmp_path, tmp_path / "weather.csv")
+    variance = np.var([1.0, 5, 1, 5, 1, 5, 3])
+    assert found["published_mse"] == pytest.approx(4 / variance / 2, rel=1e-6)
+    assert found["published_linear_mse"] == pytest.approx(16 / variance / 2, rel=1e-6)
+
+
 def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> None:
     """After a change of tables or results: scripts/reproduce."""
     for path, content in page.make_files(ROOT / "docs").items():
         assert path.read_text() == content, path
 
 
-def test_every_view_is_shown_in_a_page() -> None:
-    pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
-    assert [name for name in page.VIEWS if f"<!--table {name}-->" not in pages] == []
+def test_another_folder_is_not_taken_for_an_environment(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("keep")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "reproduce"), "peers", "--env", str(tmp_path)],
+        env={"PATH": "", "PYTHONPATH": str(ROOT)}, text=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "holds other files" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

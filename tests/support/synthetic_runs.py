@@ -15,6 +15,9 @@ from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.evaluation.scores import MODEL, SCORES
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.task import Task
 
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
 
@@ -184,6 +187,21 @@ def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
                     )
                 )  # fmt: skip
     return made
+
+
+def make_variants(
+    root: Path, errors: dict[str, float], *, seeds: int = 2, spread: float = 1e-4, **more: Any
+) -> None:
+    """Write runs of these attention types, whose MSE changes by `spread` from seed to seed."""
+    for kind, mse in errors.items():
+        for seed in range(seeds):
+            config = {**configuration(f"attention={kind}"), "seed": seed}
+            make_run(root / f"{kind}-{seed}", config, mse=mse + spread * (seed - (seeds - 1) / 2), **more)
+
+
+def compare(root: Path, score: str = "mse", reference: str | None = None) -> list[Task]:
+    """The tasks of the runs below a folder."""
+    return group_into_tasks(read_runs(find_run_folders([str(root)]))[0], score, reference)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from forecast.attention import NoneAttention, ProbSparseAttention, Role
 from forecast.cli.compose import compose_config
-from forecast.tools.benchmark.measurement import Case, make_work, measure_peak_memory
+from forecast.tools.benchmark import Case, make_work, measure_peak_memory
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.commands import PLAIN, ROOT, SMALL, only, workplace
 from tests.support.models import ATTENTION_TYPES

@@ -9,7 +9,6 @@ import pytest
 
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import FinishedRun, find_run_folders, read_runs
-from forecast.reports.compare.task import get_verdict
 from tests.support.commands import train_here, workplace
 
 SEEDS = (1, 2, 3, 4, 5, 6)
@@ -50,7 +49,7 @@ def verdict(one: Sequence[FinishedRun], other: Sequence[FinishedRun], score: str
         for run in runs
     ]
     (task,) = group_into_tasks(named, score=score)
-    return get_verdict(task, task.variants[-1])
+    return task.get_verdict(task.variants[-1])
 
 
 @pytest.mark.long

@@ -5,20 +5,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, name_tested
-from forecast.reports.compare.number_format import MISSING
 from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs, use_new_times
-from forecast.reports.compare.task import Entry, Task
+from forecast.reports.compare.task import Entry, Task, group_by
+from forecast.reports.tables import MISSING, join_names
 from forecast.runs.summary import TASK_FACTS, headings, shorten_number
 from forecast.system.errors import ConfigError
-from forecast.system.formatting import shorten
 from forecast.system.keys import FILE_SOURCES
-
-Item = TypeVar("Item")
 
 ROUND_OFF = 1e-4
 """Relative difference of the errors of one baseline in two runs."""
@@ -50,19 +46,6 @@ def group_into_tasks(
     return sorted(made, key=lambda task: (task.title.split(",")[0], task.pred_len, task.title))
 
 
-def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> list[list[Item]]:
-    """Return groups of items, each of which is the same as the first one of its group."""
-    groups: list[list[Item]] = []
-    for item in items:
-        for group in groups:
-            if is_same(group[0], item):
-                group.append(item)
-                break
-        else:
-            groups.append([item])
-    return groups
-
-
 def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
     """Return whether two runs forecast the same test windows of the same scaled values.
 
@@ -87,19 +70,19 @@ def make_title(run: FinishedRun) -> str:
 
 
 def find_reference(task: Task, name: str) -> str:
-    """Return the name of the entry that is called so; of variants that make the same forecasts, the name of their row.
+    """Return the name of the entry that is called so, with or without the note that only its linear model was kept.
 
     Raises:
         ConfigError: there is none.
     """
-    for entry in task.entries:
-        names = [entry.name, *(member.name for member in entry.equal)]
-        if name in (*names, *(each.removesuffix(LINEAR_ALONE) for each in names)):
-            return entry.name
     names = [entry.name for entry in (*task.variants, *task.baselines)]
+    for found in names:
+        if name in (found, found.removesuffix(LINEAR_ALONE)):
+            return found
     similar = sorted(names, key=lambda other: name not in other)  # those that contain the name come first
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise ConfigError(
-        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(similar)}"
+        f"reference={name}: {task.title} has no variant or baseline of this name, but {join_names(similar[:8])}{more}"
     )
 
 
@@ -123,29 +106,11 @@ def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
     first = texts[runs[0]].items()
     return Task(
         title,
-        sorted(merge_equal(variants), key=lambda entry: entry.error),
+        sorted(variants, key=lambda entry: entry.error),
         baselines,
         dict(zip(names, differences, strict=True)),
         {key: value for key, value in first if all(text.get(key) == value for text in texts.values())},
     )
-
-
-def merge_equal(variants: list[Entry]) -> list[Entry]:
-    """Return the variants, with those that make the same forecasts as one, such as `full = probsparse`.
-
-    Their names are in alphabetical order. The runs of the fastest one stand for all of them; where times cannot be
-    compared, those of the first one.
-    """
-    merged = []
-    for group in group_by(variants, Entry.forecasts_the_same):
-        members = sorted(group, key=lambda entry: entry.name)
-        times = [entry.milliseconds for entry in members]
-        shown = members[0 if any(map(math.isnan, times)) else times.index(min(times))]
-        bare = [entry.name.removesuffix(LINEAR_ALONE) for entry in members]
-        is_alone = all(entry.name.endswith(LINEAR_ALONE) for entry in members)
-        name = " = ".join(bare) + LINEAR_ALONE if is_alone else " = ".join(entry.name for entry in members)
-        merged.append(replace(shown, name=name, equal=members) if len(members) > 1 else shown)
-    return merged
 
 
 def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
@@ -159,18 +124,14 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
         name, setting = facts.label, facts.depends_on
         tested = (run for run in with_forecasts_first if column in run.metrics["baselines"])
         entries = (Entry(name, [run], column, score=score) for run in tested)
-        fits = group_by(entries, has_same_error)
+        # sums over batches differ by round-off
+        fits = group_by(entries, lambda one, other: math.isclose(one.error, other.error, rel_tol=ROUND_OFF))
         for first, *_ in fits:
             run = first.runs[0]
             value = {**run.settings, **run.metrics}.get(setting) if setting else None
             suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
             found.setdefault(f"{name}{suffix}", replace(first, name=f"{name}{suffix}"))
     return sorted(found.values(), key=lambda entry: entry.error)
-
-
-def has_same_error(one: Entry, other: Entry) -> bool:
-    """Return whether the error of two baselines is the same up to the round-off of sums over batches."""
-    return math.isclose(one.error, other.error, rel_tol=ROUND_OFF)
 
 
 ATTENTION = "model.attention.name"

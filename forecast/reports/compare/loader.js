@@ -1,31 +1,32 @@
-// Unpacks the chart library, which is a third of its size when compressed, and then runs it and the page's own script.
+// Unpacks the chart library, which is a third of its size when compressed, draws the charts, and sorts the tables.
 "use strict";
 
-const SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
-
-// Decodes the base 85 of Python's base64.b85encode, in which five signs are four bytes.
-function decodeBase85(text) {
-  const digits = new Uint8Array(128);
-  [...SIGNS].forEach((sign, digit) => (digits[sign.charCodeAt(0)] = digit));
-  const missing = (5 - (text.length % 5)) % 5;
-  const padded = text + "~".repeat(missing);
-  const bytes = new Uint8Array((padded.length / 5) * 4);
-  const view = new DataView(bytes.buffer);
-  for (let group = 0; group < padded.length / 5; group++) {
-    let number = 0;
-    for (let place = 0; place < 5; place++) number = 85 * number + digits[padded.charCodeAt(5 * group + place)];
-    view.setUint32(4 * group, number);
-  }
-  return bytes.subarray(0, bytes.length - missing);
-}
-
 (async ({ nonce }) => {
-  const packed = decodeBase85(document.getElementById("plotly").textContent);
-  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  for (const source of [await new Response(unpacked).text(), document.getElementById("charts").textContent]) {
-    const script = document.createElement("script");
-    script.nonce = nonce; // the browser runs only scripts with this nonce
-    script.textContent = source;
-    document.head.append(script);
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (sign) => sign.charCodeAt(0));
+  const script = document.createElement("script");
+  script.nonce = nonce; // the browser runs only scripts with this nonce
+  script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  for (const [number, plot] of document.querySelectorAll(".plot").entries()) {
+    const config = { responsive: true, displaylogo: false, toImageButtonOptions: { format: "svg" } };
+    await Plotly.newPlot(plot, figures[number].data, figures[number].layout, config);
   }
+  document.documentElement.dataset.ready = "true";
 })(document.currentScript);
+
+for (const button of document.querySelectorAll("thead button")) {
+  button.addEventListener("click", () => {
+    const heading = button.parentElement, table = heading.closest("table");
+    const sign = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    table.querySelectorAll("[aria-sort]").forEach((other) => other.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+    const valueOf = (row) => row.cells[heading.cellIndex].dataset.value;
+    const rows = [...table.tBodies[0].rows].sort((one, other) => {
+      const [a, b] = [valueOf(one), valueOf(other)];
+      if (a === undefined || b === undefined) return (a === undefined) - (b === undefined); // unknown values last
+      return sign * (Number.isNaN(a - b) ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+    });
+    table.tBodies[0].append(...rows);
+  });
+}

@@ -47,13 +47,7 @@ def parse_settings(text: str) -> Any:
 TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
 TIMES_FILE = "times.json"
 """A file of a run folder: its times, measured again by `forecast.compare retime=true`."""
-NEW_TIMES = {
-    "session": str,
-    "device": str,
-    "threads": int,
-    "ms_per_window": float,
-    "windows_per_second": float,
-}
+NEW_TIMES = {"session": str, "device": str, "threads": int, "ms_per_window": float}
 """The entries of `TIMES_FILE`."""
 
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
@@ -276,8 +270,6 @@ ROUNDING = 1.0
 TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
 """Costs that another process on the same machine changes."""
 
-TIMES_OF_TRAINING = frozenset({"seconds", "windows_per_second"})
-
 
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs; for those that overlapped in time with another one, no time can be compared.
@@ -292,17 +284,15 @@ def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
         if latest[1] - start > ROUNDING:
             overlapping |= {latest[0], folder}
         latest = max(latest, (folder, end), key=lambda period: period[1])
+    resumed = {str(run.folder) for run in runs if run.metrics.get("seconds_before_resume")}
     return [
-        replace(
-            run, disturbed=TIMES if str(run.folder) in overlapping else run.disturbed | resumed_times(run)
-        )
+        replace(run, disturbed=TIMES)
+        if (folder := str(run.folder)) in overlapping
+        else replace(run, disturbed=TIMES - {"ms_per_window"})
+        if folder in resumed
+        else run
         for run in runs
     ]
-
-
-def resumed_times(run: FinishedRun) -> frozenset[str]:
-    """Return the times that a run measured in several processes."""
-    return TIMES_OF_TRAINING if run.metrics.get("seconds_before_resume") else frozenset()
 
 
 def find_period(run: FinishedRun) -> tuple[float, float, str]:

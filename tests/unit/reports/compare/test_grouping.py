@@ -1,22 +1,24 @@
-"""Grouping of runs into tasks and variants."""
+"""Grouping of runs into tasks and variants, and the names of these."""
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.task import Task
-from tests.support.synthetic_runs import configuration, make_run
+from forecast.reports.compare.grouping import ATTENTION, find_differences, name_variants
+from tests.support.synthetic_runs import compare, configuration, make_run
 
-
-def compared(root: Path) -> list[Task]:
-    return group_into_tasks(read_runs(find_run_folders([str(root)]))[0])
+KEYS = st.sampled_from(
+    [ATTENTION, "attention", "lr", "optimizer", "optimizer._target_", "optimizer.lr", "a.b.lr"]
+)
+VALUES = st.sampled_from(["full", "Adam", "1", "2, lr=1", "0.123456781", "0.123456782", "–", "", "naive"])
 
 
 def with_seed(config: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -24,17 +26,17 @@ def with_seed(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def test_seeds_form_a_variant(pair: Path) -> None:
-    (task,) = compared(pair)
+    (task,) = compare(pair)
     assert [entry.name for entry in task.variants] == ["full", "linear"]
     assert [[run.metrics["seed"] for run in entry.runs] for entry in task.variants] == [[1, 2], [1, 2]]
-    assert task.best.mean_and_std("mse") == pytest.approx((0.415, 0.01 / math.sqrt(2)))
+    assert np.std(task.best.values("mse"), ddof=1) == pytest.approx(0.01 / math.sqrt(2))
     assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
     assert task.shared["seq_len"] == "336"
     assert "model.attention.name" not in task.shared
 
 
 def test_losses_are_the_mean_over_seeds(pair: Path) -> None:
-    (task,) = compared(pair)
+    (task,) = compare(pair)
     tables = [pd.read_parquet(pair / f"full-{seed}" / "errors_by_window.parquet") for seed in (1, 2)]
     assert task.best.losses == pytest.approx(np.mean([table["model_mse"] for table in tables], axis=0))
     assert task.differences["linear"].mean == pytest.approx(0.05)
@@ -49,7 +51,7 @@ def test_other_windows_horizons_and_scalers_make_other_tasks(tmp_path: Path) -> 
     make_run(
         tmp_path / "d", minmax, mse=0.01, baselines={"naive": 0.03, "seasonal_naive": 0.02, "linear": 0.02}
     )
-    found = compared(tmp_path)
+    found = compare(tmp_path)
     assert [len(task.variants) for task in found] == [1, 1, 1, 1]
     assert sorted(task.title for task in found) == [
         "sample, 12 steps ahead, features=M",
@@ -67,7 +69,7 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
     windows = pd.read_parquet(tmp_path / "a" / "errors_by_window.parquet")
     windows["linear_mse"] *= 0.9
     windows.to_parquet(folder / "errors_by_window.parquet")
-    (task,) = compared(tmp_path)
+    (task,) = compare(tmp_path)
     assert [entry.name for entry in task.variants] == ["seq_len=336", "seq_len=720"]
     assert [entry.name for entry in task.baselines] == [
         "linear baseline (seq_len=720)", "linear baseline (seq_len=336)", "seasonal naive", "naive",
@@ -81,27 +83,22 @@ def test_a_seasonal_naive_is_listed_once_for_each_season(tmp_path: Path) -> None
         baselines = {"naive": 0.9, "seasonal_naive": error, "linear": 0.5}
         config = configuration(f"seed={season}", "attention=full")
         make_run(tmp_path / name, config, mse=0.4, baselines=baselines, season=season)
-    (task,) = compared(tmp_path)
+    (task,) = compare(tmp_path)
     assert [entry.name for entry in task.baselines] == [
         "linear baseline", "seasonal naive (season=168)", "seasonal naive (season=24)", "naive",
     ]  # fmt: skip
 
 
-def test_folders_and_loggers_make_no_variant(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"run_name": "x", "output_root": "y", "logger": {"mode": "online"}}, {"refit": "full", "levels": [50]}]
+)  # fmt: skip
+def test_folders_loggers_and_what_follows_the_test_make_no_variant(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
     config = configuration("attention=full")
-    other = {**with_seed(config, 2), "run_name": "x", "output_root": "y", "logger": {"mode": "online"}}
-    other["data"] = {**other["data"], "root": "z"}
     make_run(tmp_path / "a", config, mse=0.4)
-    make_run(tmp_path / "b", other, mse=0.5)
-    (task,) = compared(tmp_path)
-    assert [len(entry.runs) for entry in task.variants] == [2]
-
-
-def test_settings_of_what_follows_the_test_make_no_variant(tmp_path: Path) -> None:
-    config = with_seed(configuration("attention=full"), 2)
-    make_run(tmp_path / "a", configuration("attention=full"), mse=0.4)
-    make_run(tmp_path / "b", {**config, "refit": "full", "levels": [50]}, mse=0.5)
-    (task,) = compared(tmp_path)
+    make_run(tmp_path / "b", {**with_seed(config, 2), **changed}, mse=0.5)
+    (task,) = compare(tmp_path)
     assert [len(entry.runs) for entry in task.variants] == [2]
 
 
@@ -109,7 +106,7 @@ def test_trained_levels_make_a_variant(tmp_path: Path) -> None:
     for levels in ([80], [50]):
         made = {**configuration("loss=quantile"), "levels": levels}
         make_run(tmp_path / f"{levels[0]}", made, mse=0.4 + levels[0] / 1000)
-    (task,) = compared(tmp_path)
+    (task,) = compare(tmp_path)
     assert [entry.name for entry in task.variants] == ["levels=[50]", "levels=[80]"]
 
 
@@ -118,14 +115,14 @@ def test_files_with_other_training_rows_make_a_variant(tmp_path: Path) -> None:
         config = configuration()
         config["data"]["path"] = f"{name}.csv"
         make_run(tmp_path / name, config, mse=0.4 + 0.01 * (name == "b"))
-    (task,) = compared(tmp_path)
+    (task,) = compare(tmp_path)
     assert [(entry.name, len(entry.runs)) for entry in task.variants] == [
         ("path=a.csv", 1),
         ("path=b.csv", 1),
     ]
 
 
-def test_a_run_without_a_baseline_is_compared(tmp_path: Path) -> None:
+def test_a_run_without_a_baseline_is_compare(tmp_path: Path) -> None:
     """As of an older version: the baseline is that of the other runs."""
     for seed in (1, 2):
         make_run(tmp_path / str(seed), with_seed(configuration("attention=full"), seed), mse=0.4)
@@ -133,8 +130,66 @@ def test_a_run_without_a_baseline_is_compared(tmp_path: Path) -> None:
     metrics = json.loads(path.read_text())
     del metrics["baselines"]["linear"]
     path.write_text(json.dumps(metrics))
-    (task,) = compared(tmp_path)
+    (task,) = compare(tmp_path)
     runs = {entry.column: entry.runs[0].metrics["seed"] for entry in task.baselines}
     assert len(task.best.runs) == 2
     assert runs["linear"] == 2
     assert set(runs) == {"naive", "seasonal_naive", "linear"}
+
+
+@given(
+    st.lists(
+        st.dictionaries(KEYS, VALUES), min_size=1, max_size=6, unique_by=lambda one: repr(sorted(one.items()))
+    )
+)
+@example(
+    [{ATTENTION: "probsparse"}, {ATTENTION: "probsparse", "refit": "1"}, {ATTENTION: "full", "refit": "1"}]
+)
+@example([{ATTENTION: "naive"}, {ATTENTION: "full"}])
+def test_names_are_unique(settings: list[Mapping[str, str]]) -> None:
+    configurations = [dict(one) for one in settings]
+    names = [*name_variants(find_differences(configurations), configurations, taken=["naive"]), "naive"]
+    assert len(set(names)) == len(names)
+
+
+def test_runs_older_than_a_setting_are_compared_with_newer_ones(tmp_path: Path) -> None:
+    """A missing setting equals null; any other value makes another variant, and is named only if it must be."""
+    old = configuration("attention=probsparse")
+    del old["data"]["season"], old["optimizer"]["fused"]
+    make_run(tmp_path / "a", old, mse=0.40)
+    make_run(tmp_path / "b", configuration("attention=probsparse"), mse=0.42)
+    make_run(tmp_path / "c", configuration("attention=full"), mse=0.44)
+    (task,) = compare(tmp_path)
+    assert [entry.name for entry in task.variants] == ["probsparse, fused=–", "probsparse", "full"]
+    assert list(task.settings["full"]) == ["attention", "fused"]
+
+
+@pytest.mark.slow
+def test_names_contain_only_what_differs(tmp_path: Path) -> None:
+    choices = {
+        "a": ("attention=full",),
+        "b": ("attention=linear",),
+        "c": ("attention=linear", "feature_map=relu"),
+        "d": ("attention=probsparse", "optimizer=adam", "model.d_model=48"),
+        "e": ("attention=probsparse", "optimizer.lr=0.123456789"),
+    }
+    for i, (name, choice) in enumerate(choices.items()):
+        make_run(tmp_path / name, configuration(*choice), mse=0.4 + 0.01 * i)
+    (task,) = compare(tmp_path)
+    names = {entry.runs[0].folder.name: entry.name for entry in task.variants}
+    assert names == {
+        "a": "full", "b": "linear", "c": "linear, feature_map=relu",
+        "d": "probsparse, optimizer=Adam, d_model=48", "e": "probsparse, lr=0.1235",
+    }  # fmt: skip
+    assert list(task.settings["full"]) == ["attention", "feature_map", "optimizer", "d_model", "lr"]
+    assert task.settings["probsparse, lr=0.1235"]["lr"] == "0.123456789"
+
+
+def test_copies_and_consequences_of_a_setting_are_omitted() -> None:
+    one = {"seq_len": "96", "model.seq_len": "96", "optimizer._target_": "AdamW", "optimizer.decay": "0.1"}
+    other = {"seq_len": "48", "model.seq_len": "48", "optimizer._target_": "Adam"}
+    third = {**one, "optimizer.decay": "0.2"}
+    assert find_differences([one, other]) == [
+        {"seq_len": "96", "optimizer": "AdamW"}, {"seq_len": "48", "optimizer": "Adam"},
+    ]  # fmt: skip
+    assert [values["decay"] for values in find_differences([one, other, third])] == ["0.1", "–", "0.2"]

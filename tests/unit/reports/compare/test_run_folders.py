@@ -86,15 +86,6 @@ def test_reasons_contain_no_absolute_paths(
     assert here.reason == reasons[1]
 
 
-def test_the_newer_of_two_equal_runs_is_compared(pair: Path) -> None:
-    copy = shutil.copytree(pair / "full-1", pair / "full-1-again")
-    (copy / "metrics.json").write_text((pair / "full-1" / "metrics.json").read_text())
-    runs, excluded = read_runs(find_run_folders([str(pair)]))
-    assert sorted(run.folder.name for run in runs) == ["full-1-again", "full-2", "linear-1", "linear-2"]
-    (old,) = excluded
-    assert old == ExcludedRun(pair / "full-1", "same settings and seed as the newer run full-1-again")
-
-
 LOCKS = []
 
 

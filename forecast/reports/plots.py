@@ -1,5 +1,6 @@
-"""The numbers of pictures of forecasts. Imports no Matplotlib."""
+"""The colours and the numbers of pictures. Imports no Matplotlib."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,33 @@ from jaxtyping import Float64, Int64
 from forecast.data.panel import Panel
 from forecast.data.time_features import choose_evenly_spaced
 
+ATTENTION_TYPES = (
+    "full", "probsparse", "linear", "nystrom", "fastformer", "gated_delta", "uniform", "none",
+)  # fmt: skip
+COLOURS = (
+    "#0b6e99", "#c2410c", "#15803d", "#7c3aed", "#be185d", "#0f766e", "#8a6a00", "#475569", "#1d4ed8", "#9f1239",
+)  # fmt: skip
+"""Colours of the attention types, in this order, in every figure and page; the last ones are those of other types."""
+
 MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
+
+
+def colour_number(attention: str, others: Sequence[str] = ()) -> int:
+    """Return the index of an attention type's colour in `COLOURS`.
+
+    Args:
+        attention: its name.
+        others: the names in the same figure. Types of a user's own module take the last colours in this order.
+    """
+    if attention in ATTENTION_TYPES:
+        return ATTENTION_TYPES.index(attention)
+    own = [name for name in dict.fromkeys(others or [attention]) if name not in ATTENTION_TYPES]
+    return len(ATTENTION_TYPES) + own.index(attention) % (len(COLOURS) - len(ATTENTION_TYPES))
+
+
+def attention_colour(attention: str, others: Sequence[str] = ()) -> str:
+    """Return the colour of an attention type; see `colour_number`."""
+    return COLOURS[colour_number(attention, others)]
 
 
 class Plot(NamedTuple):

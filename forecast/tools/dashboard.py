@@ -20,7 +20,16 @@ VARIANT = tuple(row.name for row in TABLE if row.variant)
 GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 """Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""
 
-INTERVALS = (CONFORMAL, QUANTILE)
+INTERVALS = {
+    "CRPS (lower is better)": "crps",
+    "Pinball loss (lower is better)": "pinball",
+    "Coverage of the 80 % interval": "80/coverage",
+    "Width of the 80 % interval": "80/width",
+}
+PICTURES = {
+    "forecasts": "Forecasts of test windows",
+    "error_by_step": "Error by horizon step, model and baselines",
+}
 COSTS = {
     "ms_per_window": "inference time per test window (ms)",
     "n_parameters": "number of parameters",
@@ -59,121 +68,90 @@ class Topic:
 
 def make_topics() -> list[Topic]:
     """Return the sections in the order of the page. The panels are new objects on every call."""
+    return [*make_score_topics(), *make_other_topics()]
+
+
+def make_score_topics() -> list[Topic]:
+    each_baseline = [f"baseline/{name}/mse" for name in BASELINES]
     return [
-        make_scores(), make_curves(), make_costs(), make_horizon(), make_intervals(), make_forecasts(),
-        make_settings(),
-    ]  # fmt: skip
+        Topic(
+            "Test scores",
+            "All test windows have the same weight. MSE and MAE are computed on scaled values, as in papers. Skill is "
+            "1 − MSE / MSE of the best baseline; if it is negative, that baseline is better than the model.",
+            [
+                make_bars("Test MSE (lower is better)", "test/mse"),
+                make_bars("Skill (positive: better than every baseline)", "skill"),
+                make_bars("Test MAE (lower is better)", "test/mae"),
+                make_bars("Test MSE of model and baselines", "test/mse", *each_baseline),
+            ],
+        ),
+        Topic(
+            "Error by horizon step",
+            "Test MSE at each step of the forecast. A model is useful up to the step at which a baseline is better.",
+            [
+                make_lines(f"MSE by horizon step: {name}", f"horizon/{name}_mse", x="horizon/step")
+                for name in ("model", *BASELINES)
+            ],
+            x_axis="horizon/step",
+        ),
+        Topic(
+            "Prediction intervals",
+            "An 80 % interval should contain 80 % of the true values and be narrow. CRPS and width are computed on "
+            "scaled values. Runs with loss=quantile have both methods, other runs have the conformal method.",
+            [
+                make_bars(title, *(f"intervals/{method}/{score}" for method in (CONFORMAL, QUANTILE)))
+                for title, score in INTERVALS.items()
+            ],
+        ),
+    ]
 
 
-def make_scores() -> Topic:
-    return Topic(
-        "Test scores",
-        "All test windows have the same weight. MSE and MAE are computed on scaled values, as in papers. Skill is "
-        "1 − MSE / MSE of the best baseline; if it is negative, that baseline is better than the model.",
-        [
-            make_bars("Test MSE (lower is better)", "test/mse"),
-            make_bars("Skill (positive: better than every baseline)", "skill"),
-            make_bars("Test MAE (lower is better)", "test/mae"),
-            make_bars("Test MSE of model and baselines", "test/mse", *(f"baseline/{b}/mse" for b in BASELINES)),
-        ],
-    )  # fmt: skip
-
-
-def make_curves() -> Topic:
-    return Topic(
-        "Training curves",
-        "Mean and standard deviation over the runs of a variant, by epoch. Early stopping ends some runs sooner than "
-        "others, so the last epochs may average fewer runs.",
-        [
-            make_lines("Validation MSE", "val/mse"),
-            make_lines("Training loss", "train/loss"),
-            make_lines("Validation MAE", "val/mae"),
-            make_lines("Learning rate", "lr"),
-        ],
-    )
-
-
-def make_costs() -> Topic:
-    names = [
+def make_other_topics() -> list[Topic]:
+    columns = [
         *(wr.Config(name) for name in VARIANT),
         *(wr.SummaryMetric(name) for name in (*COSTS, "test/mse")),
     ]
-    return Topic(
-        "Accuracy against cost",
-        "One point per run; lower left is better. Compare times only between runs on the same machine.",
-        [
-            *(make_scatter(f"Test MSE against {label}", cost) for cost, label in COSTS.items()),
-            wr.ParallelCoordinatesPlot(
-                title="Settings, cost and test MSE",
-                columns=[wr.ParallelCoordinatesPlotColumn(name) for name in names],
-            ),
-            make_lines("Training windows per second", "windows_per_second"),
-        ],
-        averaged=False,
-    )
-
-
-def make_horizon() -> Topic:
-    return Topic(
-        "Error by horizon step",
-        "Test MSE at each step of the forecast. A model is useful up to the step at which it is worse than a baseline.",
-        [
-            make_lines("MSE by horizon step", "horizon/model_mse", x="horizon/step"),
-            *(
-                make_lines(
-                    f"MSE by horizon step: model and {baseline.replace('_', ' ')} baseline",
-                    "horizon/model_mse",
-                    f"horizon/{baseline}_mse",
-                    x="horizon/step",
-                )
-                for baseline in reversed(BASELINES)
-            ),
-        ],
-        x_axis="horizon/step",
-    )
-
-
-def make_intervals() -> Topic:
-    return Topic(
-        "Prediction intervals",
-        "Quality of the prediction intervals on the test windows. An 80 % interval should contain 80 % of the true "
-        "values and be narrow. CRPS and width are computed on scaled values. Runs with loss=quantile have both "
-        "methods, other runs have the conformal method.",
-        [
-            make_bars("CRPS (lower is better)", *(f"intervals/{method}/crps" for method in INTERVALS)),
-            make_bars("Pinball loss (lower is better)", *(f"intervals/{method}/pinball" for method in INTERVALS)),
-            make_bars("Coverage of the 80 % interval", *(f"intervals/{method}/80/coverage" for method in INTERVALS)),
-            make_bars("Width of the 80 % interval", *(f"intervals/{method}/80/width" for method in INTERVALS)),
-        ],
-    )  # fmt: skip
-
-
-def make_forecasts() -> Topic:
-    return Topic(
-        "Forecasts",
-        "History, true values and forecast of a few test windows, the same for every run.",
-        [
-            wr.MediaBrowser(
-                title="Forecasts of test windows", media_keys=["pictures/forecasts"], num_columns=1
-            ),
-            wr.MediaBrowser(
-                title="Error by horizon step, model and baselines",
-                media_keys=["pictures/error_by_step"],
-                num_columns=2,
-            ),
-        ],
-        per_row=1,
-        averaged=False,
-    )
-
-
-def make_settings() -> Topic:
-    return Topic(
-        "Settings",
-        "Settings in which the runs differ, and how strongly each is related to the validation MSE.",
-        [wr.ParameterImportancePlot(with_respect_to="val/mse"), wr.RunComparer(diff_only="split")],
-        averaged=False,
-    )
+    return [
+        Topic(
+            "Training curves",
+            "Mean and standard deviation over the runs of a variant, by epoch. Early stopping ends some runs sooner "
+            "than others, so the last epochs may average fewer runs.",
+            [
+                make_lines("Validation MSE", "val/mse"),
+                make_lines("Training loss", "train/loss"),
+                make_lines("Validation MAE", "val/mae"),
+                make_lines("Learning rate", "lr"),
+            ],
+        ),
+        Topic(
+            "Accuracy against cost",
+            "One point per run; lower left is better. Compare times only between runs on the same machine.",
+            [
+                *(make_scatter(f"Test MSE against {label}", cost) for cost, label in COSTS.items()),
+                wr.ParallelCoordinatesPlot(
+                    title="Settings, cost and test MSE",
+                    columns=list(map(wr.ParallelCoordinatesPlotColumn, columns)),
+                ),
+            ],
+            averaged=False,
+        ),
+        Topic(
+            "Forecasts",
+            "History, true values and forecast of a few test windows, the same for every run.",
+            [
+                wr.MediaBrowser(title=title, media_keys=[f"pictures/{key}"], num_columns=number)
+                for number, (key, title) in enumerate(PICTURES.items(), start=1)
+            ],
+            per_row=1,
+            averaged=False,
+        ),
+        Topic(
+            "Settings",
+            "Settings in which the runs differ, and how strongly each is related to the validation MSE.",
+            [wr.ParameterImportancePlot(with_respect_to="val/mse"), wr.RunComparer(diff_only="split")],
+            averaged=False,
+        ),
+    ]
 
 
 def make_bars(title: str, *names: str) -> wr.BarPlot:

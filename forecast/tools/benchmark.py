@@ -1,6 +1,5 @@
-"""Workloads of the benchmark, their time, peak memory and operations, and the growth of both with the length."""
+"""The benchmark: time and peak memory of attention types in one layer or in a whole model, and their report."""
 
-import contextlib
 import ctypes
 import math
 import platform
@@ -15,24 +14,28 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from hydra.utils import instantiate
+from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from forecast.attention import Attention
 from forecast.attention.base import ROLES
+from forecast.reports.figures import add_legend, save, style_axis, subplots
+from forecast.reports.plots import attention_colour
+from forecast.reports.tables import Cell, Column, Table, print_lines, print_table
 from forecast.system.errors import ConfigError
+from forecast.system.files import atomic_file, write_json
 from forecast.system.location import conf_files
 from forecast.system.memory import read_status, release_unused, reset_peak
 from forecast.system.progress import bar
 from forecast.training.create_model import create_model
 
 Work = Callable[[], object]
-Shape = Sequence[int]
-NO_MIXING = "no mixing"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 REFERENCE = "full"
 Row = dict[str, Any]
@@ -91,25 +94,6 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     return max(0.0, (read_status("VmHWM") - before) / 1024)
 
 
-def count_flops(work: Work, *, cuda: bool) -> int:
-    """Return the floating point operations in the matrix products and convolutions of a call without gradients.
-
-    A multiplication and an addition are two operations. Elementwise operations, such as exponentials, are not counted.
-    The fused softmax kernel of the CPU cannot be counted: its reference form runs in its place. Those of CUDA can be,
-    and the reference form would need memory that is quadratic in the length.
-    """
-    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.baddbmm_: _count_added_product})
-    kernels = contextlib.nullcontext() if cuda else sdpa_kernel(SDPBackend.MATH)
-    with torch.no_grad(), kernels, counter:
-        work()
-    return counter.get_total_flops()
-
-
-def _count_added_product(added: Shape, left: Shape, right: Shape, **_: object) -> int:
-    """Return the operations of a batch of matrix products that are added in place, from the shapes."""
-    return 2 * math.prod(left) * right[-1]
-
-
 def start_memory_process(threads: int) -> ProcessPoolExecutor:
     """Start a process that returns freed tensors to the system at once, so that resident memory is exact."""
     context = get_context("spawn")
@@ -124,33 +108,20 @@ def map_every_tensor(threads: int) -> None:
         ctypes.CDLL(None).mallopt(mmap_threshold, kib64)
 
 
-def fit_growth_exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
-    """Fit value ≈ a·length^b by least squares on logarithms. Return b, or NaN for fewer than two positive values."""
-    points = [(math.log(n), math.log(v)) for n, v in zip(lengths, values, strict=True) if v > 0]
-    if len(points) < 2:
-        return math.nan
-    slope, _ = statistics.linear_regression(*zip(*points, strict=True))
-    return slope
+def fit_growth(rows: Sequence[Row]) -> list[Row]:
+    """Return, for every attention type and direction, the exponent b of time ≈ a·length^b for one sequence.
 
-
-def find_crossover(lengths: Sequence[int], values: Sequence[float], reference: Sequence[float]) -> int | None:
-    """Return the length from which all `values` are below `reference`, or None if the last is not."""
-    start = None
-    for length, value, other in zip(lengths, values, reference, strict=True):
-        if value >= other:
-            start = None
-        elif start is None:
-            start = length
-    return start
-
-
-class NoMixing(Attention):
-    """The lower bound: an attention layer with all its projections that returns the values unchanged."""
-
-    roles = frozenset({"self", "causal"})
-
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return v
+    It is that of least squares on logarithms; NaN for one length.
+    """
+    found = []
+    for backward in (False, True):
+        for attention in dict.fromkeys(row["attention"] for row in rows):
+            chosen = [row for row in rows if (row["attention"], row["backward"]) == (attention, backward)]
+            lengths = [math.log(int(row["length"].split("/")[0])) for row in chosen]
+            times = [math.log(row["median"] / row["batch"]) for row in chosen]
+            slope = statistics.linear_regression(lengths, times).slope if len(chosen) > 1 else math.nan
+            found.append({"attention": attention, "backward": backward, "time_exponent": slope})
+    return found
 
 
 @dataclass(frozen=True)
@@ -198,8 +169,6 @@ def list_cases(config: DictConfig) -> list[Case]:
         raise ConfigError(
             f"attention_types: none of {list(config.attention_types)} can serve benchmark.role={role}"
         )
-    if config.benchmark.get("part") == "layer" and config.benchmark.role != "cross":
-        types.append(NO_MIXING)
     return [
         Case(attention, length, backward)
         for length in lengths
@@ -267,11 +236,7 @@ def make_layer_call(config: DictConfig, case: Case, device: str) -> Work:
     """Return a call of a layer, or of its mixing only, on random numbers."""
     settings, length, batch = config.benchmark, case.steps, batch_size(config, case)
     d_model = settings.n_heads * settings.head_dim
-    make_attention = (
-        NoMixing
-        if case.attention == NO_MIXING
-        else get_attention_factory(config, case.attention, settings.role)
-    )
+    make_attention = get_attention_factory(config, case.attention, settings.role)
     dtype = DTYPES[config.precision]
     layer: Attention = make_attention(d_model, settings.n_heads, role=settings.role).to(device, dtype)
     if settings.part == "mixing":
@@ -336,7 +301,7 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
 
 
 def measure_cases(config: DictConfig, device: str) -> list[Row]:
-    """Return one row per case: seconds (median, fastest, slowest), peak MiB, operations of a forward pass, batch."""
+    """Return one row per case: seconds (median, fastest, slowest), peak MiB, batch."""
     cases = list_cases(config)
     measured = {case.attention for case in cases}
     if omitted := [attention for attention in config.attention_types if attention not in measured]:
@@ -362,59 +327,23 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
 def measure_group(
     settings: DictConfig, group: Sequence[Case], device: str, process: ProcessPoolExecutor
 ) -> list[Row]:
-    """Time the cases of one length and direction in turn, and measure the memory and the operations of each."""
-    works = [make_work(settings, case, device) for case in group]
-    timings = time_in_turn(works, settings.repeats)
+    """Time the cases of one length and direction in turn, and measure the memory of each."""
+    timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
     rows = []
-    for case, work, timing in zip(group, works, timings, strict=True):
+    for case, timing in zip(group, timings, strict=True):
         memory = math.nan
         if settings.memory and device == "cuda":
             memory = measure_memory(settings, case, device)
         elif settings.memory:
             memory = process.submit(measure_memory, settings, case, device).result()
-        measured = {
-            "peak_mib": memory,
-            "flops": math.nan if case.backward else count_flops(work, cuda=device == "cuda"),
-        }
-        rows.append({**asdict(case), "batch": batch_size(settings, case), **asdict(timing), **measured})
+        batch = {"batch": batch_size(settings, case)}
+        rows.append({**asdict(case), **batch, **asdict(timing), "peak_mib": memory})
     return rows
 
 
 def measure_memory(config: DictConfig, case: Case, device: str) -> float:
     """Return the peak memory of a case in MiB."""
     return measure_peak_memory(lambda: make_work(config, case, device), cuda=device == "cuda")
-
-
-def fit_growth(rows: list[Row]) -> list[Row]:
-    """Return, for every attention type and direction, the growth of time and memory per sequence with the length.
-
-    `faster_than_full_from` is the length from which the type is faster than full attention.
-    """
-    found = []
-    for backward in (False, True):
-        by_type: dict[str, list[Row]] = {}
-        for row in rows:
-            if row["backward"] == backward:
-                by_type.setdefault(row["attention"], []).append(row)
-        reference = [p["median"] for p in by_type.get(REFERENCE, [])]
-        for attention, points in by_type.items():
-            lengths = [int(p["length"].split("/")[0]) for p in points]
-            medians = [p["median"] for p in points]
-            has_reference = reference and attention != REFERENCE
-            found.append(
-                {
-                    "attention": attention,
-                    "backward": backward,
-                    "time_exponent": fit_growth_exponent(lengths, [p["median"] / p["batch"] for p in points]),
-                    "memory_exponent": fit_growth_exponent(
-                        lengths, [p["peak_mib"] / p["batch"] for p in points]
-                    ),
-                    "faster_than_full_from": find_crossover(lengths, medians, reference)
-                    if has_reference
-                    else None,
-                }
-            )
-    return found
 
 
 def describe_hardware(device: str) -> dict[str, Any]:
@@ -431,3 +360,76 @@ def describe_hardware(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
     }
+
+
+def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
+    """Draw time and peak memory for one sequence, forward and backward, against its length, with logarithmic axes."""
+    rows = rows[rows["backward"]].assign(
+        n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
+    )
+    units = {"median": "seconds", "peak_mib": "MiB"}
+    measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
+    figure, axes = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
+    types = list(map(str, rows["attention"].unique()))
+    for axis, (column, unit) in zip(axes[0], measured.items(), strict=True):
+        for attention, points in rows.groupby("attention", sort=False):
+            colour, values = attention_colour(str(attention), types), points[column] / points["batch"]
+            axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, color=colour)
+        axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
+        axis.set_xticks(sorted(rows["n"].unique()), sorted(rows["n"].unique()), minor=False)
+        axis.minorticks_off()
+        style_axis(axis, which="both")
+    add_legend(figure, axes[0, 0], title)
+    return figure
+
+
+def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
+    """Write benchmark.csv, benchmark.png and benchmark.json."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    with atomic_file(folder / "benchmark.csv") as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False)
+    save(growth_figure(pd.DataFrame(rows), make_title(config, device)), folder / "benchmark.png")
+    content = {
+        "hardware": describe_hardware(device), "rows": rows, "growth": fit_growth(rows), "config": settings,
+    }  # fmt: skip
+    write_json(folder / "benchmark.json", content)
+
+
+def make_title(config: DictConfig, device: str) -> str:
+    settings = config.benchmark
+    what = "training steps" if settings.name == "model" else f"one {settings.role}-attention {settings.part}"
+    return f"{what}, {config.precision}, {describe_hardware(device)['device']}"
+
+
+def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
+    """Print a table for each direction, and the growth of the time with the length."""
+    console = Console(highlight=False, markup=False)
+    for direction, backward in (("forward", False), ("forward + backward", True)):
+        title = f"{make_title(config, device)}: {direction}"
+        print_table(make_table(title, [row for row in rows if row["backward"] == backward]), console)
+    print_lines(
+        console,
+        [
+            f"{row['attention']}: time grows as n^{row['time_exponent']:.2f}"
+            for row in fit_growth(rows)
+            if row["backward"]
+        ],
+    )
+    print_lines(console, [f"saved in {folder}"])
+
+
+COLUMNS = ("attention type", "length", "batch", "ms", "fastest – slowest", "× full", "peak MiB")
+
+
+def make_table(title: str, rows: list[Row]) -> Table:
+    """Return milliseconds, speed relative to full attention and memory of the cases of one direction."""
+    full = {row["length"]: row["median"] for row in rows if row["attention"] == REFERENCE}
+    made = []
+    for row in rows:
+        milliseconds = [f"{1000 * row[key]:.1f}" for key in ("median", "fastest", "slowest")]
+        texts = [
+            row["length"], str(row["batch"]), milliseconds[0], " – ".join(milliseconds[1:]),
+            f"{full.get(row['length'], math.nan) / row['median']:.2f}", f"{row['peak_mib']:.0f}",
+        ]  # fmt: skip
+        made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))
+    return Table(title, [Column(name, name) for name in COLUMNS], made)

@@ -1,1 +1,0 @@
-"""Time and memory of attention types, in one layer or in a whole model."""

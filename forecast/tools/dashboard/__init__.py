@@ -1,1 +1,0 @@
-"""The Weights & Biases workspace and report that compare logged runs."""

@@ -1,0 +1,112 @@
+"""The charts and tables of the page."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.reports.compare.page import Chart, find_pareto_front, make_section, make_task_charts
+from forecast.reports.plots import ATTENTION_TYPES, COLOURS, colour_number
+from tests.support.synthetic_runs import compare, configuration, make_run
+
+
+def charts(root: Path) -> dict[str, Chart]:
+    (task,) = compare(root)
+    return {chart.heading: chart for chart in make_task_charts(task)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_pareto_front_agrees_with_its_definition(seed: int) -> None:
+    """Few distinct values, so that there are ties."""
+    rng = np.random.default_rng(seed)
+    costs, errors = (rng.integers(0, 6, size=12).astype(float).tolist() for _ in range(2))
+    points = list(zip(costs, errors, strict=True))
+
+    def is_beaten(point: tuple[float, float]) -> bool:
+        return any(c <= point[0] and e <= point[1] and (c, e) != point for c, e in points)
+
+    front = [points[i] for i in find_pareto_front(costs, errors)]
+    assert front == sorted({point for point in points if not is_beaten(point)})
+
+
+def test_the_charts_show_the_numbers_of_the_runs(pair: Path) -> None:
+    drawn = charts(pair)
+    assert list(drawn) == [
+        "Difference from full", "Error by variant", "Accuracy against cost", "Training curves",
+        "Error by horizon step", "Error by variable", "Forecasts of the same test windows",
+    ]  # fmt: skip
+    costs = drawn["Accuracy against cost"].choices["ms/window"]
+    assert [trace["name"] for trace in costs] == ["full", "linear", "Pareto front"]
+    assert costs[0]["y"] == [pytest.approx(0.415)]
+    forecasts = drawn["Forecasts of the same test windows"]
+    assert len(forecasts.choices) == 3 * 2  # windows, variables
+    label, (truth, *lines) = next(iter(forecasts.choices.items()))
+    assert label == "window 0, from 2024-01-04 00:00:00: HUFL"
+    table = pd.read_parquet(pair / "linear-1" / "forecasts.parquet").query(
+        "window == 0 and variable == 'HUFL'"
+    )
+    assert truth["y"] == pytest.approx(table["truth"].tolist(), rel=1e-3, abs=1e-3)
+    assert [line["name"] for line in lines] == [
+        "full",
+        "linear",
+        "linear baseline",
+        "seasonal naive",
+        "naive",
+    ]
+    assert lines[1]["y"] == pytest.approx(table.loc[table["step"] > 0, "model"].tolist(), rel=1e-3)
+    figure = forecasts.figure()
+    buttons = figure["layout"]["updatemenus"][0]["buttons"]
+    visible = [button["args"][0]["visible"] for button in buttons]
+    assert [trace["visible"] for trace in figure["data"]] == visible[0]
+    assert {sum(map(bool, each)) for each in visible} == {len(lines) + 1}
+
+
+def test_variants_without_forecasts_are_named(pair: Path) -> None:
+    for seed in (1, 2):
+        (pair / f"full-{seed}" / "forecasts.parquet").unlink()
+    chart = charts(pair)["Forecasts of the same test windows"]
+    assert chart.caption.endswith("Not shown, because their run folders have no forecasts.parquet: full.")
+    for seed in (1, 2):
+        (pair / f"linear-{seed}" / "forecasts.parquet").unlink()
+    assert "Forecasts of the same test windows" not in charts(pair)
+
+
+def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> dict[str, Chart]:
+    for kind, power in {"full": 2, "linear": 1}.items():
+        for seq_len in lengths:
+            for seed in (1, 2):
+                config = {**configuration(f"attention={kind}", f"seq_len={seq_len}"), "seed": seed}
+                slots: dict[str, Any] = {"encoder": {"role": "self", "queries": seq_len, "keys": seq_len}}
+                time = (seq_len / 100) ** power * (1 + 0.1 * (seed - 1.5))
+                facts = {"attention_slots": slots, "ms_per_window": time, **metrics}
+                make_run(root / f"{kind}-{seq_len}-{seed}", config, mse=0.4 + 0.01 * seed, **facts)
+    return charts(root)
+
+
+def test_costs_are_drawn_against_the_tokens_where_they_can_be_compared(tmp_path: Path) -> None:
+    heading = "Error and cost against the tokens"
+    chart = compare_lengths(tmp_path / "alone", (96, 192))[heading]
+    full, linear = chart.choices["ms/window"]
+    assert (full["x"], full["y"]) == ([96, 192], pytest.approx([0.96**2, 1.92**2], rel=1e-3))
+    assert linear["error_y"]["array"] == pytest.approx([0.048, 0.096], rel=1e-3)
+    beside = compare_lengths(tmp_path / "beside", (96, 192), finished="2026-11-25T10:00:00+00:00")[heading]
+    assert list(beside.choices) == ["peak memory (MiB)", "parameters", "MSE (scaled)"]
+    assert heading not in compare_lengths(tmp_path / "one", (96,))
+
+
+def test_a_section_has_tables_with_a_cell_for_every_column(pair: Path) -> None:
+    (task,) = compare(pair)
+    section = make_section(task)
+    assert section["facts"].endswith("; 2 variants, 4 runs.")
+    for table in (section["scores"], *section["tables"]):
+        assert {len(cells) for _, cells in table.rows} == {len(table.columns)}
+    assert [cells[0].text for _, cells in section["tables"][0].rows] == ["full", "linear"]  # no baselines
+
+
+def test_types_of_a_users_module_have_other_colours_than_ours() -> None:
+    names = ["mine", "full", "yours"]
+    first = len(ATTENTION_TYPES)
+    assert [colour_number(name, names) for name in names] == [first, 0, first + 1]
+    assert len(set(COLOURS)) == len(COLOURS) >= first + 2
