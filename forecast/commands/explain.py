@@ -7,7 +7,7 @@ from forecast.data.split import SPLITS
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import ConfigError, check_choice, user_path
 from forecast.system.files import check_output_folder
-from forecast.training.preparation import WANDB_MODES
+from forecast.training.preparation import check_wandb_mode
 
 SLOTS = ("encoder", "decoder", "cross", "variables")
 
@@ -30,8 +30,8 @@ def explain(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     check_checkpoint(config)
-    if config.wandb is not None and config.wandb not in WANDB_MODES:
-        raise ConfigError(f"wandb={config.wandb} must be null, offline or online")
+    if config.wandb is not None:
+        check_wandb_mode("wandb", config.wandb)
     check_choice("split", config.split, SPLITS)
     if config.slot != "all" and config.slot not in SLOTS:
         raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")

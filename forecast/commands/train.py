@@ -18,9 +18,9 @@ CONSTRUCTED = ("model.", "size", "variables", "label_len", "trainer.")
 """Beginnings of the keys whose values only constructors check. If none is typed, PyTorch is imported after the data."""
 
 
-def check_training(config: DictConfig, *callbacks: str) -> None:
+def check_training(config: DictConfig) -> None:
     """Check everything that the configuration alone decides, before data are read; see `check_settings`."""
-    check_settings(config, *callbacks)
+    check_settings(config)
     typed = typed_overrides() if HydraConfig.initialized() else {}
     if any(key.startswith(CONSTRUCTED) and key != "trainer.max_epochs" for key in typed):
         from forecast.training.build import check_construction
@@ -33,7 +33,7 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     """Train, test and save one model, as the configuration describes.
 
     Args:
-        config: the composed configuration. Values `auto` are replaced in place.
+        config: the composed configuration.
         data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
@@ -41,7 +41,7 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
         MSE, of scaled values. A search minimises it.
     """
     keep_freed_memory()
-    check_training(config, "checkpoint", "throughput")
+    check_training(config)
     memory, began = PeakMemory(), time.perf_counter()
     data = read_data(config) if data is None else data
     seconds = time.perf_counter() - began

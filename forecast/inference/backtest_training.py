@@ -22,8 +22,13 @@ from forecast.inference.backtest import Trained, choose_backtest_origins, foreca
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.options import NEVER, SCRATCH, list_policies
 from forecast.system.errors import ConfigError, DataError
-from forecast.training.auto_settings import resolve_transform
-from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
+from forecast.training.build import (
+    count_sanity_steps,
+    make_forecaster,
+    make_trainer,
+    resolve_settings,
+    wrap_model,
+)
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.hardware import compile_where_possible
 from forecast.training.losses import describe_untrained, set_shrinkage, window_losses
@@ -63,8 +68,9 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     policies = list_policies(config)
     origins = choose_backtest_origins(data, config.steps, config.stride)
     folder, cut = Path(config.output_dir), int(origins.positions.min())
-    if transforms := resolve_transform(config, data.resplit(split_before(data, cut)), None):
-        print(transforms.describe())
+    config, lines = resolve_settings(config, data.resplit(split_before(data, cut)))
+    if lines:
+        print(*lines, sep="\n")
         data.set_transform(config.data.transform)
     print(f"training   on rows to {data.panel.local_date(cut - 1)}")
     first = train_from_scratch(config, data, cut, folder / "trainings" / "0")
@@ -137,9 +143,7 @@ def fine_tune(config: DictConfig, data: DataModule, cut: int, folder: Path, *, b
     known.load_state_dict(before.data.state_dict())
     fitted = FittedBaselines.fit(known)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    settings = OmegaConf.merge(
-        config, {"trainer": {"max_epochs": config.fine_tune_epochs}, "budget_epochs": None}
-    )
+    settings = OmegaConf.merge(config, {"trainer": {"max_epochs": config.fine_tune_epochs}})
     assert isinstance(settings, DictConfig)
     forecaster = wrap_model(settings, copy.deepcopy(before.forecaster.model).train(), fitted)
     set_shrinkage(forecaster, 1.0)

@@ -21,7 +21,7 @@ from forecast.inference.options import check_baseline
 from forecast.linear.covariate_steps import find_covariates
 from forecast.models.linear_model import LinearWeights
 from forecast.system.errors import CheckpointError
-from forecast.training.inputs import covariates_of_model, past_of_model
+from forecast.training.create_model import covariates_of_model, past_of_model
 
 Step = Callable[[Batch], Tensor]
 """Function of a batch of windows. Returns scaled forecasts (batch, pred_len, n_targets), or quantiles of them."""

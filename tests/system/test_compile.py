@@ -61,19 +61,6 @@ class TestOneGraph:
         torch.testing.assert_close(exported(*few), layer(*few))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("role", sorted(ProbSparseAttention.roles))
-def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch):
-    check_compiled(ProbSparseAttention, role, {"factor": 2}, False, "aot_eager", monkeypatch)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("attention_type", ATTENTION_TYPES.values())
-def test_compiles_to_machine_code(attention_type, monkeypatch):
-    pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
-    check_compiled(attention_type, "self", {}, True, "inductor", monkeypatch)
-
-
 def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     torch.manual_seed(5)

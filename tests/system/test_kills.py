@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from forecast.checkpoints.compatibility import is_equal
+from forecast.checkpoints.contents import is_equal
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
@@ -94,24 +94,6 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
 
 
 @pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "share",
-    [
-        pytest.param(0.4, id="within an epoch"),
-        pytest.param(0.97, id="in the test", marks=pytest.mark.long),
-    ],
-)
-def test_a_killed_run_ends_as_the_unbroken_one(unbroken: Unbroken, share: float) -> None:
-    name = f"at-{share}"
-    unbroken("cosine")
-    at = int(share * unbroken.points["cosine"])
-    assert unbroken.go("cosine", name, crash_at=at) == -signal.SIGKILL
-    assert unbroken.go("cosine", name, "resume=auto") == 0
-    unbroken.check("cosine", name)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("number", range(6))
 def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: str, number: int) -> None:
@@ -123,21 +105,6 @@ def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: st
         at = draw.randint(8, unbroken.points[variant])
         kills += unbroken.go(variant, name, "resume=auto", crash_at=at) == -signal.SIGKILL
     assert kills
-    unbroken.go(variant, name, "resume=auto")
-    unbroken.check(variant, name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("number", range(4))
-def test_killed_at_random_moments(unbroken: Unbroken, variant: str, number: int) -> None:
-    unbroken(variant)
-    draw = random.Random(f"{variant}{number}")
-    name = f"moments-{number}"
-    process = train_processes.start(unbroken.folder, *unbroken.settings(variant, name), "resume=auto")
-    time.sleep(draw.uniform(0.3, 1) * unbroken.seconds[variant])
-    process.kill()
-    process.join()
     unbroken.go(variant, name, "resume=auto")
     unbroken.check(variant, name)
 

@@ -199,27 +199,6 @@ def test_no_job_outlives_a_killed_sweep(tmp_path: Path) -> None:
     finish(process)
 
 
-@pytest.mark.long
-def test_a_failed_job_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
-    assert train_here(monkeypatch, folder, *command) == 2
-    assert "failed: " in capsys.readouterr().out
-    (folder / "later.csv").write_bytes((folder / "load.csv").read_bytes())
-    assert train_here(monkeypatch, folder, *command, "resume=auto") == 0
-    printed = capsys.readouterr().out
-    assert "failed: " not in printed
-    assert printed.count("   finished before") == 1
-    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
-    # more jobs, in a given folder
-    more = ("-m", "data.path=load.csv", "seed=1,2", "logger=[]", "trainer.max_epochs=1", "resume=auto")
-    assert train_here(monkeypatch, folder, *more, f"hydra.sweep.dir={sweep_of(folder)}") == 0
-    assert capsys.readouterr().out.count("   finished before") == 1
-    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == 3
-
-
 def test_a_sweep_that_is_still_running_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,17 +227,6 @@ def test_a_job_that_is_still_running_is_left_alone(
         assert f"still running, by another process: {job.name}" in capsys.readouterr().out
     assert len(list(sweep_of(folder).glob("*/"))) == 2
     assert not (job / "error.txt").exists()
-
-
-def test_another_command_starts_a_new_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    assert train_here(monkeypatch, folder, "-m", "seq_len=500,501", "logger=[]") == 2
-    capsys.readouterr()
-    assert train_here(monkeypatch, folder, "-m", "seq_len=500,502", "logger=[]", "resume=auto") == 2
-    assert "resume=auto: no sweep of this command under runs; starting a new one" in capsys.readouterr().out
-    assert len(list(folder.glob("runs/*"))) == 2
 
 
 def test_overrides_that_make_two_commands_the_same_sweep() -> None:

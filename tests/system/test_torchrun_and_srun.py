@@ -80,19 +80,6 @@ def window_scores(folder: Path) -> list[float]:
 
 
 @pytest.mark.long
-def test_a_process_that_fails_on_another_machine_ends_all_with_one_line(tmp_path: Path) -> None:
-    failure = (
-        "+callbacks.failure._target_=tests.support.probe_callbacks.Failure",
-        "+callbacks.failure.rank=3",
-    )
-    runs = f"output_root={tmp_path / 'runs'}"
-    ended = on_nodes(nodes(tmp_path), "trainer=ddp_cpu", "logger=[]", runs, *failure, each=2)
-    assert mistakes(ended) == ["error: process 3 broke"]
-    assert all(status != 0 for status, *_ in ended)
-    assert only(tmp_path, "runs/*/error.txt").read_text() == "process 3 broke\n"
-
-
-@pytest.mark.long
 def test_machines_with_other_data_or_settings_are_named(tmp_path: Path) -> None:
     folders = nodes(tmp_path)
     common = ("trainer=ddp_cpu", "logger=[]", f"output_root={tmp_path / 'runs'}")
@@ -113,14 +100,6 @@ def test_machines_with_other_data_or_settings_are_named(tmp_path: Path) -> None:
         in message
     )
     assert message.endswith(": give every process the same table")
-
-
-@pytest.mark.long
-def test_a_mistake_on_every_machine_is_one_line(tmp_path: Path) -> None:
-    ended = on_nodes(nodes(tmp_path, 1), "trainer=ddp_cpu", "attention=ful", each=2)
-    (message,) = mistakes(ended)
-    assert message.startswith("error: attention=ful: there is no such attention")
-    assert not (tmp_path / "node0" / "runs").exists()
 
 
 def test_a_trainer_that_leaves_processes_alone(

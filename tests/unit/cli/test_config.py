@@ -13,8 +13,8 @@ from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
 from forecast.system.errors import CONF
 from forecast.system.keys import without_hydra
+from forecast.training.build import resolve_settings
 from forecast.training.create_model import create_model
-from forecast.training.hardware import resolve_auto
 from tests.support.configurations import (
     FRAGMENTS,
     GROUPS,
@@ -124,7 +124,7 @@ def test_every_data_module_is_made(option: str) -> None:
 def test_every_schedule_drives_every_optimizer(optimizer: str, schedule: str) -> None:
     config = deepcopy(composed_once(f"optimizer={optimizer}", "optimizer.lr=0.5"))
     config.schedule = composed_once(f"schedule={schedule}").schedule
-    resolve_auto(config, None)
+    config = resolve_settings(config).config
     made = instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
     plan = instantiate(config.schedule)(made, 100)
     assert plan["scheduler"].optimizer is made

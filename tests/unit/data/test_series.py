@@ -22,7 +22,7 @@ from forecast.evaluation.measurement import new_sums
 from forecast.evaluation.scores import SCORES
 from forecast.models.linear_model import without_covariates
 from forecast.system.errors import DataError
-from forecast.training.inputs import describe_inputs
+from forecast.training.report import describe_inputs
 from forecast.training.run import list_without_windows
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 from tests.support.stores import write_store
