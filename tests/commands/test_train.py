@@ -20,7 +20,7 @@ from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
 from forecast.reports.colours import attention_colour
 from forecast.runs import sweep
-from forecast.runs.folder import digest_of, find_finished, find_unfinished, is_finished, read_config
+from forecast.runs.folder import digest_of, find_runs, is_finished, read_config
 from forecast.training.schedules import cosine
 from tests.support.commands import PLAIN, ROOT, TINY, answer, only, train_here
 from tests.support.csv_files import write_csv
@@ -236,20 +236,22 @@ def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], work
     same_run(run[0], finished(workplace)[0])
 
 
-def test_only_an_unfinished_run_of_the_same_configuration_is_resumed(
-    run: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_only_a_run_of_the_same_configuration_is_resumed(run: tuple[Path, str], tmp_path: Path) -> None:
     copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
     config = read_config(copy / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
+
+    def found() -> tuple[Path | None, Path | None]:
+        return find_runs(tmp_path / "runs", config, digest_of(config))
+
+    assert found() == (None, copy)
     (copy / "metrics.json").unlink()
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
+    assert found() == (copy, None)
     config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
     config.callbacks.epochs.path = "elsewhere/metrics.csv"
     config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
+    assert found() == (copy, None)
     config.optimizer.lr *= 2
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
+    assert found() == (None, None)
 
 
 @pytest.mark.parametrize("text", ["- 1", "a: [1", "", "a: 1", "output_dir: ${nothing}", "\x00"])
@@ -260,9 +262,7 @@ def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_pa
     (other / "config.yaml").write_text(text)
     (other / "command.yaml").write_text(text)
     config = read_config(run[0] / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
-    (other / "metrics.json").write_text("{}")
-    assert find_finished(tmp_path / "runs", config, digest_of(config)) is None
+    assert find_runs(tmp_path / "runs", config, digest_of(config)) == (None, None)
     assert sweep.find_same_command(tmp_path / "runs", ["seed=1,2"]) is None
 
 

@@ -60,13 +60,10 @@ class Unbroken:
         (folder / "said.txt").touch()
         self.runs: dict[str, Path] = {}
         self.points: dict[str, int] = {}
-        self.seconds: dict[str, float] = {}
 
     def __call__(self, variant: str) -> Path:
         if variant not in self.runs:
-            started = time.monotonic()
             assert self.go(variant, "unbroken") == 0, train_processes.said(self.folder)[-2000:]
-            self.seconds[variant] = time.monotonic() - started
             self.points[variant] = int(train_processes.said(self.folder).rsplit("crash points: ", 1)[1])
             self.runs[variant] = only(self.folder, f"{variant}-unbroken/*")
         return self.runs[variant]
@@ -95,7 +92,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
 
 @pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(3))
 def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: str, number: int) -> None:
     """Killed at up to three random points of one run, before a file gets its name or reaches the disk."""
     unbroken(variant)
@@ -109,29 +106,25 @@ def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: st
     unbroken.check(variant, name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM], ids=["USR1", "TERM"])
 @pytest.mark.long
 def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
-    unbroken: Unbroken, tmp_path: Path, number: signal.Signals
+    unbroken: Unbroken, tmp_path: Path
 ) -> None:
     unbroken("cosine")
     scontrol = tmp_path / "scontrol"
     scontrol.write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/asked\n")
     scontrol.chmod(0o755)
     queue = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "train", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    name = f"told-{number.name}"
+    name = "told"
     begun = len(train_processes.said(unbroken.folder))
     process = train_processes.start(unbroken.folder, *unbroken.settings("cosine", name), environment=queue)
     assert wait_for(unbroken.folder, f"cosine-{name}/*/checkpoints/last.ckpt")
     assert process.pid is not None
-    os.kill(process.pid, number)
+    os.kill(process.pid, signal.SIGUSR1)
     process.join(60)
     assert process.exitcode == STATUS
     said = train_processes.said(unbroken.folder)[begun:]
-    assert re.search(
-        rf"stopped by {number.name} after (step|epoch) \d+, whose state is saved; .*resume=auto", said
-    )
+    assert re.search(r"stopped by SIGUSR1 after (step|epoch) \d+, whose state is saved; .*resume=auto", said)
     assert "Slurm job 4711 requeued" in said
     assert (tmp_path / "asked").read_text() == "requeue 4711\n"
     state = only(unbroken.folder, f"cosine-{name}/*") / "checkpoints" / "last.ckpt"
