@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import forecast.cli.compose  # noqa: F401 (registers the resolvers that interpolations call)
 from forecast.cli import safety
-from forecast.cli.errors import is_users_mistake, one_line, print_warning
+from forecast.cli.errors import is_users_mistake, one_line, print_each_once
 from forecast.runs.folder import InUse, check_folder, locked, score_if_finished, write_config, write_overrides
 from forecast.system import distributed, progress, signals
 from forecast.system.errors import ConfigError, TrainingError
@@ -77,7 +77,7 @@ class BodyInRunFolder:
     new_folders: list[Path] = field(default_factory=list)  # which did not exist before the run
 
     def __call__(self, config: DictConfig) -> Any:
-        warnings.showwarning = print_warning  # in a launcher's process too
+        warnings.showwarning = print_each_once()  # in a launcher's process too
         try:
             return self.run(config, Path(config.output_dir))
         except Exception as error:

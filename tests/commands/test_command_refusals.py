@@ -138,8 +138,8 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
     ],
     ("train", "bare"): [
-        Case(f"{HOURLY} logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
-        Case(f"{HOURLY} logger=mlflow", "logger=mlflow: a package is not installed: pip install -c constraints.txt -e '.[mlflow]'"),
+        Case(f"{SMALL} data=csv data.path=no.csv logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
+        Case(f"{SMALL} data=csv data.path=no.csv logger=mlflow", "logger=mlflow: a package is not installed: pip install -c constraints.txt -e '.[mlflow]'"),
         Case(f"{HOURLY} logger=[wandb,csv] logger.mode=online", "W&B cannot be reached (No API key configured. Use `wandb login` to log in.); set up an account with `wandb login`, or use logger.mode=offline, which needs neither account nor network"),
         Case(f"-m {HOURLY} search=informer seed=1,2", "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"),
         Case(f"-m {HOURLY} hydra/launcher=ray seed=1,2", "hydra/launcher=ray: a package is not installed: pip install -c constraints.txt -e '.[ray]'"),

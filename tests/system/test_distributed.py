@@ -18,7 +18,7 @@ from forecast.evaluation.scores import MODEL, SCALED_SCORES
 from forecast.training.build import make_model, make_trainer, wrap_model
 from forecast.training.callbacks import RandomState
 from forecast.training.module import LightningData
-from tests.support.commands import finish, only, start, train, train_here, workplace
+from tests.support.commands import finish, only, start, train, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window
 WITNESS = (
@@ -131,13 +131,3 @@ def test_a_process_that_fails_ends_all_with_one_line(tmp_path: Path) -> None:
         assert result.stderr == f"error: process {rank} broke\n"
         assert only(folder, "runs/*/error.txt").read_text() == f"process {rank} broke\n"
         assert not list(folder.glob("runs/*/metrics.json"))
-
-
-def test_a_batch_that_cannot_be_shared_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    overrides = ("trainer=ddp_cpu", "trainer.devices=2", "data.batch_size=31", "logger=wandb")
-    assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 2
-    captured = capsys.readouterr()
-    assert captured.err == "error: data.batch_size=31 must divide by the number of processes, 2\n"
-    assert captured.out == ""

@@ -14,10 +14,9 @@ from omegaconf import OmegaConf, ReadonlyConfigError
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
 from forecast.data import DataModule, csv_data
-from forecast.evaluation.baselines import FittedBaselines, Linear
 from forecast.system.errors import ConfigError
 from forecast.training import hardware
-from forecast.training.build import choose_transforms, linear_error, resolve_settings
+from forecast.training.build import choose_transforms, resolve_settings
 from tests.support.configurations import composed_once, with_values
 
 AMX = {"amx_bf16"}
@@ -191,11 +190,6 @@ def test_a_column_gets_the_transform_that_it_needs(
     assert all(relative < 0.97 for _, relative in chosen.values())
 
 
-def test_counts_get_no_logarithm_without_a_bound(file: Path) -> None:
-    """Later rows may be negative where no bound says that they cannot."""
-    assert "log1p" not in choose_transforms(data(file, columns=["counts"]), "mae").get("counts", ())
-
-
 def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
     table, other = pd.read_csv(file), tmp_path / "mine.csv"
     table.loc[int(0.8 * ROWS) :, ["even", "heavy"]] = 1e6
@@ -204,22 +198,6 @@ def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
         choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other)
     )
     assert before == after
-
-
-@pytest.mark.parametrize(("loss", "power"), [("quantile", 1), ("mse", 2)])
-def test_the_error_is_that_of_the_linear_baseline_in_original_units(
-    file: Path, loss: str, power: int
-) -> None:
-    module = data(file, columns=["heavy"]).with_transform("asinh")
-    fitted = FittedBaselines.fit(module)
-    batch = module.windows["val"].gather(torch.arange(module.n_windows["val"]))
-    forecast, truth = (
-        module.unscale_targets(values, batch.series)
-        for values in (Linear(fitted.linear)(module.windows["val"], batch), batch.future)
-    )
-    train = pd.read_csv(file)[["heavy"]].iloc[: int(0.7 * ROWS)].to_numpy()
-    errors = np.abs((forecast - truth).numpy()) / train.std(0)
-    assert linear_error(module, loss) == pytest.approx((errors**power).mean() ** (1 / power), rel=1e-5)
 
 
 @pytest.mark.parametrize("is_set_up", [False, True])
