@@ -79,9 +79,8 @@ def logged_differently(one: Path, other: Path) -> list[str]:
 
 def csv_log(run: Path) -> dict[str, Any]:
     parts = sorted(run.glob("logs/csv/version_*/metrics.csv"))
-    rows = [
-        row for part in parts for row in pd.read_csv(part, float_precision="round_trip").to_dict("records")
-    ]
+    text = [row for part in parts for row in pd.read_csv(part, dtype=str).to_dict("records")]
+    rows = [{name: float(value) for name, value in row.items()} for row in text]
     return last_values((row["step"], row) for row in rows)
 
 
