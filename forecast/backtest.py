@@ -36,7 +36,7 @@ def backtest(config: DictConfig) -> None:
 
     keep_freed_memory()
     check_backtest(config)
-    check_settings(config, "checkpoint")
+    check_settings(config)
     if needs_construction():
         from forecast.training.build import check_construction
 
@@ -44,13 +44,11 @@ def backtest(config: DictConfig) -> None:
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
     from forecast.inference.backtest import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
-    from forecast.training.hardware import resolve_auto
 
     filter_messages()  # Lightning sets the levels of its loggers when it is imported
     if config.checkpoint:
         backtests = backtest_checkpoint(config, data)
     else:
-        resolve_auto(config, None)
         data.setup()
         backtests = backtest_with_training(data, config)
     folder = Path(config.output_dir)

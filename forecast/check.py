@@ -176,7 +176,7 @@ def _find_settled(
 ) -> set[str]:
     """The keys that are not suggested: those that are typed or searched, and what other typed keys exclude."""
     settled = {*typed, *(config.hydra.sweeper.get("params") or {})}
-    if config.budget or "windows_per_epoch" in typed:
+    if "windows_per_epoch" in typed:
         settled.add("trainer.max_epochs")  # it was suggested for other epochs
     if "types" not in config.model.attention:
         settled.add("attention")  # the typed model has none

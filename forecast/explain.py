@@ -30,11 +30,11 @@ def explain(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     from forecast.data.split import SPLITS
-    from forecast.training.preparation import WANDB_MODES
+    from forecast.training.preparation import check_wandb_mode
 
     check_checkpoint(config)
-    if config.wandb is not None and config.wandb not in WANDB_MODES:
-        raise ConfigError(f"wandb={config.wandb} must be null, offline or online")
+    if config.wandb is not None:
+        check_wandb_mode("wandb", config.wandb)
     check_choice("split", config.split, SPLITS)
     if config.slot != "all" and config.slot not in SLOTS:
         raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")

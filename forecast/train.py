@@ -16,7 +16,7 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     """Train, test and save one model, as the configuration describes.
 
     Args:
-        config: the composed configuration. Values `auto` are replaced in place.
+        config: the composed configuration.
         data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
@@ -26,7 +26,7 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     from forecast.training.preparation import check_settings, needs_construction, read_data
 
     keep_freed_memory()
-    check_settings(config, "checkpoint", "throughput")
+    check_settings(config)
     if needs_construction():
         from forecast.training.build import check_construction
 

@@ -24,7 +24,6 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.runs import sweep
 from forecast.runs.sweep import Job, Lost, Outcome, SweepProgress, first_line, job_return, run_until_stopped
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError
@@ -79,7 +78,6 @@ class JobLauncher(Launcher):
         folder = Path(self.config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.progress.begin(folder, job_overrides)
-        sweep.expect(self.progress.total)
         jobs = [
             Job(initial_job_idx + i, list(each), self.config, self.context, self.task)
             for i, each in enumerate(job_overrides)

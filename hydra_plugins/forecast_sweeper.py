@@ -16,8 +16,6 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from forecast.system.errors import ConfigError
-
 
 class OptunaSweeper(Sweeper):
     """Draw trials, run each as a job, and tell Optuna the values that the jobs return.
@@ -25,22 +23,20 @@ class OptunaSweeper(Sweeper):
     Args:
         sampler: a sampler of Optuna that lacks its seed.
         storage: the URL of a database, a storage of Optuna, or None to keep the study in memory.
-        direction, study_name, n_trials, n_jobs, max_failure_rate, params: see conf/hydra/sweeper/optuna.yaml.
+        study_name, n_trials, n_jobs, params: see conf/hydra/sweeper/optuna.yaml.
     """
 
     def __init__(
         self,
         sampler: partial[Any],
         storage: Any,
-        direction: str,
         study_name: str,
         n_trials: int,
         n_jobs: int,
-        max_failure_rate: float,
         params: Mapping[str, Any],
     ) -> None:
-        self.sampler, self.storage, self.direction, self.study_name = sampler, storage, direction, study_name
-        self.n_trials, self.n_jobs, self.max_failure_rate = n_trials, n_jobs, max_failure_rate
+        self.sampler, self.storage, self.study_name = sampler, storage, study_name
+        self.n_trials, self.n_jobs = n_trials, n_jobs
         self.params = params
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -53,8 +49,7 @@ class OptunaSweeper(Sweeper):
         """Run the trials, `n_jobs` at a time. A failed trial is recorded as failed.
 
         Raises:
-            ConfigError: the direction is neither, the study is that of another search, a parameter cannot be drawn, or
-                too many trials failed.
+            ConfigError: the study is that of another search, or a parameter cannot be drawn.
             SystemExit: this process, or one of the jobs, was told to stop; its trial can be resumed.
         """
         from forecast.runs.search import (
@@ -69,18 +64,13 @@ class OptunaSweeper(Sweeper):
         space = [f"{key}={value}" for key, value in self.params.items()]
         draws, shared = read_search_space([*space, *arguments], self.loader)
         search = identify_search(self.params, arguments)
-        study = open_study(self.study_name, self.storage, self.direction, search)
+        study = open_study(self.study_name, self.storage, search)
         begun = 0
         while begun < self.n_trials:
             size = min(self.n_jobs, self.n_trials - begun)
             trials, drawn = zip(*(begin_trial(study, self.sampler, draws) for _ in range(size)), strict=True)
             results = self.launcher.launch([[*values, *shared] for values in drawn], initial_job_idx=begun)
             begun += size
-            pairs = zip(trials, results, strict=True)
-            failed = sum(end_trial(study, trial, result) for trial, result in pairs)
+            for trial, result in zip(trials, results, strict=True):
+                end_trial(study, trial, result)
             save_best(study, self.folder)
-            if failed > self.max_failure_rate * size:
-                raise ConfigError(
-                    f"hydra.sweeper.max_failure_rate={self.max_failure_rate}: {failed} of the last {size} trials "
-                    f"failed, so the search ends after {begun} trials; the reasons are above"
-                )

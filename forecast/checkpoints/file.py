@@ -8,32 +8,19 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from forecast.checkpoints.settings import (
-    check_written_here,
-    find_unsafe_member,
-    find_unsafe_value,
-    load_checked,
-)
+from forecast.checkpoints.settings import check_written_here, find_unsafe_value, load_checked
 from forecast.system.errors import CheckpointError
 from forecast.system.files import atomic_file
 
 
 def safe_load(path: Path) -> Any:
-    """Load the file's content onto the CPU.
-
-    Raises:
-        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
-    """
+    """Load the file's content onto the CPU; see `load_checked`."""
     return load_checked(path, _load)
 
 
-def _load(file: BinaryIO, size: int) -> tuple[Any, str]:
-    with zipfile.ZipFile(file) as archive:
-        problem = find_unsafe_member(archive, size)
-        if not problem and (damaged := archive.testzip()):
-            raise zipfile.BadZipFile(f"the CRC of {damaged} does not match")
-    if problem:
-        return None, problem
+def _load(file: BinaryIO, archive: zipfile.ZipFile, size: int) -> tuple[Any, str]:
+    if damaged := archive.testzip():
+        raise zipfile.BadZipFile(f"the CRC of {damaged} does not match")
     file.seek(0)
     content = torch.load(file, map_location="cpu", weights_only=True)
     return content, find_unsafe_value(content, UnsafeTensors(size))
@@ -71,20 +58,20 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]] | None:
     """Load the newest readable state in a run folder: `<name>.ckpt`, or the state before it, `<name>-1.ckpt`.
 
-    Returns its path and content, or None if the folder has neither. A damaged file is skipped with a warning.
+    Returns its path and content, or None if the folder has neither. If the newest is damaged, a warning says so.
 
     Raises:
         CheckpointError: neither file is readable.
     """
-    paths = [path for end in ("", "-1") if (path := folder / "checkpoints" / f"{name}{end}.ckpt").is_file()]
-    for number, path in enumerate(paths):
+    newest, before = (folder / "checkpoints" / f"{name}{end}.ckpt" for end in ("", "-1"))
+    if newest.is_file():
         try:
-            return path, load_checkpoint(path)
+            return newest, load_checkpoint(newest)
         except CheckpointError as error:
-            if number + 1 == len(paths):
+            if not before.is_file():
                 raise
-            warnings.warn(f"{error}; resuming from {paths[number + 1].name} instead", stacklevel=2)
-    return None
+            warnings.warn(f"{error}; resuming from {before.name} instead", stacklevel=2)
+    return (before, load_checkpoint(before)) if before.is_file() else None
 
 
 def save_checkpoint(content: Any, path: Path) -> None:
@@ -98,14 +85,13 @@ def save_checkpoint(content: Any, path: Path) -> None:
             torch.save(content, file)
     except (OSError, RuntimeError) as error:
         raise CheckpointError(
-            f"{path}: cannot be written: {reason(error)}; earlier checkpoints are intact: "
+            f"{path}: cannot be written: {system_reason(error)}; earlier checkpoints are intact: "
             "free some disk space, then repeat the command with resume=auto"
         ) from error
 
 
-def reason(error: BaseException) -> str:
+def system_reason(error: BaseException | None) -> str:
     """Return the message of the system error behind `error`, which torch.save hides behind its own."""
-    cause: BaseException | None = error
-    while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
-        cause = cause.__context__
-    return cause.strerror if isinstance(cause, OSError) and cause.strerror else " ".join(str(error).split())
+    while not isinstance(error, OSError) and error is not None:
+        error = error.__context__
+    return (error and error.strerror) or "unknown reason"

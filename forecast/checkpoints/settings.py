@@ -44,16 +44,21 @@ def check_written_here(path: Path, content: Any) -> dict[str, Any]:
     return content
 
 
-def load_checked(path: Path, load: Callable[[BinaryIO, int], tuple[Any, str]]) -> Any:
-    """Load a file with `load(file, size)`, which returns its content and what is unsafe in it, or "".
+def load_checked(path: Path, load: Callable[[BinaryIO, zipfile.ZipFile, int], tuple[Any, str]]) -> Any:
+    """Load a file with `load(file, archive, size)` unless its archive is unsafe.
+
+    Args:
+        load: returns the content, and what is unsafe in it, or "".
 
     Raises:
         CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
     """
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
-            content, problem = load(file, size)
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            problem, content = find_unsafe_member(archive, size), None
+            if not problem:
+                content, problem = load(file, archive, size)
     except Exception as error:  # a damaged file can fail anywhere
         if isinstance(error, OSError) and error.strerror:
             raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
@@ -80,10 +85,10 @@ def find_unsafe_member(archive: zipfile.ZipFile, size: int) -> str:
     return ""
 
 
-def read_pickle(archive: zipfile.ZipFile) -> bytes:
+def read_pickle(archive: zipfile.ZipFile) -> io.BytesIO:
     """The bytes of `data.pkl`. Raises zipfile.BadZipFile if its CRC does not match."""
     (pickled,) = (m for m in archive.infolist() if m.filename.split("/")[1:] == ["data.pkl"])
-    return archive.read(pickled)
+    return io.BytesIO(archive.read(pickled))
 
 
 def find_unsafe_value(content: Any, check_other: Callable[[Any], str]) -> str:
@@ -120,11 +125,9 @@ def _make_none(*_: Any) -> None:
     """Placeholders for the functions and classes of tensors."""
 
 
-def _unpickle_plain(file: BinaryIO, size: int) -> tuple[Any, str]:
-    with zipfile.ZipFile(file) as archive:
-        problem = find_unsafe_member(archive, size)
-        content = None if problem else _PlainUnpickler(io.BytesIO(read_pickle(archive))).load()
-    return content, problem or find_unsafe_value(content, lambda value: f"a {type(value).__name__}")
+def _unpickle_plain(file: BinaryIO, archive: zipfile.ZipFile, size: int) -> tuple[Any, str]:
+    content = _PlainUnpickler(read_pickle(archive)).load()
+    return content, find_unsafe_value(content, lambda value: f"a {type(value).__name__}")
 
 
 LATEST, RUNS = "latest", "runs"
@@ -158,14 +161,14 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
     """
     path = find_run(path)
     check_exists(path)
-    if path.is_dir():
-        candidate = path / "checkpoints" / f"{prefer}.ckpt"
-        if not candidate.is_file():
-            raise CheckpointError(
-                f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
-            )
-        return candidate
-    return path
+    if path.is_file():
+        return path
+    candidate = path / "checkpoints" / f"{prefer}.ckpt"
+    if not candidate.is_file():
+        raise CheckpointError(
+            f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
+        )
+    return candidate
 
 
 def find_trained(path: str | Path) -> Path:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hydra.errors import HydraException, InstantiationException
@@ -67,6 +67,18 @@ def print_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning in one line, from the first process of a run only. Takes what `warnings.showwarning` takes."""
     if distributed.is_first():
         write_line(f"warning: {printable(str(message))}")
+
+
+def print_each_once() -> Callable[..., None]:
+    """Return a function like `print_warning` that prints each text once: Python forgets which ones it has shown."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            print_warning(message)
+
+    return show
 
 
 def write_line(text: str) -> None:

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, find_named_files
-from forecast.cli.errors import errors_in_one_line, is_users_mistake, one_line, print_warning
+from forecast.cli.errors import errors_in_one_line, is_users_mistake, one_line, print_each_once
 from forecast.cli.overrides import quote_all, quote_value, write_override
 from forecast.runs import sweep
 from forecast.runs.folder import (
@@ -84,7 +84,7 @@ class BodyInRunFolder:
     new_folders: list[Path] = field(default_factory=list)  # which did not exist before the run
 
     def __call__(self, config: DictConfig) -> Any:
-        warnings.showwarning = print_warning  # in a launcher's process too
+        warnings.showwarning = print_each_once()  # in a launcher's process too
         try:
             return self.run(config, Path(config.output_dir))
         except Exception as error:

@@ -13,7 +13,7 @@ from forecast.system.errors import ConfigError, DataError, check_choice, check_c
 
 NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
 AUTO = "auto"
-"""`data.transform=auto`: training chooses (`forecast.training.auto_settings`); until then there is no transform."""
+"""`data.transform=auto`: training chooses (`forecast.training.build`); until then there is no transform."""
 
 LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
 """The number that all values must exceed, of the transforms that do not take every number."""

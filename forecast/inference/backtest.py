@@ -42,8 +42,13 @@ from forecast.inference.predict import calibration_for
 from forecast.models.residual import take_median
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
-from forecast.training.auto_settings import resolve_transform
-from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, wrap_model
+from forecast.training.build import (
+    count_sanity_steps,
+    make_forecaster,
+    make_trainer,
+    resolve_settings,
+    wrap_model,
+)
 from forecast.training.checkpointing import Checkpointing
 from forecast.training.hardware import compile_where_possible
 from forecast.training.losses import describe_untrained, set_shrinkage, window_losses
@@ -271,8 +276,9 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     policies = list_policies(config)
     origins = choose_backtest_origins(data, config.steps, config.stride)
     folder, cut = Path(config.output_dir), int(origins.positions.min())
-    if transforms := resolve_transform(config, data.resplit(split_before(data, cut)), None):
-        print(transforms.describe())
+    config, lines = resolve_settings(config, data.resplit(split_before(data, cut)))
+    if lines:
+        print(*lines, sep="\n")
         data.set_transform(config.data.transform)
     print(f"training   on rows to {data.panel.local_date(cut - 1)}")
     first = train(config, data, cut, folder / "trainings" / "0")
@@ -340,7 +346,7 @@ def train(
             if line := shrinkage.describe():
                 print(f"linear     {line}")
     else:
-        epochs = {"trainer": {"max_epochs": config.fine_tune_epochs}, "budget_epochs": None}
+        epochs = {"trainer": {"max_epochs": config.fine_tune_epochs}}
         config = OmegaConf.merge(config, epochs)  # type: ignore[assignment]
         forecaster = wrap_model(config, copy.deepcopy(before.forecaster.model).train(), fitted)
         set_shrinkage(forecaster, 1.0)

@@ -97,7 +97,7 @@ def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
 
 def check_backtest(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option of a backtest."""
-    for key in ("refit", "resume", "budget"):
+    for key in ("refit", "resume"):
         if config[key] is not None:
             raise ConfigError(f"{key}={config[key]}: a backtest has no {key}: leave it out")
     for key in ("steps", "stride", "refit_every"):

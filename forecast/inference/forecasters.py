@@ -20,7 +20,7 @@ from forecast.linear.covariate_steps import covariates_of_linear, find_covariate
 from forecast.models.linear_model import LinearWeights
 from forecast.models.residual import take_median
 from forecast.system.errors import CheckpointError
-from forecast.training.inputs import covariates_of_model, past_of_model
+from forecast.training.create_model import covariates_of_model, past_of_model
 
 Points = Float[Tensor, "batch steps n_targets"]
 Output = Float[Tensor, "batch pred_len n_targets ..."]

@@ -23,7 +23,6 @@ from forecast.system.keys import RUN_EFFECTS, identity, without_hydra
 UNREADABLE = (OSError, ValueError, YAMLError, OmegaConfBaseException)
 """Errors that reading a file of another program can raise."""
 
-
 RESULTS = ("metrics.json", "backtest.json", "benchmark.json")
 """Files with the results of a run, one for each command with run folders."""
 
@@ -116,34 +115,29 @@ def find_run_to_resume(config: DictConfig) -> Path | None:
     Args:
         config: composed configuration of a run that has no folder yet.
     """
-    root, digest = Path(config.output_root), digest_of_new(config)
-    folder = find_unfinished(root, config, digest)
-    if folder is not None:
-        print(f"resume=auto: resuming the run in {folder}")
-        return folder
-    finished = find_finished(root, config, digest)
-    if finished is None:
+    root = Path(config.output_root)
+    interrupted, finished = find_runs(root, config, digest_of_new(config))
+    if interrupted is not None:
+        print(f"resume=auto: resuming the run in {interrupted}")
+    elif finished is None:
         print(f"resume=auto: no unfinished run of this configuration under {root}; starting a new one")
-    return finished
+    return interrupted or finished
 
 
-def find_unfinished(root: Path, config: DictConfig, digest: str) -> Path | None:
-    """Find the newest folder below `root` of an interrupted run with this digest that has a checkpoint."""
+def find_runs(root: Path, config: DictConfig, digest: str) -> tuple[Path | None, Path | None]:
+    """Find the newest folder below `root` of an interrupted run with this digest, and that of a finished one.
+
+    An interrupted run has a checkpoint, and no process works on it.
+    """
+    finished = None
     for folder in newest_first(root):
-        if (
-            (folder / "checkpoints" / "last.ckpt").exists()
-            and is_same(folder, digest)
-            and not is_finished(folder, config)
-            and not is_running(folder)
-        ):
-            return folder
-    return None
-
-
-def find_finished(root: Path, config: DictConfig, digest: str) -> Path | None:
-    """Find the newest folder below `root` of a finished run with this digest."""
-    folders = newest_first(root)
-    return next((f for f in folders if is_same(f, digest) and is_finished(f, config)), None)
+        if not is_same(folder, digest):
+            continue
+        if is_finished(folder, config):
+            finished = finished or folder
+        elif (folder / "checkpoints" / "last.ckpt").exists() and not is_running(folder):
+            return folder, None
+    return None, finished
 
 
 def newest_first(root: Path) -> list[Path]:
@@ -175,8 +169,9 @@ def is_finished(folder: Path, config: DictConfig) -> bool:
 
     Raises ConfigError if its metrics.json cannot be read.
     """
-    if not (folder / "metrics.json").exists() or config.get("refit") != "full":
-        return (folder / "metrics.json").exists()
+    has_scores = (folder / "metrics.json").exists()
+    if not has_scores or config.get("refit") != "full":
+        return has_scores
     return "refit" in read_metrics(folder) and (folder / "checkpoints" / "refit.ckpt").exists()
 
 

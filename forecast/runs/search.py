@@ -29,11 +29,8 @@ from forecast.system.keys import identifying_overrides, key_of_override
 RESULTS = "optimization_results.yaml"
 """The file in a sweep's folder that holds the parameters and the value of the best trial."""
 
-SEARCH, SCORE = "search", "score"
-"""The attributes of a study that hold the overrides of its search, and what it minimises."""
-VALIDATION_SCORE = "quantile loss with loss=quantile, otherwise MSE"
-"""The value of `SCORE`. Studies of 0.1.0 lack it: they minimise the MSE with each loss."""
-
+SEARCH = "search"
+"""The attribute of a study that holds the overrides of its search."""
 
 Draw = Callable[[Trial], Any]
 """Draws the value of one parameter of a trial."""
@@ -42,30 +39,19 @@ Draw = Callable[[Trial], Any]
 # ---- the study
 
 
-def open_study(
-    name: str, storage: BaseStorage | str | None, direction: str, search: Sequence[str]
-) -> optuna.Study:
-    """Open the study of this name in its storage, or create it.
+def open_study(name: str, storage: BaseStorage | str | None, search: Sequence[str]) -> optuna.Study:
+    """Open the study of this name in its storage, or create it; it minimises the validation score.
 
     Args:
         search: the overrides of the search, see `identify_search`.
 
     Raises:
-        ConfigError: the direction is neither `minimize` nor `maximize`, or the study is that of another search or
-            direction.
+        ConfigError: the study is that of another search.
     """
-    if direction not in ("minimize", "maximize"):
-        raise ConfigError(f"hydra.sweeper.direction={direction}: give minimize or maximize")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(study_name=name, storage=storage, direction=direction, load_if_exists=True)
+    study = optuna.create_study(study_name=name, storage=storage, load_if_exists=True)
     check_same_search(study, search)
-    if (known := study.direction.name.lower()) != direction:
-        raise ConfigError(
-            f"hydra.sweeper.direction={direction}: the study {name} of the storage was begun with {known}: give that, "
-            "or another hydra.sweeper.study_name"
-        )
     study.set_user_attr(SEARCH, list(search))
-    study.set_user_attr(SCORE, VALIDATION_SCORE)
     return study
 
 
@@ -82,18 +68,12 @@ def identify_search(space: Mapping[str, Any], arguments: Sequence[str]) -> list[
 
 
 def check_same_search(study: optuna.Study, search: Sequence[str]) -> None:
-    """Raise ConfigError if the study has trials of another search, or of a version that minimised another score."""
-    known = study.user_attrs.get(SEARCH, search)
-    if differences := {*known} ^ {*search}:
+    """Raise ConfigError if the study has trials of another search."""
+    if differences := {*study.user_attrs.get(SEARCH, search)} ^ {*search}:
         keys = shorten(sorted({key_of_override(each) for each in differences}))
         raise ConfigError(
             f"hydra.sweeper.study_name={study.study_name}: the storage has a study of this name for another search, "
             f"which differs in {keys}: give this search another name"
-        )
-    if "loss=quantile" in search and study.get_trials(deepcopy=False) and SCORE not in study.user_attrs:
-        raise ConfigError(
-            f"hydra.sweeper.study_name={study.study_name}: an older version began this study, and minimised the MSE in "
-            "place of the quantile loss: give this search another name"
         )
 
 
@@ -121,30 +101,23 @@ def begin_trial(
     return trial, [f"{name}={trial.params[name]}" for name in draws]
 
 
-def end_trial(study: optuna.Study, trial: Trial, result: JobReturn) -> bool:
-    """Record the value that a trial's job returned, or a failure if it is no number. Return whether it failed."""
+def end_trial(study: optuna.Study, trial: Trial, result: JobReturn) -> None:
+    """Record the value that a trial's job returned, or a failure if it is no number."""
     value = result.return_value if result.status is JobStatus.COMPLETED else None
     if not isinstance(value, int | float) or math.isnan(value):
         study.tell(trial, state=TrialState.FAIL)
-        return True
-    study.tell(trial, float(value))
-    return False
+    else:
+        study.tell(trial, float(value))
 
 
 def save_best(study: optuna.Study, folder: Path) -> None:
-    """Save the parameters and the value of the first of the best trials, if a trial of the study has a value."""
-    done = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-    if done:
-        value = study.best_value
-        first, *others = sorted(
-            (trial for trial in done if trial.value == value), key=lambda trial: trial.number
-        )
+    """Save the parameters and the value of the best trial, if a trial of the study has a value."""
+    if study.get_trials(deepcopy=False, states=[TrialState.COMPLETE]):
         best = {
             "name": "optuna",
-            "best_params": first.params,
-            "best_value": value,
+            "best_params": study.best_params,
+            "best_value": study.best_value,
             "score": "quantile loss" if "loss=quantile" in study.user_attrs.get(SEARCH, ()) else "MSE",
-            "equal_trials": len(others),
         }
         with atomic_file(folder / RESULTS) as temporary:
             OmegaConf.save(OmegaConf.create(best), temporary)

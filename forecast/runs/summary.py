@@ -189,9 +189,7 @@ def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume
         best = OmegaConf.to_container(OmegaConf.load(found))
         assert isinstance(best, dict)
         settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
-        others = best.get("equal_trials")  # of an earlier version: None
-        equal = f" (the first of {others + 1} trials with this score)" if others else ""
-        print(f"best validation {best.get('score', 'score')} {best['best_value']:.4f}: {settings}{equal}")
+        print(f"best validation {best['score']} {best['best_value']:.4f}: {settings}")
 
 
 def shorten_number(value: str) -> str:

@@ -45,11 +45,18 @@ from forecast.system.keys import identifying_overrides
 COMMAND = "command.yaml"
 """The file in a sweep's folder that holds the command's overrides."""
 
-_folders: dict[Path, dict[Path, float]] = {}
-"""The folders of the sweeps of this process, each with the error files of earlier commands and their times."""
 
-_locks = ExitStack()
-_expected = 0
+@dataclass
+class Sweep:
+    """The sweep of this process: its folder, the number of jobs that it is to have, and of those that failed."""
+
+    folder: Path
+    lock: ExitStack = field(default_factory=ExitStack)
+    n_jobs: int = 0
+    n_failed: int = 0
+
+
+_current: Sweep | None = None
 
 
 class SweepCallback(Callback):
@@ -59,20 +66,15 @@ class SweepCallback(Callback):
     """
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        folder = Path(config.hydra.sweep.dir)
+        global _current
+        _current = Sweep(Path(config.hydra.sweep.dir))
+        folder = _current.folder
         folder.mkdir(parents=True, exist_ok=True)  # Optuna writes its study there before the first job
         with suppress(InUse):
-            _locks.enter_context(locked(folder))
+            _current.lock.enter_context(locked(folder))
         if not (folder / COMMAND).exists():  # several commands may share a folder; the first one stays
             typed = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
             write_overrides(folder / COMMAND, typed)
-        _folders[folder] = find_errors(folder)
-
-
-def expect(n_jobs: int) -> None:
-    """Set the number of jobs that the sweep is to have."""
-    global _expected
-    _expected = n_jobs
 
 
 def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
@@ -83,25 +85,20 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
         can_resume: whether the command can resume a sweep.
 
     Returns:
-        The number of jobs that have failed since the sweep began; those of earlier commands in its folder do not count.
+        The number of jobs of this command that failed.
     """
-    failed = 0
-    for folder, earlier in _folders.items():
-        from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
+    global _current
+    sweep, _current = _current, None
+    if sweep is None:
+        return 0
+    from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
 
-        jobs = summary.read_jobs(folder)
-        summary.save_summary(folder, jobs, _expected, can_resume=can_resume)
+    with sweep.lock:
+        jobs = summary.read_jobs(sweep.folder)
+        summary.save_summary(sweep.folder, jobs, sweep.n_jobs, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
-            show(folder)
-        failed += len(find_errors(folder).items() - earlier.items())
-    _folders.clear()
-    _locks.close()
-    return failed
-
-
-def find_errors(folder: Path) -> dict[Path, float]:
-    """The error files of a sweep's jobs, with the times at which they were written."""
-    return {path: path.stat().st_mtime for path in folder.glob("*/error.txt")}
+            show(sweep.folder)
+    return sweep.n_failed
 
 
 # ---- resuming
@@ -296,6 +293,8 @@ class SweepProgress:
     def begin(self, folder: Path, jobs: Sequence[Sequence[str]]) -> None:
         """Take note of the overrides of the runs that start now. A search starts its runs in several steps."""
         self.total = max(self.total, self.n_ended + len(jobs))
+        if _current is not None:
+            _current.n_jobs = self.total
         self.width = max([self.width, *(len(self.name(overrides)) for overrides in jobs)])
         if self.n_ended == 0:
             print(
@@ -321,6 +320,8 @@ class SweepProgress:
         if error and error.exists():
             failure = error.read_text("utf-8").strip()
         if failure or not found:
+            if _current is not None:
+                _current.n_failed += 1
             result = f"failed: {failure or 'it ended without results'}"
         elif found.stat().st_mtime < self.started:
             result = f"{_scores(found)}   finished before"

@@ -89,8 +89,6 @@ TASK_KEYS = (
     Key("label_len", STATE),
     Key("levels", AFTER, effect_if=("loss", "quantile", STATE)),  # the model then has outputs for its levels
     Key("windows_per_epoch", RESULT, null=True),
-    Key("budget", RESULT),
-    Key("budget_epochs", SPEED, set_by="budget"),  # measured
 )
 
 DATA_KEYS = (
@@ -168,11 +166,11 @@ TRAINING_KEYS = (
     Key("trainer.log_every_n_steps", LOG, limits=COUNT),
     Key("trainer.enable_model_summary", LOG),
     Key("callbacks", RESULT),
-    Key("callbacks.checkpoint.dirpath", PLACE),
-    Key("callbacks.epochs.path", PLACE),
+    Key("callbacks.checkpoint.dirpath", PLACE, set_by="output_root"),
+    Key("callbacks.epochs.path", PLACE, set_by="output_root"),
     Key("callbacks.checkpoint.every_minutes", RESULT, limits=COUNT_FROM_0),
     Key("callbacks.early_stopping.patience", RESULT, limits=COUNT),
-    *(Key(f"callbacks.{name}", LOG) for name in ("progress", "epochs", "throughput")),
+    *(Key(f"callbacks.{name}", LOG) for name in ("progress", "epochs")),
     Key("callbacks.progress.refresh_rate", LOG, limits=COUNT_FROM_0),
     Key("logger", LOG),
 )
@@ -224,7 +222,6 @@ HYDRA_KEYS = (
     *(Key(f"hydra.{name}", LAUNCH) for name in ("mode", "launcher")),
     Key("hydra.sweeper", RESULT),
     *(Key(f"hydra.sweeper.{name}", LAUNCH, limits=COUNT) for name in ("n_trials", "n_jobs")),
-    Key("hydra.sweeper.max_failure_rate", LAUNCH, limits=(0, 1)),
     Key("hydra.sweeper.sampler.seed", RESULT, limits=COUNT_FROM_0, null=True),
     Key("hydra.sweep", PLACE),
     *(Key(f"hydra.{name}.dir", PLACE, text=True) for name in ("sweep", "run")),

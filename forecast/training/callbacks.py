@@ -1,35 +1,43 @@
-"""Callbacks for progress, the table of epochs, early stopping, non-finite losses, signals and times."""
+"""Callbacks for progress, the epoch table, early stopping, non-finite losses, signals, times and equal processes."""
 
-import csv
 import math
+import platform
 import signal
 import time
 from pathlib import Path
-from statistics import median
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import lightning as L
 import numpy as np
 import pandas as pd
 import torch
+import torch.distributed as dist
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.callbacks import ProgressBar as LightningProgressBar
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 from tqdm import tqdm
 
+from forecast.data import DataModule
+from forecast.data.panel import describe_content, digest
 from forecast.system import signals
-from forecast.system.errors import TrainingError
+from forecast.system.errors import ConfigError, DataError, TrainingError
 from forecast.system.files import atomic_file
+from forecast.system.formatting import shorten
+from forecast.system.keys import first_difference, identity
 from forecast.system.progress import bar
-from forecast.training.processes import gather
 
-AnyCallback = TypeVar("AnyCallback", bound=Callback)
+BATCHES_BETWEEN_CHECKS = 20
+"""Batches between two checks of the training loss, each of which waits for the device."""
 
 
-def find_callback(trainer: L.Trainer, callback_class: type[AnyCallback]) -> AnyCallback:
-    """Return the trainer's callback of this class."""
-    return next(callback for callback in trainer.callbacks if isinstance(callback, callback_class))  # type: ignore[attr-defined]
+def gather(trainer: L.Trainer, value: Any) -> list[Any]:
+    """Return the values of all processes, by rank; tensors should be on the CPU."""
+    if trainer.world_size == 1:
+        return [value]
+    gathered: list[Any] = [None] * trainer.world_size
+    dist.all_gather_object(gathered, value)
+    return gathered
 
 
 class ProgressBar(LightningProgressBar):
@@ -52,40 +60,39 @@ class ProgressBar(LightningProgressBar):
     def enable(self) -> None:
         self.is_enabled = self.refresh_rate > 0
 
-    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        loop = trainer.fit_loop
-        if (
-            loop.restarted_mid_epoch or loop.restarted_on_epoch_end
-        ):  # Lightning announces no start of the epoch
-            self._start_epoch(loop.epoch_loop.batch_progress.current.completed)
-
-    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._start_epoch(0)
-
-    def _start_epoch(self, done: int) -> None:
-        self.windows, self.loss, self.started = 0, torch.tensor(math.nan), time.perf_counter()
-        what = f"epoch {self.trainer.current_epoch + 1}"
-        self.epoch = self._bar(self.total_train_batches, what, delay=0.0, leave=True, initial=done)
+    def on_train_batch_start(
+        self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if self.epoch is None and self.is_enabled:
+            self.windows, self.started = 0, time.perf_counter()
+            what = f"epoch {trainer.current_epoch + 1}"
+            total = int(self.total_train_batches)
+            self.epoch = bar(total, what, " batches", delay=0.0, leave=True, initial=batch_idx)
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        self.windows += len(batch.index) * trainer.world_size
-        self.loss = outputs["loss"].detach()
-        if self.epoch is not None and time.time() - self.epoch.last_print_t >= self.epoch.mininterval:
-            self._describe_epoch()  # waits for the loss on the device: only when the bar is drawn
-        self._update(self.epoch, batch_idx + 1)
+        if self.epoch is not None:
+            self.windows += len(batch.index) * trainer.world_size
+            self.loss = outputs["loss"].detach()
+            if time.time() - self.epoch.last_print_t >= self.epoch.mininterval:
+                self._describe_epoch(
+                    self.epoch
+                )  # waits for the loss on the device: only when the bar is drawn
+            self._update(self.epoch, batch_idx + 1)
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._describe_epoch(**trainer.progress_bar_metrics)
-        self._close()
+        if self.epoch is not None:
+            self._describe_epoch(self.epoch, **trainer.progress_bar_metrics)
+            self.epoch.close()
+            self.epoch = None
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         batches = trainer.num_sanity_val_batches if trainer.sanity_checking else trainer.num_val_batches
-        self.evaluation = self._bar(sum(batches), "validation")
+        self._begin_evaluation(sum(batches), "validation")
 
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.evaluation = self._bar(sum(trainer.num_test_batches), "test")
+        self._begin_evaluation(sum(trainer.num_test_batches), "test")
 
     def on_validation_batch_end(
         self,
@@ -96,7 +103,8 @@ class ProgressBar(LightningProgressBar):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        self._update(self.evaluation, batch_idx + 1)
+        if self.evaluation is not None:
+            self._update(self.evaluation, batch_idx + 1)
 
     on_test_batch_end = on_validation_batch_end
 
@@ -107,27 +115,20 @@ class ProgressBar(LightningProgressBar):
     on_test_end = on_validation_end
 
     def on_exception(self, *args: Any) -> None:
-        self._close()  # ends the bar's line, so that the error message starts a new one
-
-    def _bar(self, batches: int | float, what: str, **options: Any) -> tqdm | None:
-        total = None if math.isinf(batches) else int(batches)
-        return bar(total, what, " batches", **options) if self.is_enabled else None
-
-    def _update(self, shown: tqdm | None, done: int) -> None:
-        if shown is not None and (done % self.refresh_rate == 0 or done == shown.total):
-            shown.update(done - shown.n)
-
-    def _describe_epoch(self, **scores: Any) -> None:
-        if self.epoch is not None:
-            rate = self.windows / (time.perf_counter() - self.started)
-            self.epoch.set_postfix(
-                {"loss": float(self.loss), "windows/s": round(rate), **scores}, refresh=False
-            )
-
-    def _close(self) -> None:
         for shown in (self.epoch, self.evaluation):
             if shown is not None:
-                shown.close()
+                shown.close()  # ends the bar's line, so that the error message starts a new one
+
+    def _begin_evaluation(self, batches: float, what: str) -> None:
+        self.evaluation = bar(int(batches), what, " batches") if self.is_enabled else None
+
+    def _update(self, shown: tqdm, done: int) -> None:
+        if done % self.refresh_rate == 0 or done == shown.total:
+            shown.update(done - shown.n)
+
+    def _describe_epoch(self, shown: tqdm, **scores: Any) -> None:
+        rate = self.windows / (time.perf_counter() - self.started)
+        shown.set_postfix({"loss": float(self.loss), "windows/s": round(rate), **scores}, refresh=False)
 
 
 class StopEarly(EarlyStopping):
@@ -153,20 +154,18 @@ class StopEarly(EarlyStopping):
 class StopOnNonFiniteLoss(Callback):
     """Stop training before anything is saved if the loss is NaN or infinite.
 
-    The loss is checked every `every` batches and at the end of the epoch. Once a weight is not finite, no loss is.
+    The loss is checked every `BATCHES_BETWEEN_CHECKS` batches and at the end of the epoch. Once a weight is not finite,
+    no loss is.
 
     Raises:
         TrainingError: naming the epoch and the batch.
     """
 
-    def __init__(self, every: int = 20) -> None:
-        self.every = every
-
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        last = batch_idx + 1 == trainer.num_training_batches
-        if (last or batch_idx % self.every == 0) and not math.isfinite(loss := float(outputs["loss"])):
+        is_due = batch_idx % BATCHES_BETWEEN_CHECKS == 0 or batch_idx + 1 == trainer.num_training_batches
+        if is_due and not math.isfinite(loss := float(outputs["loss"])):
             raise TrainingError(
                 f"the training loss became {loss} in epoch {trainer.current_epoch}, by batch {batch_idx}; checkpoints "
                 "of earlier epochs are intact. Try a lower optimizer.lr, trainer.gradient_clip_val=1 or "
@@ -261,11 +260,8 @@ class EpochTable(Callback):
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows exactly as written: not every version of pandas reads floats to the last digit."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
-    return [{**row, "epoch": int(row["epoch"])} for row in rows]
+    rows = pd.read_csv(path, dtype=str).to_dict("records") if path.exists() else []
+    return [{**{name: float(text) for name, text in row.items()}, "epoch": int(row["epoch"])} for row in rows]
 
 
 class SafePoints(Callback):
@@ -295,42 +291,40 @@ class SafePoints(Callback):
 
 
 def exit_together(trainer: L.Trainer, where: str) -> None:
-    """Exit if a signal was received, and send SIGTERM to the processes that Lightning started.
-
-    Raises:
-        SystemExit: with status 75.
-    """
+    """Exit with status 75 if a signal was received, and send SIGTERM to the processes that Lightning started."""
     if signals.received():
         if trainer.strategy.launcher is not None:
             trainer.strategy.launcher.kill(signal.SIGTERM)
         signals.exit_if_received(where)
 
 
-class Throughput(Callback):
-    """Measure training windows per second, logged each epoch, and the time of the model's forecasts in the test.
+class RunTime(Callback):
+    """Measure the seconds of a run, and its training windows per second, which are logged each epoch.
 
-    Validation is not counted, nor the first training batch, in which models are compiled and memory is allocated.
+    Validation is not part of the speed, nor is the first training batch, in which models are compiled and memory is
+    allocated. A resumed run adds what its checkpoint holds.
+
+    Args:
+        so_far: seconds of this process that have passed.
+        before: state in the checkpoint that the run resumes; None: it resumes none.
     """
 
-    def __init__(self) -> None:
-        self.windows, self.seconds, self._warm, self._last = 0, 0.0, False, 0.0
-        self._forecast_started: float | None = None
-        self._seconds_per_window: list[float] = []  # one value per test batch
+    def __init__(self, so_far: float = 0.0, before: dict[str, float] | None = None) -> None:
+        before = before or {}
+        self.seconds_before = before.get("seconds", 0.0)
+        self.windows, self.training_seconds = before.get("windows", 0), before.get("training_seconds", 0.0)
+        self._began, self._is_warm, self._last = time.perf_counter() - so_far, False, 0.0
 
-    def state_dict(self) -> dict[str, int | float]:
-        return {"windows": self.windows, "seconds": self.seconds}
+    def state_dict(self) -> dict[str, float]:
+        return {"seconds": self.seconds, "windows": self.windows, "training_seconds": self.training_seconds}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.windows, self.seconds = state_dict["windows"], state_dict["seconds"]
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self._began
 
     @property
     def windows_per_second(self) -> float:
-        return self.windows / self.seconds if self.seconds else math.nan
-
-    @property
-    def ms_per_window(self) -> float:
-        """Milliseconds that one device needs for the forecast of one test window, the median over the batches."""
-        return 1000 * median(self._seconds_per_window) if self._seconds_per_window else math.nan
+        return self.windows / self.training_seconds if self.training_seconds else math.nan
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._last = time.perf_counter()
@@ -339,59 +333,55 @@ class Throughput(Callback):
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         now = time.perf_counter()
-        if self._warm:
+        if self._is_warm:
             self.windows += len(batch.index) * trainer.world_size
-            self.seconds += now - self._last
-        self._warm, self._last = True, now
+            self.training_seconds += now - self._last
+        self._is_warm, self._last = True, now
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         module.log("windows_per_second", self.windows_per_second, rank_zero_only=True)
 
-    def on_test_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        # On the Lightning module, not on the network: hooks would break the graph of a compiled network.
-        self._seconds_per_window = []
-        self._hooks = [
-            module.register_forward_pre_hook(self._before_forecast),
-            module.register_forward_hook(self._after_forecast),
-        ]
 
-    def on_test_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        for hook in self._hooks:
-            hook.remove()
+class RankConsistency(Callback):
+    """Compare the tables and configurations of all processes before training; describe the table in checkpoints.
 
-    def _before_forecast(self, module: torch.nn.Module, inputs: Any) -> None:
-        self._forecast_started = synchronized_time(module)
-
-    def _after_forecast(self, module: torch.nn.Module, inputs: Any, forecast: Any) -> None:
-        # FSDP calls the Lightning module around its test step too: only the innermost call is a forecast
-        if self._forecast_started is not None and len(forecast):
-            self._seconds_per_window.append(
-                (synchronized_time(module) - self._forecast_started) / len(forecast)
-            )
-        self._forecast_started = None
-
-
-class RunTime(Callback):
-    """Count the seconds since a run began; a resumed run adds the seconds up to its checkpoint.
-
-    Args:
-        so_far: seconds of this process that have passed.
-        before: seconds up to the checkpoint that the run resumes.
+    Raises:
+        DataError: naming two processes and their tables.
+        ConfigError: naming the first key whose value differs.
     """
 
-    def __init__(self, so_far: float = 0.0, before: float = 0.0) -> None:
-        self.before, self._began = before, time.perf_counter() - so_far - before
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        if stage != "fit":
+            return
+        data = cast(DataModule, module.data)
+        self._table = describe_content(data.panel)
+        if trainer.world_size > 1:
+            host, table = platform.node(), describe_for_all(data)
+            settings = identity(dict(module.hparams), per_machine=False)
+            compare_processes(gather(trainer, (host, table, settings)))
 
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
-
-    def state_dict(self) -> dict[str, float]:
-        return {"seconds": self.seconds}
+    def state_dict(self) -> dict[str, Any]:
+        return {"table": self._table}
 
 
-def synchronized_time(module: torch.nn.Module) -> float:
-    """Return the time in seconds after the module's device has finished its queue."""
-    if next(module.parameters()).is_cuda:
-        torch.cuda.synchronize()
-    return time.perf_counter()
+def describe_for_all(data: DataModule) -> str:
+    """Describe a table in words that are equal only for equal tables."""
+    panel, names = data.panel, shorten(tuple(data.columns), 5)
+    return f"{panel.n_rows:,} rows of {names} from {panel.first_date} to {panel.last_date} with hash {digest(panel)}"
+
+
+def compare_processes(found: list[tuple[str, str, dict[str, Any]]]) -> None:
+    """Compare the host, table and settings of each process with the first; raises the errors of `RankConsistency`."""
+    first_host, first_table, first_settings = found[0]
+    for rank, (host, table, settings) in enumerate(found):
+        if table != first_table:
+            raise DataError(
+                f"process 0 reads {first_table} on {first_host}, process {rank} reads {table} on {host}: "
+                "give every process the same table"
+            )
+        if difference := first_difference(first_settings, settings):
+            key, value, other = difference
+            raise ConfigError(
+                f"process 0 on {first_host} has {key}={value}, process {rank} on {host} has {other}: "
+                "type the same command on every machine"
+            )

@@ -12,76 +12,44 @@ import lightning as L
 from hydra.core.hydra_config import HydraConfig
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
-from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 from omegaconf import DictConfig
 from torch import Tensor
 
-from forecast.checkpoints.compatibility import (
-    check_data_equal,
-    check_epochs_left,
-    check_resumable,
-    check_settings_equal,
-    check_weights,
+from forecast.checkpoints.contents import (
+    check_same_training,
+    completed_epochs,
     has_same_validation,
+    is_finished,
 )
-from forecast.checkpoints.contents import data_settings, is_finished, run_seconds
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.checkpoints.settings import find_checkpoint
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
+from forecast.data.panel import describe_content
 from forecast.system import signals
-from forecast.system.errors import CheckpointError, ConfigError
+from forecast.system.errors import CheckpointError, ConfigError, DataError
 from forecast.system.files import atomic_file
 from forecast.system.keys import SELECTS_DATA
-from forecast.training.callbacks import Throughput, find_callback
+from forecast.training.loggers import ServiceLogger
 from forecast.training.losses import losses_by_date, set_shrinkage, shrinkage_and_error
 from forecast.training.module import LightningData
-from forecast.training.processes import check_same_table
 
 STEPS_BETWEEN_VOTES = 10
 """Steps between two votes of several processes on saving; each vote costs one message."""
 
 
 class CheckpointFiles(CheckpointIO):
-    """Lightning's checkpoint files, written whole and loaded safely.
-
-    Attributes:
-        contents: content, by path, that the next load returns without reading the file.
-        added: entries that are added to every checkpoint.
-    """
-
-    def __init__(self) -> None:
-        self.contents: dict[Path, dict[str, Any]] = {}
-        self.added: dict[str, Any] = {}
+    """Lightning's checkpoint files, written whole and loaded safely."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        save_checkpoint({**checkpoint, **self.added}, Path(path))
+        save_checkpoint(checkpoint, Path(path))
 
     def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        content = self.contents.pop(Path(path), None)
-        return load_checkpoint(Path(path)) if content is None else content
+        return load_checkpoint(Path(path))
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
-
-
-def preload_checkpoint(trainer: L.Trainer, path: Path, content: dict[str, Any]) -> None:
-    """Let the trainer restore `content`, which was read from `path`, without reading the file again.
-
-    With FSDP this does nothing: Lightning maps the file itself, so that each process reads only its shard.
-    """
-    files = trainer.strategy.checkpoint_io
-    if isinstance(files, CheckpointFiles) and not isinstance(trainer.strategy, ModelParallelStrategy):
-        files.contents[path] = {**content}  # Lightning may add keys
-
-
-def save_weights(trainer: L.Trainer, path: Path, **added: Any) -> None:
-    """Save a checkpoint without optimizer state, with the entries `added`."""
-    files = trainer.strategy.checkpoint_io
-    assert isinstance(files, CheckpointFiles)
-    files.added = added
-    trainer.save_checkpoint(path, weights_only=True)
 
 
 class Checkpointing(Checkpoint):
@@ -114,14 +82,12 @@ class Checkpointing(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
-        self.metric = "val/mse"  # what `best_score` is
         self.untrained_losses: Tensor | None = None  # validation losses by date of the warm start
         self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "metric": self.metric,
             "best_score": self.best_score,
             "untrained_losses": self.untrained_losses,
             "is_finished": self._is_finished,
@@ -129,10 +95,7 @@ class Checkpointing(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
-            self.best_score, losses = state_dict["best_score"], state_dict["untrained_losses"]
-            # a run that was begun by an older version has one loss
-            self.untrained_losses = losses[:, None] if losses is not None and losses.ndim == 1 else losses
-            self.metric = state_dict.get("metric", self.metric)
+            self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["untrained_losses"]
 
     def on_save_checkpoint(
         self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
@@ -144,12 +107,6 @@ class Checkpointing(Checkpoint):
                 counts["ready"] = counts["completed"]
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        metric = cast(str, module.validation_metric)
-        if self.metric != metric and math.isfinite(self.best_score) and not self._is_best:
-            raise CheckpointError(
-                f"an older version began this run and selected its epochs by {self.metric}, now {metric}: train again"
-            )
-        self.metric = metric
         set_shrinkage(module, 1.0)  # a restored state may be the best epoch's, with its own shrinkage weight
         self._saved_at, self._first_epoch = time.monotonic(), trainer.current_epoch
         if trainer.is_global_zero and self.folder.exists():
@@ -164,11 +121,12 @@ class Checkpointing(Checkpoint):
         n_batches = batch_idx + 1
         if n_batches == trainer.num_training_batches or n_batches % trainer.accumulate_grad_batches:
             return  # the epoch's end saves; accumulated gradients are not part of a checkpoint
-        if self._vote(trainer, signals.received() or self._is_due(), n_batches):
-            if self._vote(trainer, not math.isfinite(float(outputs["loss"])), STEPS_BETWEEN_VOTES):
+        is_due = time.monotonic() - self._saved_at >= self.every_seconds
+        if self._vote(trainer, signals.received() or is_due, n_batches):
+            if self._vote(trainer, not math.isfinite(float(outputs["loss"]))):
                 return  # no state to resume from; StopOnNonFiniteLoss reports it
             self._save(trainer)
-            if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
+            if self._vote(trainer, signals.received()):
                 signals.exit_to_resume(f" after step {trainer.global_step:,}, whose state is saved")
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -190,7 +148,7 @@ class Checkpointing(Checkpoint):
             self._is_between_epochs = True
             self._save(trainer)
             self._is_between_epochs = False
-            if self._vote(trainer, signals.received(), STEPS_BETWEEN_VOTES):
+            if self._vote(trainer, signals.received()):
                 signals.exit_to_resume(f" after epoch {trainer.current_epoch}, whose state is saved")
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -201,10 +159,7 @@ class Checkpointing(Checkpoint):
         self._is_finished = True
         self._save(trainer)
 
-    def _is_due(self) -> bool:
-        return time.monotonic() - self._saved_at >= self.every_seconds
-
-    def _vote(self, trainer: L.Trainer, yes: bool, step: int) -> bool:
+    def _vote(self, trainer: L.Trainer, yes: bool, step: int = 0) -> bool:
         """Whether any process votes yes; several processes vote only at every `STEPS_BETWEEN_VOTES`-th step."""
         if trainer.world_size == 1:
             return yes
@@ -212,8 +167,8 @@ class Checkpointing(Checkpoint):
 
     def _save(self, trainer: L.Trainer) -> None:
         for logger in trainer.loggers:
-            # the logs hold every step of a checkpoint; `save` of the loggers with `save_rows` is called after each row
-            getattr(logger, "save_rows", logger.save)()
+            if isinstance(logger, ServiceLogger):
+                logger.save_rows()  # the logs hold every step of a checkpoint
         new = self.folder / f"{self.name}-new.ckpt"
         if self._is_best:
             set_shrinkage(trainer.lightning_module, self._shrinkage)
@@ -234,16 +189,6 @@ class Checkpointing(Checkpoint):
         os.replace(new, last)
 
 
-def copy_best(checkpoint: Path, folder: Path) -> bool:
-    """Copy `best.ckpt` beside the checkpoint into a new run's folder; return whether there is one."""
-    best = checkpoint.with_name("best.ckpt")
-    if not best.exists():
-        return False
-    with atomic_file(folder / "checkpoints" / "best.ckpt") as temporary:
-        shutil.copyfile(best, temporary)
-    return True
-
-
 def link(path: Path, name: Path) -> None:
     """Give the file a second name, replacing a file of that name; copy it where the file system has no links."""
     temporary = name.with_name(f".{name.name}")
@@ -262,17 +207,18 @@ class RunStart:
     Attributes:
         mode: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
         checkpoint: the file that training restores; None for a new run.
-        content: content of the checkpoint. `fit` releases it, because it is as large as model and optimizer.
+        content: content of the checkpoint; {} for a new run. `fit` releases it, because it is as large as model and
+            optimizer.
     """
 
     mode: Literal["new", "resumed", "continued"]
-    checkpoint: Path | None = None
-    content: dict[str, Any] | None = None
+    checkpoint: Path | None
+    content: dict[str, Any]
 
     @property
-    def seconds(self) -> float:
-        """Seconds that the run took before it was interrupted."""
-        return run_seconds(self.content) if self.mode == "resumed" and self.content is not None else 0.0
+    def run_time(self) -> dict[str, float] | None:
+        """State of the callback `RunTime` when the run was interrupted; None if it was not."""
+        return self.content["callbacks"]["RunTime"] if self.mode == "resumed" else None
 
     def check(self, settings: dict[str, Any], data: DataModule, forecaster: L.LightningModule) -> None:
         """Check that training of `forecaster` with `settings` on `data` can start from the checkpoint.
@@ -281,43 +227,51 @@ class RunStart:
             CheckpointError: the settings, the columns or the weights differ, or no epoch is left to continue with.
             DataError: the run was started with another table.
         """
-        if self.checkpoint is None or self.content is None:
+        path, content = self.checkpoint, self.content
+        if path is None:
             return
-        check_settings_equal(self.checkpoint, self.content, settings)
-        check_data_equal(self.checkpoint, self.content, data.state_dict())
-        check_weights(self.checkpoint, self.content, forecaster.state_dict())
-        if self.mode == "resumed":
-            check_same_table(self.checkpoint, self.content, data)
-        else:
-            check_epochs_left(
-                self.checkpoint, self.content, settings["budget_epochs"] or settings["trainer"]["max_epochs"]
+        check_same_training(path, content, settings, data.state_dict(), forecaster.state_dict())
+        epochs = completed_epochs(content)
+        if self.mode == "continued" and epochs >= settings["trainer"]["max_epochs"]:
+            raise CheckpointError(
+                f"{path}: trained for {epochs} epochs already; to continue, set trainer.max_epochs above that"
             )
+        if self.mode == "resumed":
+            before, now = content["callbacks"]["RankConsistency"]["table"], describe_content(data.panel)
+            if before != now:
+                raise DataError(
+                    f"{path}: this run was started with {before}, and {data.title} has {now}: restore the old table, "
+                    "or leave out resume=auto to start a new run"
+                )
 
     def copy_best_epoch(self, folder: Path, settings: dict[str, Any], data: DataModule) -> None:
         """Copy the best epoch of the continued run if both validate on the same windows; print the checkpoint."""
-        if self.mode != "continued" or self.checkpoint is None or self.content is None:
+        if self.mode != "continued" or self.checkpoint is None:
             return
-        note = ""
+        best, note = self.checkpoint.with_name("best.ckpt"), ""
         if not has_same_validation(self.content, settings, data.state_dict()):
             note = "; its best epoch is not used, because its validation windows differ"
-        elif not copy_best(self.checkpoint, folder):
+        elif not best.exists():
             note = "; it has no best.ckpt beside it"
+        else:
+            with atomic_file(folder / "checkpoints" / "best.ckpt") as temporary:
+                shutil.copyfile(best, temporary)
         print(f"continued  from {self.checkpoint}{note}")
 
     def fit(self, trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule) -> None:
         """Train from the checkpoint to the last epoch; do not train a run that was interrupted after its last epoch."""
-        content, self.content = self.content, None
-        path = self.checkpoint
-        if self.mode == "resumed" and content is not None and is_finished(content):
+        content, self.content = self.content, {}
+        if self.mode == "resumed" and is_finished(content):
             trainer.fit_loop.load_state_dict(content["loops"]["fit_loop"])
-            throughput = find_callback(trainer, Throughput)
-            throughput.load_state_dict(content["callbacks"][throughput.state_key])
             return
-        if path is not None and content is not None:
-            preload_checkpoint(trainer, path, content)
-            del content  # Lightning releases its copy once it is restored
-        with signals.deferred():
-            trainer.fit(forecaster, datamodule=LightningData(data), ckpt_path=path, weights_only=True)
+        del content
+        fit(trainer, forecaster, data, self.checkpoint)
+
+
+def fit(trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule, checkpoint: Path | None) -> None:
+    """Train from a checkpoint or from the start; a signal stops the run after its state is saved."""
+    with signals.deferred():
+        trainer.fit(forecaster, datamodule=LightningData(data), ckpt_path=checkpoint, weights_only=True)
 
 
 def open_run(config: DictConfig) -> RunStart:
@@ -330,28 +284,36 @@ def open_run(config: DictConfig) -> RunStart:
     folder = Path(config.output_dir)
     newest = load_newest(folder) if config.resume == "auto" else None
     if newest is None and not config.checkpoint:
-        return RunStart("new")
-    if newest is not None:
-        path, content = newest
-    else:
-        path = find_checkpoint(config.checkpoint, prefer="last")
-        content = load_checkpoint(path)
+        return RunStart("new", None, {})
+    path, content = newest or load_named(config.checkpoint)
     if path.parent.parent == folder:
-        check_resumable(path, content)
         return RunStart("resumed", path, content)
     check_data_given(config, path, content)
     return RunStart("continued", path, content)
 
 
+def load_named(checkpoint: str) -> tuple[Path, dict[str, Any]]:
+    """Load the newest state of a run folder, or the file that is named."""
+    path = find_checkpoint(checkpoint, prefer="last")
+    return path, load_checkpoint(path)
+
+
 def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, Any]) -> None:
-    """Raise ConfigError if the command names no data, and the checkpoint was trained on other data than the default."""
-    if not HydraConfig.initialized():
-        return
-    given = typed_overrides().keys()
-    data, name = data_settings(checkpoint, content), config.data.name
-    if data["name"] != name and not given & SELECTS_DATA:
+    """Raise ConfigError if the command names no data, and the checkpoint was trained on other data than the default.
+
+    Raise CheckpointError if the checkpoint does not say which data it was trained on.
+    """
+    try:
+        data = content["hyper_parameters"]["data"]
+        trained_on = data["name"]
+    except (KeyError, TypeError):
+        raise CheckpointError(
+            f"{checkpoint}: it does not have the layout of a checkpoint of this program"
+        ) from None
+    is_typed = not HydraConfig.initialized() or bool(typed_overrides().keys() & SELECTS_DATA)
+    if trained_on != config.data.name and not is_typed:
         path = f" ({data['path']})" if data.get("path") else ""
         raise ConfigError(
-            f"{checkpoint}: it was trained on {data['name']}{path}, and this run would read {name}; repeat that run's "
-            "settings (its overrides.yaml), including data="
+            f"{checkpoint}: it was trained on {trained_on}{path}, and this run would read {config.data.name}; repeat "
+            "that run's settings (its overrides.yaml), including data="
         )

@@ -1,6 +1,5 @@
-"""What depends on the hardware: values `auto`, precision, compilation, and a check that a model fits into memory."""
+"""What depends on the hardware: precision, compilation, and a check that a model fits into memory."""
 
-import inspect
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -29,26 +27,6 @@ OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
 OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
 
-def resolve_auto(config: DictConfig, checkpoint: dict[str, Any] | None) -> None:
-    """Replace `trainer.precision=auto` and `optimizer.fused=auto` by the best values for this machine, in place.
-
-    With the content of a checkpoint, its precision is kept where this machine supports it.
-    """
-    if config.trainer.precision == AUTO:
-        accelerator = config.trainer.accelerator
-        width = model_class(config.model).estimate_size(config.model, n_features=1, n_targets=1).width
-        config.trainer.precision = best_precision(accelerator, width)
-        if checkpoint is not None:
-            saved = checkpoint["hyper_parameters"]["trainer"]["precision"]
-            config.trainer.precision = keep_precision(saved, config.trainer.precision, accelerator)
-    if config.optimizer.get("fused") == AUTO:
-        if "fused" in inspect.signature(get_class(config.optimizer._target_)).parameters:
-            # Lightning cannot clip gradients that a fused optimizer unscales.
-            config.optimizer.fused = not is_float16(config.trainer.precision)
-        else:
-            del config.optimizer.fused
-
-
 @contextmanager
 def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
     """Move a network to a device and compute there in a precision without gradients; see `computing_in`."""
@@ -62,10 +40,8 @@ def computing(network: nn.Module, precision: object, device: torch.device) -> It
 def computing_in(precision: object, device: torch.device) -> Iterator[torch.dtype]:
     """Compute in a precision, as Lightning's trainer does. Yields the type of the numbers that a network reads."""
     mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
-    dtype, default = (
-        torch.float64 if str(precision).startswith("64") else torch.float32,
-        torch.get_default_dtype(),
-    )
+    dtype = torch.float64 if str(precision).startswith("64") else torch.float32
+    default = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         with torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False):

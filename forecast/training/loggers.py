@@ -1,4 +1,4 @@
-"""Loggers of a run: CSV, W&B and MLflow, how they start and close, and what they log at the end."""
+"""Loggers of a run: W&B and MLflow with one run for all parts of a resumed run, and the results that all receive."""
 
 import json
 import logging
@@ -8,51 +8,55 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import pandas as pd
 from filelock import FileLock
-from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning.fabric.loggers.logger import rank_zero_experiment
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
-from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig
 
 from forecast.cli.errors import print_warning
 from forecast.evaluation.measurement import Results
-from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, without_nan
 from forecast.system.keys import flatten, variant_id, without_local_paths
 
-MLFLOW_PACKAGES = ("mlflow", "sqlalchemy", "alembic")
 ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 """Defaults of this program: MLflow sends no usage statistics, and an unreachable server is not tried for minutes."""
 
 MAX_TEXT = 6_000  # characters of a parameter
 
 
-def make_loggers(config: DictConfig) -> list[Logger]:
-    """Create the loggers of the configuration (`logger=[wandb,csv]`).
+class FinalResults(NamedTuple):
+    """Results that are logged at the end of a run.
 
-    Raises:
-        NotInstalled: a package of a logger is not installed.
+    scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
+    by_step: the MSE at each step of the horizon, by name, such as `horizon/naive_mse`.
+    images: paths of the pictures by name.
+    metrics: the content of metrics.json.
+    step: the last step of training.
     """
-    loggers = []
-    for name in (name for name in config if name != "mode"):
-        try:
-            loggers.append(instantiate(config[name], _convert_="all"))
-        except InstantiationException as error:
-            if isinstance(error.__cause__, ModuleNotFoundError):
-                raise NotInstalled(f"logger={name}", str(name)) from None
-            raise
-    return loggers
+
+    scores: dict[str, Any]
+    by_step: dict[str, list[float]]
+    images: dict[str, Path]
+    metrics: dict[str, Any]
+    step: int
+
+    def rows(self) -> Iterator[tuple[int, dict[str, float]]]:
+        """Each step of the horizon, from 1, with its errors by name."""
+        for number, errors in enumerate(zip(*self.by_step.values(), strict=True), start=1):
+            yield number, dict(zip(self.by_step, errors, strict=True))
+
+
+def make_loggers(config: DictConfig) -> list[Logger]:
+    """Create the loggers of the configuration (`logger=[wandb,csv]`)."""
+    return [instantiate(settings, _convert_="all") for name, settings in config.items() if name != "mode"]
 
 
 @contextmanager
@@ -77,28 +81,18 @@ def running(loggers: list[Logger]) -> Iterator[None]:
 
 
 def log_results(
-    loggers: list[Logger],
-    content: dict[str, Any],
-    results: Results,
-    images: dict[str, Path],
-    window_errors: Path,
-    step: int,
+    loggers: list[Logger], content: dict[str, Any], results: Results, images: dict[str, Path], step: int
 ) -> None:
-    """Log final scores, skill and costs to every logger, and figures and errors to those that keep them."""
-    by_step = {name: errors.by_step()["mse"].numpy() for name, errors in results.errors.items()}
-    steps = pd.DataFrame(by_step)
-    steps.insert(0, "step", range(1, len(steps) + 1))
-    final = FinalResults(collect_scores(content), steps, images, window_errors, content)
+    """Log final scores, skill and costs to every logger, and MSE by step and pictures to services."""
+    by_step = {
+        f"horizon/{name}_mse": errors.by_step()["mse"].tolist() for name, errors in results.errors.items()
+    }
+    final = FinalResults(collect_scores(content), by_step, images, content, step)
     for logger in loggers:
         if isinstance(logger, ServiceLogger):
-            logger.log_final(final, step)
-            continue
-        logger.log_metrics(final.scores, step=step)
-        if isinstance(logger, TensorBoardLogger):
-            from matplotlib import pyplot as plt
-
-            for name, path in images.items():
-                logger.experiment.add_image(name, plt.imread(path)[..., :3], step, dataformats="HWC")
+            logger.log_final(final)
+        else:
+            logger.log_metrics(final.scores, step=step)
 
 
 def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
@@ -115,76 +109,9 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     return scores
 
 
-class CsvLogger(CSVLogger):
-    """Write every logged step as a row of `metrics.csv`; Lightning's logger would delete a resumed run's rows."""
-
-    @property
-    @rank_zero_experiment
-    def experiment(self) -> Any:
-        if self._experiment is None:
-            self._experiment = WholeTable(self.log_dir)
-        return self._experiment
-
-    def save(self) -> None:
-        """Do nothing after each row: `save_rows` writes the whole table."""
-
-    @rank_zero_only
-    def save_rows(self) -> None:
-        """Write the table; called at every checkpoint and at the end."""
-        self.experiment.save()
-
-    @rank_zero_only
-    def finalize(self, status: str) -> None:
-        if self._experiment is not None:
-            self.save_rows()
-
-
-class WholeTable(ExperimentWriter):
-    """Rows in a file that is whole at every moment. A row replaces an earlier one with the same step and columns."""
-
-    def _check_log_dir_exists(self) -> None:
-        """Read the rows of the run's earlier parts, where Lightning's constructor would delete them."""
-        path, self._rows = Path(self.metrics_file_path), {}
-        if path.exists():
-            for row in pd.read_csv(path, dtype=str).to_dict("records"):  # as text, so that every digit stays
-                self._add({key: value for key, value in row.items() if not pd.isna(value)})
-
-    def _add(self, row: dict[str, Any]) -> None:
-        key = (int(row["step"]), *sorted(row))
-        self._rows.pop(key, None)
-        self._rows[key] = row
-
-    def save(self) -> None:
-        for row in self.metrics:
-            self._add(row)
-        self.metrics = []
-        if self._rows:
-            with atomic_file(Path(self.metrics_file_path)) as temporary:
-                pd.DataFrame(self._rows.values()).to_csv(temporary, index=False)
-
-
-@dataclass(frozen=True)
-class FinalResults:
-    """Results that are logged at the end of a run.
-
-    Attributes:
-        scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
-        steps: MSE at each step of the horizon, one column for the model and each baseline.
-        images: paths of the pictures by name.
-        window_errors: a Parquet file of the errors of each window.
-        metrics: the content of metrics.json.
-    """
-
-    scores: dict[str, Any]
-    steps: pd.DataFrame
-    images: dict[str, Path]
-    window_errors: Path
-    metrics: dict[str, Any]
-
-    def horizon_rows(self) -> list[dict[str, int | float]]:
-        """Return `steps` as one row per step, with the keys `horizon/step` and `horizon/<name>_mse`."""
-        rename = {name: f"horizon/{name}" if name == "step" else f"horizon/{name}_mse" for name in self.steps}
-        return self.steps.rename(columns=rename).to_dict("records")
+def without_password(text: str) -> str:
+    """Return a text without the names and the passwords in its addresses."""
+    return re.sub(r"://[^/@\s]*@", "://", text)
 
 
 class ServiceLogger(Logger):
@@ -200,11 +127,7 @@ class ServiceLogger(Logger):
 
     @abstractmethod
     def begin(self) -> None:
-        """Start the run of the service in the first process.
-
-        Raises:
-            ConfigError: the service cannot be reached.
-        """
+        """Start the run of the service in the first process. Raises ConfigError if the service cannot be reached."""
 
     @abstractmethod
     def end(self, *, succeeded: bool) -> None:
@@ -215,12 +138,15 @@ class ServiceLogger(Logger):
         """Log the settings of the run, as a nested dictionary."""
 
     @abstractmethod
-    def log_final(self, final: FinalResults, step: int) -> None:
-        """Log the results. Each part is an attempt of its own: nothing may be asked of a lost service."""
+    def log_final(self, final: FinalResults) -> None:
+        """Log the results. Each part is an attempt: nothing may be asked of a lost service."""
 
     @abstractmethod
     def connection_errors(self) -> tuple[type[Exception], ...]:
         """Return the errors that mean that the connection was lost."""
+
+    def save_rows(self) -> None:
+        """Save the rows that the next part of the run logs again; called at every checkpoint."""
 
     def disconnect(self) -> None:
         """Release what a lost connection holds."""
@@ -246,11 +172,6 @@ class ServiceLogger(Logger):
         self.attempt(lambda: self.log_settings(settings))
 
 
-def without_password(text: str) -> str:
-    """Return a text without the names and the passwords in its addresses."""
-    return re.sub(r"://[^/@\s]*@", "://", text)
-
-
 class WandbLogger(ServiceLogger, LightningWandbLogger):
     """W&B logger with one id for all parts of a resumed run.
 
@@ -265,14 +186,15 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         parts = sorted(folder.glob("*run-*-*"))  # of the resumed run; each name ends with its W&B id
         earlier = parts[-1].name.rsplit("-", 1)[1] if parts else None
         super().__init__(save_dir=save_dir, id=earlier, mode=mode, **options)
-        self.is_offline, self._rows_file = mode == "offline", folder / "history.json"
+        self._rows_file = (
+            folder / "history.json" if mode == "offline" else None
+        )  # online, the server has the rows
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
-        """Start the W&B run in the first process, and log the rows of its earlier parts."""
         with starting_wandb():
             _ = self.experiment
-        if self.is_offline and self._rows_file.exists():  # online, the server has them
+        if self._rows_file is not None and self._rows_file.exists():
             for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
 
@@ -288,8 +210,7 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
 
     @rank_zero_only
     def save_rows(self) -> None:
-        """Save the rows for the next part of the run; called at every checkpoint."""
-        if self.is_offline:
+        if self._rows_file is not None:
             with atomic_file(self._rows_file) as temporary:
                 temporary.write_text(json.dumps(self._rows))
 
@@ -301,15 +222,12 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
     def log_settings(self, settings: dict[str, Any]) -> None:
         LightningWandbLogger.log_hyperparams(self, settings)
 
-    def log_final(self, final: FinalResults, step: int) -> None:
+    def log_final(self, final: FinalResults) -> None:
         # summary: a curve of one point says nothing
         self.attempt(lambda: self.experiment.summary.update(final.scores))
-        self.attempt(lambda: self.log_table("error_by_step", dataframe=final.steps, step=step))
-        self.attempt(lambda: log_horizon(self.experiment, final.horizon_rows()))
-        errors = {"artifact_or_path": final.window_errors, "name": f"errors-{self.version}", "type": "errors"}
-        self.attempt(lambda: self.experiment.log_artifact(**errors))
+        self.attempt(lambda: log_horizon(self.experiment, final))
         for name, path in final.images.items():
-            self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=step))
+            self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=final.step))
 
     def connection_errors(self) -> tuple[type[Exception], ...]:
         from wandb import Error
@@ -323,14 +241,13 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
 
 
-def log_horizon(run: Any, rows: list[dict[str, int | float]]) -> None:
+def log_horizon(run: Any, final: FinalResults) -> None:
     """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
     run.define_metric("horizon/step", hidden=True)
-    for name in rows[0]:
-        if name != "horizon/step":
-            run.define_metric(name, step_metric="horizon/step", summary="none")
-    for row in rows:
-        run.log(row)
+    for name in final.by_step:
+        run.define_metric(name, step_metric="horizon/step", summary="none")
+    for number, errors in final.rows():
+        run.log({"horizon/step": number, **errors})
 
 
 @contextmanager
@@ -357,10 +274,16 @@ def describe_wandb(run: Any) -> str:
 class MlflowLogger(ServiceLogger):
     """Log to MLflow, with one MLflow run for all parts of a resumed run.
 
-    Lightning's `MLFlowLogger` changes the tracking URI of the process and logs the path of the program.
+    Lightning's `MLFlowLogger` changes the tracking URI of the process, logs the path of the program, and refuses the
+    changed settings of a resumed run.
 
-    Attributes:
-        run_id: the id of the MLflow run; None before `begin` and in all processes but the first.
+    Args:
+        experiment: name of the experiment, which is created if it does not exist.
+        name: name of the run.
+        tags: tags of the run. None: left out.
+        root: folder of the local database `mlflow.db`.
+        save_dir: run folder, which keeps the id of the MLflow run.
+        tracking_uri: address of the store. None: the environment variable MLFLOW_TRACKING_URI, or the database.
     """
 
     service = "MLflow"
@@ -375,23 +298,7 @@ class MlflowLogger(ServiceLogger):
         save_dir: str,
         tracking_uri: str | None = None,
     ) -> None:
-        """Prepare a logger, which `begin` connects.
-
-        Args:
-            experiment: name of the experiment, which is created if it does not exist.
-            name: name of the run.
-            tags: tags of the run. None: left out.
-            root: folder of the local database `mlflow.db`.
-            save_dir: run folder, which keeps the id of the MLflow run.
-            tracking_uri: address of the store. None: the environment variable MLFLOW_TRACKING_URI, or the database.
-
-        Raises:
-            ModuleNotFoundError: a package of the extra `mlflow` is not installed.
-        """
         super().__init__()
-        for package in MLFLOW_PACKAGES:
-            if find_spec(package) is None:
-                raise ModuleNotFoundError(package)
         self._experiment_name, self._run_name, self._root = experiment, name, Path(root)
         self._tags = {key: str(value) for key, value in tags.items() if value is not None}
         self._id_file = Path(save_dir) / "logs" / "mlflow" / "run_id.txt"
@@ -399,7 +306,7 @@ class MlflowLogger(ServiceLogger):
         self._is_local = address is None
         self._address = address or f"sqlite:///{self._root / 'mlflow.db'}"
         self._client: Any = None
-        self.run_id: str | None = None
+        self.run_id: str | None = None  # None before `begin`, and in all processes but the first
 
     @property
     def name(self) -> str:
@@ -484,12 +391,11 @@ class MlflowLogger(ServiceLogger):
         batch = [Metric(name, value, now, step or 0) for name, value in given.items()]
         self.attempt(lambda: self._client.log_batch(self.run_id, metrics=batch))
 
-    def log_final(self, final: FinalResults, step: int) -> None:
-        self.log_metrics(final.scores, step)
-        for row in final.horizon_rows():
-            self.log_metrics(row, int(row.pop("horizon/step")))
+    def log_final(self, final: FinalResults) -> None:
+        self.log_metrics(final.scores, final.step)
+        for number, errors in final.rows():
+            self.log_metrics(errors, number)
         self.attempt(lambda: self._client.log_dict(self.run_id, without_nan(final.metrics), "metrics.json"))
-        self.attempt(partial(self._client.log_artifact, self.run_id, str(final.window_errors)))
         for path in final.images.values():
             self.attempt(partial(self._client.log_artifact, self.run_id, str(path), "pictures"))
 

@@ -1,17 +1,21 @@
 """The Lightning module: loss, metrics and optimizer; the windows that it reads; forecasts outside of the trainer."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
+from forecast.checkpoints.contents import is_equal
 from forecast.data import Batch, DataModule, WindowLoader
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
@@ -23,7 +27,6 @@ from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
 from forecast.models.residual import arrange_quantiles, take_median
 from forecast.training.losses import keep_measured, make_loss, window_losses
-from forecast.training.processes import shard
 
 
 class Forecaster(L.LightningModule):
@@ -53,6 +56,8 @@ class Forecaster(L.LightningModule):
     """Calibration of each baseline, by name, after `trainer.validate`."""
     results: Results
     """Results of the last test."""
+    seconds_per_window: list[float]
+    """Seconds that one device needed for the forecast of a window, for each batch of the last test."""
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class Forecaster(L.LightningModule):
         self.levels, self.quantiles = parse_levels(levels), trained_quantiles(loss, levels)
         self.loss = make_loss(loss, self.quantiles)
         self.calibration: Calibration | None = None
+        self.added: dict[str, Any] = {}  # further entries of checkpoints
         self.make_optimizer, self.make_schedule, self.fitted = optimizer, schedule, fitted
 
     def forward(self, batch: Batch) -> Tensor:
@@ -170,15 +176,26 @@ class Forecaster(L.LightningModule):
         calibrations = {MODEL: self.calibration, **self.baseline_calibrations}
         trained = None if self.is_untrained else self.quantiles
         self._test = SplitScorer(self.data, self.fitted, calibrations, trained, self.levels, self.device)
+        self.seconds_per_window = []
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
-        forecast = self.data.clip_targets(self(batch), batch.series)
+        began = self._read_clock()
+        forecast = self(batch)
+        if len(forecast):
+            self.seconds_per_window.append((self._read_clock() - began) / len(forecast))
+        forecast = self.data.clip_targets(forecast, batch.series)
         self._test.update(self.point(forecast), forecast, batch)
 
     def on_test_epoch_end(self) -> None:
         self.results = self._test.compute()
         self.errors = self.results.errors
         self._log_scores("test", self.results.scores[MODEL])
+
+    def _read_clock(self) -> float:
+        """The time once the device has finished its work."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
 
     @property
     def data(self) -> DataModule:
@@ -189,7 +206,7 @@ class Forecaster(L.LightningModule):
             self.log(f"{split}/{name}", score, rank_zero_only=False, prog_bar=split == "val")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["forecast_version"] = __version__
+        checkpoint.update(self.added, forecast_version=__version__)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         assert self.make_optimizer is not None
@@ -245,7 +262,36 @@ class LightningData(L.LightningDataModule):
         return self.data.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.data.load_state_dict(state_dict)
+        if not is_equal(state_dict, self.data.state_dict()):  # else the panel would be scaled again
+            self.data.load_state_dict(state_dict)
+
+
+def shard(model: ForecastModel, trainer: L.Trainer) -> None:
+    """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
+
+    Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an attention
+    form one unit.
+    """
+    if not isinstance(trainer.strategy, ModelParallelStrategy) or is_sharded(model):
+        return
+    layers = model.shardable_layers()
+    own = [parameter for layer in layers for parameter in layer.parameters()]
+    if len(own) == len(set(own)):
+        for layer in layers:
+            fully_shard(layer)
+    fully_shard(model)
+
+
+def is_sharded(model: ForecastModel) -> bool:
+    """Whether each process holds only its shard of the weights."""
+    return isinstance(model, FSDPModule)
+
+
+def load_whole(model: ForecastModel, content: dict[str, Any]) -> ForecastModel:
+    """Load a checkpoint's weights into the unsharded `model`, which one process can evaluate alone; return it."""
+    weights = content["state_dict"]
+    model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
+    return model
 
 
 def predict(forecaster: Forecaster, batch: Batch) -> Tensor:

@@ -4,9 +4,8 @@ Imports no torch, so that a command refuses a setting or a file at once.
 """
 
 import logging
-import re
 import warnings
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
@@ -16,9 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.cli.compose import find_named_files
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
+from forecast.data.time_features import parse_frequency
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
-from forecast.system.errors import ConfigError, check_choice, check_count
+from forecast.system.errors import ConfigError, NotInstalled, check_choice, check_count
 from forecast.system.keys import MODEL_KEYS, TASK_KEYS
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ LOSSES = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}
 
 AUTO = "auto"
 WANDB_MODES = ("offline", "online")
-UNITS = {"s": 1, "min": 60, "h": 3600}
 
 PARTIAL_VALIDATION = (
     "limit_val_batches", "limit_test_batches", "val_check_interval", "check_val_every_n_epoch", "max_steps",
@@ -38,8 +37,12 @@ PARTIAL_VALIDATION = (
 )  # fmt: skip
 """Trainer settings that validate or test on a part: scores, intervals and the best epoch would refer to that part."""
 
-PATHS = {"checkpoint.dirpath": "checkpoints", "epochs.path": "metrics.csv"}
-"""Paths of callbacks below the run folder, where tests and resumed runs look for them."""
+LOGGER_PACKAGES = {
+    "wandb": ("wandb",),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+}
+"""The packages of each logger, which are those of the extra of its name."""
 
 MONITORED = ("val/mse", "val/mae")
 MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
@@ -65,8 +68,8 @@ def needs_construction() -> bool:
     return any(key in CONSTRUCTED or key.startswith(("model.", "trainer.")) for key in typed)
 
 
-def check_settings(config: DictConfig, *callbacks: str) -> None:
-    """Check everything that the configuration alone decides; `callbacks` must not be switched off.
+def check_settings(config: DictConfig) -> None:
+    """Check everything that the configuration alone decides.
 
     A command calls this before it reads data, which may take minutes.
 
@@ -78,17 +81,18 @@ def check_settings(config: DictConfig, *callbacks: str) -> None:
     parse_levels(config.levels)
     check_loss(config.loss)
     check_refit(config)
-    check_budget(config)
-    mode = OmegaConf.select(config, "logger.mode")
-    if mode is not None and mode not in WANDB_MODES:
-        raise ConfigError(f"logger.mode={mode} must be offline or online")
+    check_loggers(config)
     if config.optimizer.get("fused") not in (None, AUTO, True, False):
         raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
-    check_callbacks(config, *callbacks)
-    check_paths(config)
+    if config.callbacks.get("checkpoint") is None:
+        raise ConfigError("callbacks.checkpoint=null: every run needs this callback; leave the setting out")
     check_monitors(config)
     check_epochs(config)
     check_precision(config)
+    check_frequency(config)
+    devices = config.trainer.devices
+    if isinstance(devices, int) and devices > 0 and isinstance(config.data.batch_size, int):
+        check_batch_size(config.data.batch_size, devices * config.trainer.num_nodes)
 
 
 def check_trainer(config: DictConfig, trainer: "L.Trainer", data: "DataModule") -> None:
@@ -99,10 +103,37 @@ def check_trainer(config: DictConfig, trainer: "L.Trainer", data: "DataModule") 
     """
     check_device_precision(config, trainer)
     check_processes(trainer)
-    if data.batch_size % trainer.world_size:
-        raise ConfigError(
-            f"data.batch_size={data.batch_size} must divide by the number of processes, {trainer.world_size}"
-        )
+    check_batch_size(data.batch_size, trainer.world_size)
+
+
+def check_frequency(config: DictConfig) -> None:
+    """Raise ConfigError for a step between rows that is none."""
+    if config.data.get("freq") is not None:
+        try:
+            parse_frequency(str(config.data.freq))
+        except ConfigError as error:
+            raise ConfigError(f"data.freq: {error}") from None
+
+
+def check_batch_size(windows: int, processes: int) -> None:
+    """Raise ConfigError if the windows of a batch cannot be divided among the processes."""
+    if windows % processes:
+        raise ConfigError(f"data.batch_size={windows} must divide by the number of processes, {processes}")
+
+
+def check_loggers(config: DictConfig) -> None:
+    """Raise ConfigError for an unknown mode of W&B, and NotInstalled if a package of a logger is not installed."""
+    if "mode" in config.logger:
+        check_wandb_mode("logger.mode", config.logger.mode)
+    for name in config.logger:
+        if any(find_spec(package) is None for package in LOGGER_PACKAGES.get(str(name), ())):
+            raise NotInstalled(f"logger={name}", str(name))
+
+
+def check_wandb_mode(key: str, mode: object) -> None:
+    """Raise ConfigError unless a setting is a mode of W&B."""
+    if mode not in WANDB_MODES:
+        raise ConfigError(f"{key}={mode} must be {' or '.join(WANDB_MODES)}")
 
 
 def check_loss(name: str) -> None:
@@ -119,54 +150,6 @@ def check_refit(config: DictConfig) -> None:
         raise ConfigError(
             "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
         )
-
-
-def parse_budget(text: object) -> float:
-    """The seconds of a duration such as 90s, 10min or 1.5h. Raises ConfigError for another text."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", str(text))
-    if match is None or not float(match[1]):
-        raise ConfigError(f"budget={text}: write a time as 90s, 10min or 1.5h")
-    return float(match[1]) * UNITS[match[2]]
-
-
-def check_budget(config: DictConfig) -> None:
-    """Raise ConfigError for a budget that is no time, or that does not apply to these settings."""
-    if config.budget is None:
-        return
-    parse_budget(config.budget)
-    if config.compile:
-        raise ConfigError(
-            f"budget={config.budget} measures epochs without compilation: leave compile out, or set trainer.max_epochs"
-        )
-    if HydraConfig.initialized() and "trainer.max_epochs" in typed_overrides():
-        raise ConfigError(f"budget={config.budget} gives the number of epochs: leave trainer.max_epochs out")
-    devices = config.trainer.devices
-    check_one_process(
-        config, config.trainer.num_nodes * (devices if isinstance(devices, int) and devices > 0 else 1)
-    )
-
-
-def check_one_process(config: DictConfig, processes: int) -> None:
-    """Raise ConfigError for a budget of several processes, which would measure different times."""
-    if processes != 1:
-        raise ConfigError(f"budget={config.budget} is for one device: set trainer.max_epochs instead")
-
-
-def check_callbacks(config: DictConfig, *names: str) -> None:
-    """Raise ConfigError if one of these callbacks is switched off."""
-    for name in names:
-        if config.callbacks.get(name) is None:
-            raise ConfigError(f"callbacks.{name}=null: every run needs this callback; leave the setting out")
-
-
-def check_paths(config: DictConfig) -> None:
-    """Raise ConfigError if a callback writes outside the run folder."""
-    for key, name in PATHS.items():
-        path = OmegaConf.select(config.callbacks, key)
-        if path is not None and Path(path) != Path(config.output_dir) / name:
-            raise ConfigError(
-                f"callbacks.{key}={path} is outside the run folder; to move all files, use output_root=FOLDER"
-            )
 
 
 def check_monitors(config: DictConfig) -> None:

@@ -1,6 +1,7 @@
 """The report of a run: metrics, tables, example forecasts and figures in its folder, and the lines that it prints."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from rich.console import Console
 from torch import Tensor
 
 from forecast.data import DataModule
-from forecast.data.panel import ID_COLUMN, describe_panel, id_columns
+from forecast.data.covariates import describe_known
+from forecast.data.panel import ID_COLUMN, describe_missing, describe_panel, id_columns
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.baselines import NaiveShrinkage
 from forecast.evaluation.levels import Level, bounds
@@ -28,6 +30,7 @@ from forecast.evaluation.scores import (
     labels,
     name_tested,
 )
+from forecast.linear.covariate_steps import count_fitted_windows
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
@@ -43,8 +46,7 @@ from forecast.system import signals
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import plural, shorten
 from forecast.system.keys import FILE_SOURCES
-from forecast.training.create_model import describe_equal_to_softmax, summarize_attention
-from forecast.training.inputs import describe_inputs, join_inputs, list_inputs
+from forecast.training.create_model import describe_equal_to_softmax, list_inputs, summarize_attention
 from forecast.training.losses import describe_untrained
 from forecast.training.module import Forecaster, compute_output
 
@@ -54,12 +56,14 @@ MAX_PLOTTED = 3
 MAX_TABLED = 12
 """Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
 
-
 MAX_EXAMPLES = 3
 """Largest number of example windows."""
 
 MAX_HISTORY = 120
 """Largest number of steps of history before a forecast: three horizons, cut to this number but not below one."""
+
+MAX_NAMED = 8
+"""Largest number of columns that a line names."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,6 @@ class Examples:
         truth: true values of each window (history + pred_len, n_targets).
         forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
         band: the model's intervals of the lowest level; None without intervals.
-        pred_len: steps of the horizon.
         ids: the column with the id of each window's series; empty if the data has no ids.
     """
 
@@ -81,33 +84,29 @@ class Examples:
     truth: list[np.ndarray]
     forecasts: dict[str, np.ndarray]
     band: Band | None
-    pred_len: int
     ids: dict[str, list[str]]
 
-    def table(self, names: list[str], variables: list[int]) -> pd.DataFrame:
+    def tabulate(self, names: list[str], variables: list[int], pred_len: int) -> pd.DataFrame:
         """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
         parts = []
         for w, number in enumerate(self.numbers):
-            history = len(self.dates[w]) - self.pred_len
+            history = len(self.dates[w]) - pred_len
             for v in variables:
-                columns = {
-                    name: np.concatenate([np.full(history, np.nan), values[w, :, v]])
+                facts = {
+                    "window": number,
+                    **{name: ids[w] for name, ids in self.ids.items()},
+                    "forecast_start": self.dates[w][history],
+                    "date": self.dates[w],
+                    "step": np.arange(1 - history, pred_len + 1),
+                    "variable": names[v],
+                    "truth": self.truth[w][:, v],
+                }
+                unknown = np.full(history, np.nan)
+                forecasts = {
+                    name: np.concatenate([unknown, values[w, :, v]])
                     for name, values in self.forecasts.items()
                 }
-                parts.append(
-                    pd.DataFrame(
-                        {
-                            "window": number,
-                            **{name: ids[w] for name, ids in self.ids.items()},
-                            "forecast_start": self.dates[w][history],
-                            "date": self.dates[w],
-                            "step": np.arange(1 - history, self.pred_len + 1),
-                            "variable": names[v],
-                            "truth": self.truth[w][:, v],
-                            **columns,
-                        }
-                    )
-                )
+                parts.append(pd.DataFrame({**facts, **forecasts}))
         return pd.concat(parts, ignore_index=True)
 
 
@@ -139,75 +138,109 @@ class RunReport:
         write_json(self.folder / "metrics.json", {**self.metrics, **added})
 
 
+# ---- before training
+
+
 def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
     """Print the data, the attention layers and the model before training starts."""
     slots = summarize_attention(model)
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"data       {data.title}: {describe_panel(data.panel)}")
-    shown = shorten(data.target_columns)
-    alone = f"; {data.options.target} alone: features=MS" if ignores_target(config, data) else ""
-    source = plural(data.n_features, "column")
-    console.print(f"forecast   {shown} from {source} (features={config.features}){alone}")
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
     if data.eval_stride > 1:
         windows += f"; one in {data.eval_stride} windows in validation and test"
-    console.print(f"windows    {windows}; {data.seq_len} steps → {data.pred_len}")
-    for line in describe_inputs(data):
-        console.print(line)
+    is_ignored = data.n_targets > 1 and data.options.target in data.target_columns
+    is_ignored = is_ignored and config.features == "M" and data.name in FILE_SOURCES
+    alone = f"; {data.options.target} alone: features=MS" if is_ignored else ""
+    source = f"from {plural(data.n_features, 'column')} (features={config.features})"
+    lines = [
+        f"data       {data.title}: {describe_panel(data.panel)}",
+        f"forecast   {shorten(data.target_columns)} {source}{alone}",
+        f"windows    {windows}; {data.seq_len} steps → {data.pred_len}",
+        *describe_inputs(data),
+    ]
     has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
     if has_covariates and model.linear_weights() is not None:
-        console.print(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
+        lines.append(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
     if slots:
         layers = ", ".join(f"{slot} {one}" for slot, one in slots.items())
-        console.print(f"attention  {config.model.attention.name}: {layers}")
+        lines.append(f"attention  {config.model.attention.name}: {layers}")
     if note := describe_equal_to_softmax(slots):
-        console.print(f"note       {note}")
-    console.print(
+        lines.append(f"note       {note}")
+    lines.append(
         f"model      {config.model._target_.rsplit('.', 1)[-1]}, {sum(p.numel() for p in model.parameters()):,} "
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
         f"seed {config.seed}"
     )
+    print(*lines, sep="\n")
 
 
-def ignores_target(config: DictConfig, data: DataModule) -> bool:
-    """Whether other columns of a file are forecast beside the one that `data.target` names."""
-    is_one_of_several = data.n_targets > 1 and data.options.target in data.target_columns
-    return is_one_of_several and config.features == "M" and data.name in FILE_SOURCES
+def join_inputs(inputs: Iterable[str]) -> str:
+    """Join the names of inputs into one line: `past of a, b; past and future of c; calendar`."""
+    groups: dict[str, list[str]] = {}
+    for text in inputs:
+        kinds = ("past of", "past and future of", "static")
+        kind = next((kind for kind in kinds if text.startswith(f"{kind} ")), text)
+        groups.setdefault(kind, []).append(text[len(kind) + 1 :])
+    return "; ".join(f"{kind} {shorten(columns, MAX_NAMED)}".strip() for kind, columns in groups.items())
 
 
-def save_tables(run: RunReport) -> Path:
-    """Write the tables: errors by step, variable, window and series (if there are ids), inputs, and example forecasts.
-
-    Returns:
-        The file of the errors by window.
-    """
-    folder, data, results = run.folder, run.data, run.results
-    steps = {}
-    for name, errors in results.errors.items():
-        by_step = errors.by_step()
-        steps |= {f"{name}_{score}": by_step[score].numpy() for score in SCALED_SCORES}
-    steps |= results.coverage_by_step
-    with atomic_file(folder / "errors_by_step.csv") as temporary:
-        pd.DataFrame({"step": np.arange(1, data.pred_len + 1), **steps}).to_csv(temporary, index=False)
-    with atomic_file(folder / "errors_by_variable.csv") as temporary:
-        variables = tabulate_variables(data.target_columns, results.errors, results.coverage_by_variable)
-        variables.to_csv(temporary, index=False)
-    by_window = folder / "errors_by_window.parquet"
-    with atomic_file(by_window) as temporary:
-        tabulate_windows(data, results).to_parquet(temporary, index=False)
-    with atomic_file(folder / inputs.FILE) as temporary:
-        inputs.tabulate_run_inputs(data).to_parquet(temporary, index=False)
-    if run.by_series is not None:
-        with atomic_file(folder / "errors_by_series.parquet") as temporary:
-            run.by_series.to_parquet(temporary, index=False)
-    with atomic_file(folder / "forecasts.parquet") as temporary:
-        table = run.examples.table(
-            list(data.target_columns), choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
+def describe_inputs(data: DataModule) -> list[str]:
+    """Describe the covariates, transforms and bounds, and the number of training windows if not all are used."""
+    panel, train, lines = data.panel, data.windows["train"], []
+    covariates = {
+        "past covariates": [name for name in data.feature_columns if name not in data.columns],
+        "future covariates": panel.future_covariates,
+        "static": list(map(str, panel.static.columns)),
+    }
+    described = {role: panel.describe_covariates(names) for role, names in covariates.items() if names}
+    if listed := "; ".join(f"{role} {names}" for role, names in described.items()):
+        lines.append(f"covariates {listed}")
+    known = describe_known(panel.future_covariates, panel.as_of, data.scaled.scales.known_steps)
+    if limited := sorted(set(known) - set(panel.future_covariates)):
+        lines.append(f"known      {', '.join(limited)}")
+    lines += describe_missing(panel, data.feature_columns, data.target_columns, data.options.fill)
+    if words := data.target_scaler.domain.describe(data.target_columns):
+        lines.append(f"values     {words}")
+    if data.windows_per_epoch < min(len(panel), len(train)):
+        lines.append(
+            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
+            f"windows_per_epoch={4 * len(panel)} draws about four of each"
         )
-        table.to_parquet(temporary, index=False)
-    return by_window
+    if (fitted := count_fitted_windows(train)) < len(train):
+        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
+    return lines
+
+
+# ---- files
+
+
+def save_tables(run: RunReport) -> None:
+    """Write the tables: errors by step, variable, window and series (if there are ids), inputs, example forecasts."""
+    data, results = run.data, run.results
+    by_step = {name: errors.by_step() for name, errors in results.errors.items()}
+    steps = {
+        f"{name}_{score}": errors[score].numpy()
+        for name, errors in by_step.items()
+        for score in SCALED_SCORES
+    }
+    steps = {"step": np.arange(1, data.pred_len + 1), **steps, **results.coverage_by_step}
+    variables = choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
+    tables = {
+        "errors_by_step.csv": pd.DataFrame(steps),
+        "errors_by_variable.csv": tabulate_variables(
+            data.target_columns, results.errors, results.coverage_by_variable
+        ),
+        "errors_by_window.parquet": tabulate_windows(data, results),
+        inputs.FILE: inputs.tabulate_run_inputs(data),
+        "errors_by_series.parquet": run.by_series,
+        "forecasts.parquet": run.examples.tabulate(list(data.target_columns), variables, data.pred_len),
+    }
+    for name, table in tables.items():
+        if table is not None:
+            with atomic_file(run.folder / name) as temporary:
+                write = table.to_csv if name.endswith(".csv") else table.to_parquet
+                write(temporary, index=False)
 
 
 def title_windows(run: RunReport) -> list[str]:
@@ -259,49 +292,6 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     return paths
 
 
-def print_results(run: RunReport) -> None:
-    """Print the test scores, the tested model, the cost of the run and its folder."""
-    data, results, content = run.data, run.results, run.metrics
-    name = name_tested(content["attention"], untrained=content["best_epoch"] == 0)
-    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", name, results, data)
-    console = Console(markup=False)
-    horizons = data.windows["val"].count_horizons()
-    has_intervals = bool(results.coverage_by_step)
-    if horizons < FEW_HORIZONS and data.n_windows["val"] and has_intervals:
-        console.print(
-            f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
-            "(data.split) has more",
-            soft_wrap=True,
-        )
-    for line in [] if run.by_series is None else describe_series(run.by_series, results.best_baseline):
-        console.print(line, soft_wrap=True)
-    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
-    tested = f"tested: {epoch}, the best epoch on validation windows"
-    if content["best_epoch"] == 0:
-        tested = describe_untrained(run.untrained)
-        if "validation_quantile_loss" in content:
-            tested += "; no quantiles were trained, so intervals are conformal"
-    elif shrinkage < FULL_WEIGHT:
-        tested = (
-            f"tested: the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}, the best epoch on "
-            "validation windows"
-        )
-    console.print(tested, soft_wrap=True)
-    for model in content["linear_models"].values():
-        if line := NaiveShrinkage(**model["shrinkage"]).describe() if "shrinkage" in model else "":
-            console.print(f"linear model: {line}", soft_wrap=True)
-    console.print(f"inputs: {join_inputs(content['inputs_used'])}", soft_wrap=True)
-    rate = content["windows_per_second"]  # NaN for a training of one step
-    speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "
-    console.print(
-        f"{content['seconds']:.0f} s, {speed}"
-        f"{content['ms_per_window']:.3g} ms per window in the test, "
-        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory",
-        soft_wrap=True,
-    )
-    console.print(f"saved in {run.folder}", soft_wrap=True)
-
-
 def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results) -> Examples:
     """Forecast a few test windows with the model and every baseline."""
     test = data.windows["test"]
@@ -327,7 +317,6 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
         list(truth),
         {name: units(prediction) for name, prediction in scaled.items()},
         intervals and Band(intervals[0], *map(units, intervals[1:])),
-        test.pred_len,
         {name: ids.tolist() for name, ids in id_columns(data.panel, series.cpu().numpy()).items()},
     )
 
@@ -342,9 +331,53 @@ def compute_intervals(forecaster: Forecaster, output: Tensor) -> tuple[Level, Te
     level, calibration = min(forecaster.levels), forecaster.calibration
     if forecaster.quantiles is not None and not forecaster.is_untrained:
         probabilities, quantiles = forecaster.quantiles, output
-    elif calibration is not None and calibration.has([level]) and calibration.supports(level):
+    elif calibration is not None and calibration.supports(level):
         probabilities, quantiles = calibration.quantiles, calibration.around(forecaster.point(output))
     else:
         return None
     low, high = (quantiles[..., probabilities.index(p)] for p in bounds(level))
     return level, low, high
+
+
+# ---- after the test
+
+
+def print_results(run: RunReport) -> None:
+    """Print the test scores, the tested model, the cost of the run and its folder."""
+    data, results, content = run.data, run.results, run.metrics
+    name = name_tested(content["attention"], untrained=content["best_epoch"] == 0)
+    print_scores(f"test: {data.title}, {which_windows(data, 'test')}", name, results, data)
+    lines, horizons = [], data.windows["val"].count_horizons()
+    if horizons < FEW_HORIZONS and data.n_windows["val"] and results.coverage_by_step:
+        lines.append(
+            f"intervals are rough: the validation rows hold {horizons:.1f} horizons; a larger validation part "
+            "(data.split) has more"
+        )
+    if run.by_series is not None:
+        lines += describe_series(run.by_series, results.best_baseline)
+    lines.append(describe_tested(run))
+    for model in content["linear_models"].values():
+        if line := NaiveShrinkage(**model["shrinkage"]).describe() if "shrinkage" in model else "":
+            lines.append(f"linear model: {line}")
+    lines.append(f"inputs: {join_inputs(content['inputs_used'])}")
+    rate = content["windows_per_second"]  # NaN for a training of one step
+    speed = "" if math.isnan(rate) else f"{rate:.0f} windows/s in training, "
+    lines.append(
+        f"{content['seconds']:.0f} s, {speed}{content['ms_per_window']:.3g} ms per window in the test, "
+        f"{content['n_parameters']:,} parameters, {content['peak_memory_mb']:.0f} MiB peak memory"
+    )
+    console = Console(markup=False)
+    for line in [*lines, f"saved in {run.folder}"]:
+        console.print(line, soft_wrap=True)
+
+
+def describe_tested(run: RunReport) -> str:
+    """Say which epoch was tested, and with which weight of its correction."""
+    content = run.metrics
+    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
+    if content["best_epoch"] == 0:
+        no_quantiles = "; no quantiles were trained, so intervals are conformal"
+        return describe_untrained(run.untrained) + no_quantiles * ("validation_quantile_loss" in content)
+    if shrinkage < FULL_WEIGHT:
+        epoch = f"the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}"
+    return f"tested: {epoch}, the best epoch on validation windows"

@@ -1,48 +1,54 @@
-"""A training run: train a forecaster, test it beside baselines, save the results."""
+"""A training run: train a forecaster, test it beside baselines, save the results, and refit it on all rows."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import lightning as L
+from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
-from forecast.checkpoints.contents import completed_epochs, is_untrained
-from forecast.checkpoints.file import load_checkpoint, save_checkpoint
+from forecast.checkpoints.contents import completed_epochs, is_finished, is_untrained
+from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.checkpoints.settings import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import missing_shares, series_entry
 from forecast.evaluation.baselines import FittedBaselines, describe_season
+from forecast.evaluation.conformal import Calibration
 from forecast.reports.scores import tabulate_series
 from forecast.system import signals
+from forecast.system.formatting import plural
 from forecast.system.memory import PeakMemory
 from forecast.training import loggers, report
-from forecast.training.auto_settings import resolve_budget, resolve_transform
 from forecast.training.build import (
     count_sanity_steps,
+    fit_baselines,
     make_forecaster,
     make_model,
     make_trainer,
+    resolve_settings,
     resolved_settings,
 )
-from forecast.training.callbacks import RunTime, Throughput, find_callback
-from forecast.training.checkpointing import RunStart, open_run, preload_checkpoint
-from forecast.training.create_model import summarize_attention
-from forecast.training.hardware import compile_where_possible, resolve_auto
-from forecast.training.inputs import list_inputs
-from forecast.training.module import Forecaster, LightningData
+from forecast.training.callbacks import RankConsistency, RunTime
+from forecast.training.checkpointing import Checkpointing, fit, open_run
+from forecast.training.create_model import list_inputs, summarize_attention
+from forecast.training.hardware import compile_where_possible
+from forecast.training.losses import saved_shrinkage, set_shrinkage
+from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
 from forecast.training.preparation import check_trainer, filter_messages
-from forecast.training.processes import RankConsistency, is_sharded, load_whole
-from forecast.training.refit import refit
 from forecast.training.report import RunReport, forecast_examples
+
+REFIT_STATE = "refit-last"
+"""Name of the checkpoint from which an interrupted refit resumes."""
 
 
 def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: float) -> float:
     """Train, test and save one model; see `forecast.train`.
 
     Args:
-        config: the composed configuration. Values `auto` are replaced in place.
+        config: the composed configuration.
         data: a data module whose rows are read.
         memory: its peak since the run began.
         seconds: seconds since the run began.
@@ -53,15 +59,18 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     """
     filter_messages()
     start, folder = open_run(config), Path(config.output_dir)
-    run_time = RunTime(seconds, before=start.seconds)
-    resolve_auto(config, start.content)
+    run_time = RunTime(seconds, start.run_time)
     L.seed_everything(config.seed, workers=True, verbose=False)
-
-    transforms = resolve_transform(config, data, start.content)
+    config, lines = resolve_settings(config, data, start.content)
     baselines = fit_baselines(data)
-    budget = resolve_budget(config, data, baselines, start)
     forecaster = make_forecaster(config, data, baselines)
-    trainer = make_run_trainer(config, forecaster, start, run_time)
+    trainer = make_trainer(
+        config,
+        run_time,
+        RankConsistency(),
+        logger=loggers.make_loggers(config.logger),
+        num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
+    )
     check_trainer(config, trainer, data)
     start.check(resolved_settings(config), data, forecaster)
     if config.compile:
@@ -69,17 +78,16 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     if trainer.is_global_zero:
         start.copy_best_epoch(folder, resolved_settings(config), data)
         report.print_setup(config, data, forecaster.model, trainer)
-        for line in (budget, None if transforms is None else transforms.describe()):
-            if line is not None:
-                print(line)
-        print(f"season     {describe_season(data, baselines.seasonal_naive_season)}")
+        season = f"season     {describe_season(data, baselines.seasonal_naive_season)}"
+        print(*lines, season, sep="\n")
 
     saved: RunReport | None = None
     with loggers.running(trainer.loggers):
         start.fit(trainer, forecaster, data)
         best = calibrate_and_test(config, trainer, forecaster, data, baselines)
         if trainer.is_global_zero:
-            saved = save_results(config, trainer, forecaster, data, baselines, best, memory)
+            facts = describe_run(config, trainer, forecaster, data, best, memory, run_time)
+            saved = save_results(config, trainer, forecaster, data, baselines, best, facts)
     if saved is not None:
         saved.write_metrics()  # not before the loggers are closed: it marks the run as finished
     refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
@@ -98,28 +106,6 @@ class TestedCheckpoint:
     validation_scores: dict[str, float]
 
 
-def fit_baselines(data: DataModule) -> FittedBaselines:
-    """Scale the data and cut them into windows, and fit the baselines on the training windows."""
-    data.setup()
-    signals.exit_if_received(" before it fitted baselines")
-    baselines = FittedBaselines.fit(data)
-    signals.exit_if_received(" before training started")
-    return baselines
-
-
-def make_run_trainer(
-    config: DictConfig, forecaster: Forecaster, start: RunStart, run_time: RunTime
-) -> L.Trainer:
-    """Create the trainer of a run, with all callbacks and loggers."""
-    return make_trainer(
-        config,
-        run_time,
-        RankConsistency(),
-        logger=loggers.make_loggers(config.logger),
-        num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
-    )
-
-
 def calibrate_and_test(
     config: DictConfig,
     trainer: L.Trainer,
@@ -129,16 +115,8 @@ def calibrate_and_test(
 ) -> TestedCheckpoint:
     """Restore the best epoch, calibrate its intervals on the validation windows, then test it."""
     path = find_checkpoint(config.output_dir)
-    content = load_checkpoint(path)
+    content, datamodule = load_checkpoint(path), LightningData(data)
     forecaster.is_untrained = is_untrained(content)
-    # the data module has the state that the checkpoint has of it, and need not scale its panel again
-    to_restore = {key: value for key, value in content.items() if key != LightningData.__qualname__}
-    # the speed of training is that of all epochs, not of those up to the best one
-    to_restore["callbacks"] = {
-        name: state for name, state in content["callbacks"].items() if name != Throughput.__qualname__
-    }
-    preload_checkpoint(trainer, path, to_restore)
-    datamodule = LightningData(data)
     trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)
     validation_scores = forecaster.validation_scores
     trainer.test(forecaster, datamodule=datamodule, verbose=False)
@@ -161,7 +139,7 @@ def save_results(
     data: DataModule,
     baselines: FittedBaselines,
     best: TestedCheckpoint,
-    memory: PeakMemory,
+    facts: dict[str, Any],
 ) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
     if is_sharded(forecaster.model):  # from here on this process works alone
@@ -169,18 +147,19 @@ def save_results(
     save_checkpoint(best.content, best.path)
     results = forecaster.results
     signals.exit_if_received(" after the test")
-    facts = {
-        **describe_run(config, trainer, forecaster, data, best, memory),
+    metrics = {
+        **results.content(),
+        "n_windows": data.n_windows,
+        **facts,
         "season": baselines.seasonal_naive_season,
         "linear_models": {} if config.checkpoint else baselines.describe_choices(),  # its weights were loaded
     }
-    metrics = {**results.content(), "n_windows": data.n_windows, **facts}
     examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
     untrained = forecaster.model.warm_start_name
     saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
     images = report.save_pictures(saved) if config.pictures else {}
-    errors_by_window = report.save_tables(saved)
-    loggers.log_results(trainer.loggers, metrics, results, images, errors_by_window, trainer.global_step)
+    report.save_tables(saved)
+    loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
     return saved
 
 
@@ -199,16 +178,16 @@ def describe_run(
     data: DataModule,
     best: TestedCheckpoint,
     memory: PeakMemory,
+    run_time: RunTime,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
-    throughput, run_time = find_callback(trainer, Throughput), find_callback(trainer, RunTime)
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
         "seconds": run_time.seconds,
-        "seconds_before_resume": run_time.before,
+        "seconds_before_resume": run_time.seconds_before,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "windows_per_second": throughput.windows_per_second,
-        "ms_per_window": throughput.ms_per_window,
+        "windows_per_second": run_time.windows_per_second,
+        "ms_per_window": 1000 * median(forecaster.seconds_per_window or [float("nan")]),
         "peak_memory_mb": memory.megabytes(),
         "peak_memory_of": "device" if memory.is_of_device else "process",
         "attention": config.model.attention.name,
@@ -227,4 +206,102 @@ def describe_run(
         "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
         "precision": config.trainer.precision,
         "transforms": dict(zip(data.target_columns, data.target_scaler.domain.transforms, strict=True)),
+    }
+
+
+# ---- refit=full
+
+
+class StopAfter(Callback):
+    """End training after a number of epochs, fewer than those that the schedule was made for."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
+
+
+def refit(
+    config: DictConfig, data: DataModule, fitted: FittedBaselines, best: Path, tested: dict[str, Any]
+) -> dict[str, Any]:
+    """Train from the start on all rows, for as many epochs as the tested model's best took; save `refit.ckpt`.
+
+    The scaler and the linear baseline are fitted on all rows too. Scaled errors stay in the units of the tested model.
+    No windows are left to test or to calibrate this model. Its intervals are those of the tested model, equally wide
+    in original units (with many series, on the scale of each series).
+
+    Args:
+        best: path of the tested checkpoint, beside which `refit.ckpt` is written.
+        tested: its content, with the calibration and the baselines.
+
+    Returns:
+        What metrics.json says of the refit.
+    """
+    signals.exit_if_received(" before the refit")
+    whole, epochs = data.with_all_rows_in_training(), completed_epochs(tested)
+    L.seed_everything(config.seed, workers=True, verbose=False)
+    forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
+    trainer = make_trainer(
+        config,
+        StopAfter(epochs),
+        Checkpointing(
+            str(best.parent), name=REFIT_STATE, keep_best=False,
+            every_minutes=config.callbacks.checkpoint.every_minutes,
+        ),
+        names=("progress", "finite", "random_state"),
+        logger=False,
+        limit_val_batches=0,
+        # no epoch if the best model was the one before the first step
+        max_epochs=config.trainer.max_epochs if epochs else 0,
+    )  # fmt: skip
+    if config.compile:
+        compile_where_possible(forecaster.model, trainer.strategy.root_device)
+    facts = describe_refit(whole, best, tested)
+    if trainer.is_global_zero:
+        untrained = f"of the {forecaster.model.warm_start_name} alone, as it was tested"
+        how = plural(epochs, "epoch") if epochs else untrained
+        print(f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {how}; it is not tested")
+    path, content = (config.resume and load_newest(best.parent.parent, REFIT_STATE)) or (None, {})
+    if content and is_finished(content):
+        # no epoch is left; Lightning would train up to the schedule's number of epochs
+        trainer.fit_loop.max_epochs = epochs
+    del content  # as large as the model and its optimizer
+    fit(trainer, forecaster, whole, path)
+    set_shrinkage(forecaster, facts["shrinkage_weight"])
+    forecaster.added = {
+        **rescale_intervals(tested, data, whole),
+        "refitted": facts,
+        "baselines": fitted.refit(whole).state_dict(),
+        "test": tested["test"],
+    }
+    trainer.save_checkpoint(best.with_name("refit.ckpt"), weights_only=True)
+    if trainer.is_global_zero:
+        for name in (REFIT_STATE, f"{REFIT_STATE}-1"):
+            best.with_name(f"{name}.ckpt").unlink(missing_ok=True)
+    return facts
+
+
+def rescale_intervals(tested: dict[str, Any], data: DataModule, whole: DataModule) -> dict[str, Any]:
+    """The calibrations in a tested checkpoint, with the widths that they have in original units, for a refit."""
+
+    def rescale(state: dict[str, Any]) -> dict[str, Any]:
+        calibration = Calibration.from_state_dict(state)
+        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
+
+    of_baselines = {name: rescale(state) for name, state in tested["baseline_calibrations"].items()}
+    return {"calibration": rescale(tested["calibration"]), "baseline_calibrations": of_baselines}
+
+
+def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:
+    """Return the refit's entry in metrics.json and in its checkpoint."""
+    panel = whole.panel
+    return {
+        "checkpoint": "checkpoints/refit.ckpt",
+        "epochs": completed_epochs(tested),
+        "shrinkage_weight": saved_shrinkage(tested),
+        "rows": panel.n_rows,
+        "first_date": str(panel.first_date),
+        "last_date": str(panel.last_date),
+        "scores_are_of": f"checkpoints/{best.name}",
     }

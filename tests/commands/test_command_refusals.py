@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
+from forecast.training import preparation
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
@@ -111,11 +112,6 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ],
     ("train", "table"): [
         Case(f"{SMALL} data=csv data.path={{load}} data.sort=maybe", "data.sort=maybe: true, false or null is needed"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget=soon", "budget=soon: write a time as 90s, 10min or 1.5h"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget=1min compile=true", "budget=1min measures epochs without compilation: leave compile out, or set trainer.max_epochs"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget=1min trainer.max_epochs=2", "budget=1min gives the number of epochs: leave trainer.max_epochs out"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget=0.0001s", "budget=0.0001s: an epoch takes about … s, give more time, or validate on fewer windows (data.eval_stride=24)"),
-        Case(f"{SMALL} data=csv data.path={{load}} budget_epochs=2", "budget_epochs: it is computed; set budget instead"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: it was trained on csv (load.csv), and this run would read sample; repeat that run's settings (its overrides.yaml), including data="),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: different step between rows: h in the checkpoint, 30min in this run; use data of the same form"),
@@ -127,8 +123,8 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
     ],
     ("train", "bare"): [
-        Case(f"{HOURLY} logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
-        Case(f"{HOURLY} logger=mlflow", "logger=mlflow: a package is not installed: pip install -c constraints.txt -e '.[mlflow]'"),
+        Case(f"{SMALL} data=csv data.path=no.csv logger=tensorboard", "logger=tensorboard: a package is not installed: pip install -c constraints.txt -e '.[tensorboard]'"),
+        Case(f"{SMALL} data=csv data.path=no.csv logger=mlflow", "logger=mlflow: a package is not installed: pip install -c constraints.txt -e '.[mlflow]'"),
         Case(f"{HOURLY} logger=[wandb,csv] logger.mode=online", "W&B cannot be reached (No API key configured. Use `wandb login` to log in.); set up an account with `wandb login`, or use logger.mode=offline, which needs neither account nor network"),
         Case(f"-m {HOURLY} search=informer seed=1,2", "hydra/sweeper=optuna: a package is not installed: pip install -c constraints.txt -e '.[optuna]'"),
         Case(f"-m {HOURLY} hydra/launcher=ray seed=1,2", "hydra/launcher=ray: a package is not installed: pip install -c constraints.txt -e '.[ray]'"),
@@ -166,11 +162,10 @@ def bare(
     table: dict[str, object], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, object]:
     """An environment without the packages of the extras, and without an account of W&B."""
-    for package in ("TENSORBOARD", "TENSORBOARDX"):
-        monkeypatch.setattr(f"lightning.fabric.loggers.tensorboard._{package}_AVAILABLE", False)
     for package in ("optuna", "submitit", "ray"):
         monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr("forecast.training.loggers.MLFLOW_PACKAGES", ("no_such_package",))
+    for name in ("mlflow", "tensorboard"):
+        monkeypatch.setitem(preparation.LOGGER_PACKAGES, name, ("no_such_package",))
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

@@ -115,8 +115,9 @@ def test_every_name_is_logged(run: WandbRun, content: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["val/mse", "horizon/step", "skill", "pictures/forecasts", "baseline/naive/mse", "data"]
-)
+    "name", ["val/mse", "horizon/step", "skill", "ms_per_window", "pictures/forecasts", "baseline/naive/mse",
+             "intervals/quantile/crps", "data"]
+)  # fmt: skip
 def test_a_name_that_is_not_logged_is_found(run: WandbRun, content: dict[str, Any], name: str) -> None:
     """The test above fails if a run does not log this name."""
     less = copy.copy(run)
@@ -124,6 +125,23 @@ def test_a_name_that_is_not_logged_is_found(run: WandbRun, content: dict[str, An
     less.summary = {k: v for k, v in run.summary.items() if not k.startswith(name)}
     less.config = {k: v for k, v in run.config.items() if k != name}
     assert unknown(content, less)
+
+
+def test_panels_and_their_metrics(content: dict[str, Any]) -> None:
+    half = len(panels(content)) // 2
+    titles = [panel["config"].get("chartTitle") for panel in panels(content)]
+    assert titles[:half] == titles[half:]  # the workspace's and the report's
+    kinds = [panel["viewType"] for panel in panels(content)[:half]]
+    assert set(kinds) == {
+        "Bar Chart", "Run History Line Plot", "Scatter Plot", "Parallel Coordinates Plot", "Media Browser",
+        "Parameter Importance", "Run Comparer",
+    }  # fmt: skip
+    sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
+    headings = [
+        b["children"][0]["text"] for b in content["report"]["spec"]["blocks"] if b["type"] == "heading"
+    ]
+    assert [section["name"] for section in sections] == headings
+    assert all(not section["localPanelSettings"]["smoothingActive"] for section in sections)
 
 
 def grouped_by(one: dict[str, Any]) -> list[str]:
@@ -154,6 +172,18 @@ def test_which_runs_are_compared(content: dict[str, Any]) -> None:
         assert {item.get("connector", "AND") for item in one["filters"]["filters"]} == {"AND"}
     everything = run_sets(make_specification(None, "forecast", RunFilter()))[0]["filters"]["filters"]
     assert [item["key"]["name"] for item in everything] == ["state"]
+
+
+def test_panels_do_not_overlap(content: dict[str, Any]) -> None:
+    for grid in (block for block in content["report"]["spec"]["blocks"] if block["type"] == "panel-grid"):
+        cells = [
+            (x, y)
+            for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
+            for x in range(panel["layout"]["x"], panel["layout"]["x"] + panel["layout"]["w"])
+            for y in range(panel["layout"]["y"], panel["layout"]["y"] + panel["layout"]["h"])
+        ]
+        assert len(cells) == len(set(cells))
+        assert max(x for x, _ in cells) < 24
 
 
 def test_the_package_reads_it_back_unchanged(content: dict[str, Any]) -> None:
@@ -189,26 +219,6 @@ def test_without_an_account(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     assert json.loads((tmp_path / "dashboard.json").read_text()) == written
-
-
-def test_the_preview_shows_the_selected_runs(tmp_path: Path, pair: Path) -> None:
-    for group, kind, mse in (("a-sweep", "nystrom", 0.41), ("another", "fastformer", 0.44)):
-        config = {**configuration(f"attention={kind}"), "run_group": group}
-        make_run(pair / f"the-{group}" / kind, config, mse=mse)
-    result = start(tmp_path, "mode=offline", "runs.group=a-sweep", "output=mine.json")
-    assert result.returncode == 0, result.stderr
-    assert "saved a preview of 1 run in mine.html, which needs no network" in result.stdout
-    page = (tmp_path / "mine.html").read_text()
-    assert "W&amp;B preview: forecast" in page
-    assert "nystrom" in page
-    assert "fastformer" not in page.partition('id="plotly"')[0]
-
-    again = start(
-        tmp_path, "mode=offline", "output=other.json", "preview=runs/the-another", "runs.data=etth2"
-    )
-    assert again.returncode == 0
-    assert "no preview: runs/the-another has no finished run" in again.stdout
-    assert not (tmp_path / "other.html").exists()
 
 
 def without(content: Any, *names: str) -> Any:
@@ -250,6 +260,34 @@ def test_published(tmp_path: Path) -> None:
     assert API_KEY not in result.stdout + json.dumps(server.views)
 
 
+def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> None:
+    program = """if True:
+        from forecast.cli.main import main_without_run_folder
+        from forecast.tools.dashboard import workspace
+
+        def fail(*arguments, **options):
+            raise OSError("the report failed")
+
+        workspace.make_report = fail
+        main_without_run_folder("dashboard")
+    """
+    with wandb_server(forecast=3) as server:
+        result = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=100,
+            env=environment(tmp_path, server=server),
+        )  # fmt: skip
+    assert (result.returncode, result.stderr) == (2, "error: the report failed\n")
+    assert result.stdout.startswith(f"workspace  {server.url}/someone/forecast?nw=")
+
+
+def test_the_file_with_an_account(tmp_path: Path) -> None:
+    with wandb_server(forecast=3) as server:
+        result = start(tmp_path, "mode=offline", server=server)
+    assert result.returncode == 0, result.stderr
+    assert server.views == []
+    assert API_KEY not in (tmp_path / "dashboard.json").read_text() + result.stdout
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -265,15 +303,24 @@ def test_invalid_arguments_of_publishing(tmp_path: Path, argument: str, message:
     assert (result.stderr.count("\n"), result.stdout, server.views) == (1, "", [])
 
 
-def test_a_refused_key_and_a_server_that_is_gone(tmp_path: Path) -> None:
+def test_a_key_that_is_refused(tmp_path: Path) -> None:
+    other = "a" * 40
     with wandb_server(forecast=3) as server:
-        refused = start(tmp_path, server=server, api_key="a" * 40)
-    gone = start(tmp_path, server=server)  # its port is free again
-    assert refused.returncode == gone.returncode == 2
+        result = start(tmp_path, server=server, api_key=other)
+    assert result.returncode == 2
     expected = "refuses the API key (user is not logged in); set another with wandb login --relogin"
-    assert refused.stderr == f"error: {server.url} {expected}\n"
-    expected = "cannot be reached; write the specification to a file with mode=offline"
-    assert gone.stderr == f"error: {server.url} {expected}\n"
+    assert result.stderr == f"error: {server.url} {expected}\n"
+
+
+@pytest.mark.slow
+def test_no_server(tmp_path: Path) -> None:
+    with wandb_server() as server:
+        pass  # its port is free again
+    result = start(tmp_path, server=server)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"error: {server.url} cannot be reached; write the specification to a file with mode=offline\n"
+    )
 
 
 def test_the_crps_is_that_of_the_trained_quantiles(run: WandbRun) -> None:

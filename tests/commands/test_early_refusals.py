@@ -13,18 +13,15 @@ TRAINING = [
     "trainer.precision=half", "trainer.accelerator=quantum", "trainer.strategy=magic", "trainer.num_nodes=2",
     "model.d_model=9", "model.dropout=2.5", "model.d_ff=1000000000000", "label_len=13", "variables=linear",
     "model._target_=tests.support.own_model.NotAModel", "data.split=test", "data.split=[0.5,0.6]", "data.scaler=log",
-    "data.holidays=XX", "data.fill=magic", "data.season=0", "data.lower=low",
+    "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0", "data.lower=low",
 ]  # fmt: skip
 """Settings of which each is invalid, whatever the data."""
 
 REFUSED = {
     "train": [
         *(([setting], setting.lstrip("+").split("=")[0].split(".")[-1]) for setting in TRAINING),
-        (["budget=soon"], "budget=soon"),
-        (["budget=1min", "trainer.max_epochs=2"], "leave trainer.max_epochs out"),
-        (["budget=1min", "compile=true"], "leave compile out"),
-        (["budget=1min", "trainer=ddp_cpu"], "is for one device"),
         (["refit=full", "schedule=plateau"], "schedule=plateau"),
+        (["trainer=ddp_cpu", "data.batch_size=31"], "data.batch_size=31 must divide by the number of processes, 2"),
     ],
     "backtest": [
         (["steps=0"], "steps=0"),
@@ -34,7 +31,6 @@ REFUSED = {
         (["refit_every=9", "retrain=often"], "retrain=[often]"),
         (["retrain=[never,scratch]"], "needs refit_every="),
         (["intervals=quantile"], "intervals=quantile"),
-        (["budget=1min"], "a backtest has no budget"),
         (["callbacks.checkpoint=null"], "callbacks.checkpoint=null"),
         (["loss=l3"], "loss=l3"),
         (["model.d_model=9"], "d_model 9"),

@@ -126,9 +126,9 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
 def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch) -> None:
     """Killed between its last state and `refit.ckpt`, where the best epoch was not the last one."""
     typed = ("trainer.max_epochs=3", "logger=[]", "refit=full", "resume=auto")
-    monkeypatch.setattr("forecast.training.refit.completed_epochs", lambda content: 2)
+    monkeypatch.setattr("forecast.training.run.completed_epochs", lambda content: 2)
     with monkeypatch.context() as patch:
-        patch.setattr("forecast.training.refit.save_weights", lambda *given, **named: sys.exit(9))
+        patch.setattr("forecast.training.run.set_shrinkage", lambda *given: sys.exit(9))
         assert train_here(patch, workplace(tmp_path), *typed) == 9
     folder = only(tmp_path, "runs/*")
     state = load_checkpoint(folder / "checkpoints" / "refit-last.ckpt")

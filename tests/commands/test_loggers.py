@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import sys
-from base64 import b64decode
-from hashlib import md5
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -47,133 +45,83 @@ def metrics(ran) -> dict[str, Any]:
     return json.loads((ran[0] / "metrics.json").read_text())
 
 
-def test_wandb_says_what_ran(wandb_run: WandbRun) -> None:
-    assert wandb_run.run.project == "forecast"
-    assert wandb_run.run.display_name == "probsparse-csv-5-s7"
-    assert wandb_run.run.run_group == ""
-    assert wandb_run.exit_code == 0
-
-
-def test_wandb_has_the_resolved_configuration(wandb_run: WandbRun) -> None:
-    assert wandb_run.config["seq_len"] == 12
-    assert wandb_run.config["model"]["seq_len"] == 12
-    assert wandb_run.config["model"]["attention"]["encoder"]["factor"] == 5
-    assert wandb_run.config["data"]["path"] == "load.csv"
-    assert "${" not in json.dumps(wandb_run.config)
-
-
-def test_wandb_has_no_local_paths(ran, wandb_run: WandbRun) -> None:
-    """Neither the settings nor the metadata of W&B; a copied file of an artifact is only found by its path."""
-    logged = [
-        str(one)
-        for one in records(only(ran[0], "wandb/offline-run-*/*.wandb"))
-        if not one.HasField("artifact")
-    ]
-    for path in (ran[0].parents[1], Path.home(), Path(sys.executable).parent):
-        assert not [one for one in logged if str(path) in one]
-    assert "output_dir" not in wandb_run.config
-
-
-def test_wandb_groups_the_seeds_of_a_variant(wandb_run: WandbRun) -> None:
-    logged = dict(wandb_run.config)
-    assert logged.pop("variant_id") == variant_id({**logged, "seed": logged["seed"] + 1})
+def test_wandb_has_the_resolved_configuration_without_local_paths(ran, wandb_run: WandbRun) -> None:
+    """Nor are they in the metadata of W&B."""
+    assert (wandb_run.run.project, wandb_run.run.display_name) == ("forecast", "probsparse-csv-5-s7")
     assert list(wandb_run.run.tags) == ["probsparse", "csv"]
+    assert (wandb_run.run.run_group, wandb_run.exit_code) == ("", 0)
+    logged = dict(wandb_run.config)
+    assert logged["model"]["attention"]["encoder"]["factor"] == 5
+    assert logged["data"]["path"] == "load.csv"
+    assert "${" not in json.dumps(logged)
+    assert "output_dir" not in logged
+    assert logged.pop("variant_id") == variant_id({**logged, "seed": logged["seed"] + 1})
+    text = [str(one) for one in records(only(ran[0], "wandb/offline-run-*/*.wandb"))]
+    for path in (ran[0].parents[1], Path.home(), Path(sys.executable).parent):
+        assert not [one for one in text if str(path) in one]
 
 
-def test_wandb_has_the_tokens_and_the_tested_epoch(wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
-    for slot in ("encoder", "decoder", "cross"):
-        for side in ("queries", "keys"):
-            assert wandb_run.summary[f"tokens/{slot}/{side}"] == metrics["attention_slots"][slot][side]
-    for key in ("best_epoch", "shrinkage_weight"):
-        assert wandb_run.summary[key] == pytest.approx(metrics[key])
-
-
-def test_wandb_has_the_curves(ran, wandb_run: WandbRun) -> None:
+def test_wandb_has_the_curves_and_the_final_scores(ran, wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
     epochs = pd.read_csv(ran[0] / "metrics.csv").set_index("epoch")
     assert list(epochs.index) == [0, 1, 2]
     for name in CURVES:
         assert wandb_run.curve(name) == pytest.approx(epochs[name].to_dict(), rel=1e-6), name
-
-
-def test_wandb_has_the_final_scores(wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
     expected = {f"test/{name}": value for name, value in metrics["test"].items()}
     for baseline, scores in metrics["baselines"].items():
         expected |= {f"baseline/{baseline}/{name}": value for name, value in scores.items()}
-    for name in ("skill", "seconds", "windows_per_second", "ms_per_window", "n_parameters"):
+    for name in ("skill", "seconds", "windows_per_second", "n_parameters", "best_epoch", "shrinkage_weight"):
         expected[name] = metrics[name]
-    (method,) = metrics["intervals"]
-    for level, scores in metrics["intervals"][method].items():
+    for level, scores in metrics["intervals"]["conformal"].items():
         if isinstance(scores, dict):
             expected |= {f"intervals/conformal/{level}/{name}": value for name, value in scores.items()}
         else:
             expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
-    assert len(expected) == 4 * 8 + 5 + 2 * 6 + 4
+    for slot, sides in metrics["attention_slots"].items():
+        expected |= {f"tokens/{slot}/{side}": sides[side] for side in ("queries", "keys")}
+    assert len(expected) == 4 * 8 + 6 + 2 * 6 + 4 + 6
     assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
 
 
-def test_wandb_has_the_error_by_step_and_the_pictures(ran, wandb_run: WandbRun) -> None:
-    files = only(ran[0], "wandb/offline-run-*/files")
-    table = json.loads((files / wandb_run.summary["error_by_step/path"]).read_text())
-    found = pd.DataFrame(table["data"], columns=table["columns"])
-    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
-    assert list(found["step"]) == [1, 2, 3, 4, 5]
-    for name in ("model", "naive", "seasonal_naive", "linear"):
-        assert list(found[name]) == pytest.approx(list(by_step[f"{name}_mse"]), rel=1e-5)
-    for picture in ("forecasts", "error_by_step"):
-        (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
-        assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
-
-
-def test_wandb_has_the_errors_by_window_as_an_artifact(ran, wandb_run: WandbRun) -> None:
-    (artifact,) = (artifact for artifact in wandb_run.artifacts if artifact.type == "errors")
-    (entry,) = artifact.manifest.contents
-    file = ran[0] / "errors_by_window.parquet"
-    assert (artifact.name, entry.path, entry.size) == (
-        f"errors-{wandb_run.run.run_id}", file.name, file.stat().st_size
-    )  # fmt: skip
-    assert b64decode(entry.digest) == md5(file.read_bytes(), usedforsecurity=False).digest()
-
-
-def test_wandb_has_the_error_by_step_as_curves(ran, wandb_run: WandbRun) -> None:
+def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: WandbRun) -> None:
     rows = [row for row in wandb_run.history if "horizon/step" in row]
     by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
     assert [row["horizon/step"] for row in rows] == [1, 2, 3, 4, 5]
     for name in ("model", "naive", "seasonal_naive", "linear"):
         assert [row[f"horizon/{name}_mse"] for row in rows] == pytest.approx(list(by_step[f"{name}_mse"]))
     assert not [name for name in wandb_run.summary if name.startswith("horizon/") and name.endswith("mse")]
+    files = only(ran[0], "wandb/offline-run-*/files")
+    for picture in ("forecasts", "error_by_step"):
+        (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
+        assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
 
 
-def test_wandb_says_one_line_and_how_to_upload(ran) -> None:
+def test_each_service_says_one_line_and_no_secret_is_kept(ran, mlflow_run) -> None:
     folder, result = ran
     offline = only(folder, "wandb/offline-run-*").relative_to(folder.parent.parent)
-    lines = [line for line in (result.stdout + result.stderr).splitlines() if "wandb" in line.lower()]
-    assert lines == [f"W&B: offline run; upload it with: wandb sync {folder.parent.parent / offline}"]
-
-
-def test_no_secret_is_kept(ran) -> None:
-    folder, result = ran
+    said = (result.stdout + result.stderr).splitlines()
+    assert [line for line in said if "wandb" in line.lower()] == [
+        f"W&B: offline run; upload it with: wandb sync {folder.parent.parent / offline}"
+    ]
+    view = "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
+    assert [line for line in said if "mlflow" in line.lower()] == [
+        f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"
+    ]
     kept = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert kept == []
     assert SECRET not in result.stdout + result.stderr
 
 
-def test_csv_has_the_same(ran, metrics: dict[str, Any]) -> None:
-    rows = pd.read_csv(ran[0] / "logs" / "csv" / "metrics.csv")
+def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    rows = pd.read_csv(ran[0] / "logs" / "csv" / "version_0" / "metrics.csv")
     assert set(rows["epoch"].dropna()) >= {0, 1, 2}
     assert rows[list(CURVES)].notna().sum().min() >= 3
     assert rows["skill"].dropna().item() == pytest.approx(metrics["skill"])
-    assert rows["baseline/linear/mse"].dropna().item() == pytest.approx(metrics["baselines"]["linear"]["mse"])
-
-
-def test_tensorboard_has_the_same(ran, metrics: dict[str, Any]) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     events = EventAccumulator(str(ran[0] / "logs" / "tensorboard")).Reload()
     assert set(events.Tags()["scalars"]) >= {*CURVES, "skill", "test/mse", "baseline/naive/mae"}
-    assert set(events.Tags()["images"]) == {"forecasts", "error_by_step"}
     curve = [event.value for event in events.Scalars("val/mse")]
     assert curve == pytest.approx(list(pd.read_csv(ran[0] / "metrics.csv")["val/mse"]), rel=1e-5)
-    assert events.Scalars("skill")[-1].value == pytest.approx(metrics["skill"], rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -188,67 +136,41 @@ def mlflow_run(ran) -> Any:
     return run, client
 
 
-def test_mlflow_has_the_settings_of_wandb(mlflow_run, wandb_run: WandbRun) -> None:
-    data = mlflow_run[0].data
+def test_mlflow_has_what_wandb_has(ran, mlflow_run, wandb_run: WandbRun, metrics: dict[str, Any]) -> None:
+    run, client = mlflow_run
     logged = {key: str(value) for key, value in flatten(wandb_run.config)}
-    assert {key: data.params[key] for key in logged} == logged
-    assert data.tags == {
+    assert {key: run.data.params[key] for key in logged} == logged
+    assert run.data.tags == {
         "mlflow.runName": "probsparse-csv-5-s7",
         "attention": "probsparse",
         "data": "csv",
         "variant_id": wandb_run.config["variant_id"],
     }
-
-
-def test_mlflow_has_the_results_of_wandb(mlflow_run, wandb_run: WandbRun) -> None:
-    expected = {
-        name: value
-        for name, value in wandb_run.summary.items()
-        if name.startswith(("test/", "baseline/", "intervals/", "tokens/")) or name in ("skill", "best_epoch")
-    }
+    prefixes = ("test/", "baseline/", "intervals/", "tokens/", "skill", "best_epoch")
+    expected = {name: value for name, value in wandb_run.summary.items() if name.startswith(prefixes)}
     assert len(expected) > 40
-    found = mlflow_run[0].data.metrics
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
-
-
-def test_mlflow_has_the_curves(ran, mlflow_run) -> None:
-    run, client = mlflow_run
-    epochs = pd.read_csv(ran[0] / "metrics.csv")
+    assert {name: run.data.metrics[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    epochs, by_step = (pd.read_csv(ran[0] / name) for name in ("metrics.csv", "errors_by_step.csv"))
     for name in CURVES:
         found = [point.value for point in client.get_metric_history(run.info.run_id, name)]
         assert found[: len(epochs)] == pytest.approx(list(epochs[name]), rel=1e-6), name
-    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
-    found = {
-        point.step: point.value for point in client.get_metric_history(run.info.run_id, "horizon/model_mse")
-    }
+    points = client.get_metric_history(run.info.run_id, "horizon/model_mse")
+    found = {point.step: point.value for point in points}
     assert found == pytest.approx(dict(zip(by_step["step"], by_step["model_mse"], strict=True)))
-
-
-def test_mlflow_has_the_metrics_and_the_pictures_as_files(ran, mlflow_run, metrics: dict[str, Any]) -> None:
-    run, _ = mlflow_run
     assert run.info.status == "FINISHED"
     files = Path(run.info.artifact_uri.removeprefix("file://"))
     assert files.is_relative_to(ran[0].parent)
     assert json.loads((files / "metrics.json").read_text()) == metrics
-    errors = "errors_by_window.parquet"
-    assert (files / errors).read_bytes() == (ran[0] / errors).read_bytes()
     for picture in ("forecasts.png", "error_by_step.png"):
         assert (files / "pictures" / picture).read_bytes() == (ran[0] / picture).read_bytes()
 
 
-def test_mlflow_says_one_line_and_how_to_view(ran, mlflow_run) -> None:
-    lines = [line for line in (ran[1].stdout + ran[1].stderr).splitlines() if "mlflow" in line.lower()]
-    view = "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
-    assert lines == [f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"]
-
-
-@pytest.mark.parametrize("logger", ["[]", "csv"])
-def test_one_logger_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
-    overrides = (f"logger={logger}", "logger.mode=online", "trainer.max_epochs=1")
+def test_without_loggers_there_are_no_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = ("logger=[]", "logger.mode=online", "trainer.max_epochs=1")
     assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 0
     folder = only(tmp_path, "runs/*")
     assert (folder / "metrics.json").exists()
-    assert (folder / "logs").exists() == (logger == "csv")
+    assert not (folder / "logs").exists()
     assert not (folder / "wandb").exists()
 
 

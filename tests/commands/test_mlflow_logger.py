@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from forecast.system.errors import ConfigError
-from forecast.training import loggers
-from forecast.training.loggers import MlflowLogger, without_password
+from forecast.training.loggers import MlflowLogger
 
 SETTINGS = {"seed": 1, "data": {"path": "load.csv"}, "trainer": {"max_epochs": 2}}
 
@@ -66,11 +65,6 @@ def test_jobs_that_start_together_share_an_experiment(tmp_path: Path) -> None:
     assert len({read(logger).info.experiment_id for logger in loggers}) == 1
 
 
-def test_nothing_is_written_before_the_start(tmp_path: Path) -> None:
-    make(tmp_path).end(succeeded=False)
-    assert not list(tmp_path.iterdir())
-
-
 def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
@@ -88,20 +82,3 @@ def test_a_lost_connection_ends_no_run(tmp_path: Path, capsys: pytest.CaptureFix
         logger.log_metrics({"val/mse": 0.5}, step)
     assert capsys.readouterr().err.count("the connection to MLflow was lost") == 1
     assert run_id
-
-
-def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loggers, "MLFLOW_PACKAGES", ("mlflow", "no_such_package"))
-    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-        make(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("http://me:secret@host:5000/a@b", "http://host:5000/a@b"),
-        ("sqlite:///runs/mlflow.db", "sqlite:///runs/mlflow.db"),
-    ],
-)
-def test_a_password_is_not_shown(address: str, shown: str) -> None:
-    assert without_password(address) == shown

@@ -11,9 +11,8 @@ from omegaconf import OmegaConf
 
 from forecast import check, fit
 from forecast.check import suggest_settings
-from forecast.cli.compose import compose_command, compose_config
+from forecast.cli.compose import compose_command
 from forecast.system import distributed
-from forecast.system.errors import ConfigError
 from tests.support.commands import PLAIN, answer, only
 from tests.support.csv_files import numbers
 
@@ -60,14 +59,6 @@ def test_suggested_settings_are_taken_unless_they_are_typed(
     assert "suggest: false" in only(folder, "first/*/config.yaml").read_text()
 
 
-def test_a_typed_model_replaces_the_suggested_model(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(monkeypatch, folder, "output_root=mlp", "model=mlp", "pred_len=4") == 0
-    assert OmegaConf.load(only(folder, "mlp/*/config.yaml")).model._target_ == "forecast.models.ResidualMLP"
-    assert "suggested: model" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
@@ -106,7 +97,6 @@ def test_what_cannot_be_suggested_is_refused(
 @pytest.mark.parametrize(
     ("overrides", "suggested"),
     [
-        ("budget=1min", "trainer.max_epochs"),
         ("windows_per_epoch=64", "trainer.max_epochs"),
         ("search=informer", "data.batch_size"),
         ("model.decoder_layers=2", "model"),
@@ -124,17 +114,6 @@ def test_settings_that_other_keys_decide_are_not_suggested(
     keys = {line.partition("=")[0] for line in lines}
     every = {"model", "data.batch_size", "trainer.max_epochs", "seq_len"}
     assert every & keys == every - {suggested}
-
-
-def test_variants_of_a_sweep_share_the_suggested_settings(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    overrides = ("-m", "attention=full,linear", "pred_len=4", "output_root=sweep", "model.d_model=8")
-    assert train(monkeypatch, folder, *overrides) in (0, None)
-    configs = [OmegaConf.load(path) for path in (folder / "sweep").glob("*/*/config.yaml")]
-    assert sorted(config.model.attention.name for config in configs) == ["full", "linear"]
-    assert len({config.seq_len for config in configs}) == 1
-    assert {config.model._target_ for config in configs} == {"forecast.models.PatchEncoder"}
 
 
 def test_a_warning_about_the_file_is_said_once(
@@ -178,17 +157,6 @@ def test_the_shown_configuration_has_the_suggested_settings(
     assert not (folder / "shown").exists()
 
 
-def test_a_size_sets_the_width_of_every_model_with_attention() -> None:
-    sizes = {
-        (model, size): compose_config(f"model={model}", f"size={size}").model
-        for model in ("residual_informer", "patch_encoder", "informer")
-        for size in ("small", "base", "large")
-    }
-    assert {sizes[model, size].d_model // sizes[model, size].n_heads for model, size in sizes} == {8}
-    assert sizes["patch_encoder", "base"].d_hidden == sizes["patch_encoder", "base"].d_ff == 256
-    assert sizes["residual_informer", "small"] == compose_config("model=residual_informer").model
-
-
 def test_fit_takes_suggested_settings_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     frame = pd.read_csv("load.csv", index_col="date", parse_dates=True)
@@ -211,19 +179,3 @@ def test_fit_leaves_out_useless_columns_and_reads_text(folder: Path, monkeypatch
     data = fit(frame, pred_len=8, suggest=True, overrides=brief).config["data"]
     assert "row" not in data["columns"]
     assert data["past_covariates"] == ["sky"]
-
-
-def test_fit_refuses_a_wrong_setting_before_it_suggests_others() -> None:
-    with pytest.raises(ConfigError, match="nonsense: there is no such key"):
-        fit(pd.DataFrame({"load": [1.0, 2.0]}), suggest=True, nonsense=1)
-
-
-def test_settings_that_only_the_user_can_choose_are_said(tmp_path: Path, monkeypatch, capsys) -> None:
-    numbers(40 * 24, ("load",)).assign(load=lambda table: table["load"].abs()).to_csv(
-        tmp_path / "load.csv", index=False
-    )
-    assert train(monkeypatch, tmp_path) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("not set:")]
-    assert any("data.lower=0" in line for line in lines)
-    assert train(monkeypatch, tmp_path, "data.lower=0") == 0
-    assert "data.lower" not in capsys.readouterr().err

@@ -11,12 +11,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from forecast.runs.summary import Run, describe_linear_only, mean_and_std, shorten_number
+from forecast.runs.summary import Run
 from forecast.runs.summary import summarise as summary_of
 from tests.commands.test_loggers import WandbRun
 from tests.support.commands import only, train, train_here, workplace
-
-WIDE = 384
 
 
 def results(sweep: Path) -> dict[str, dict[str, Any]]:
@@ -101,14 +99,6 @@ def test_scores_share_a_wandb_group(swept) -> None:
     )
 
 
-def test_each_member_has_its_own_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overrides = (f"model.d_model={WIDE},8", f"model.d_ff={2 * WIDE}", "data.batch_size=128", "logger=[]")
-    assert train_here(monkeypatch, workplace(tmp_path), "-m", *overrides, "trainer.max_epochs=1") == 0
-    wide, narrow = (result for _, result in sorted(results(only(tmp_path, "runs/*")).items()))
-    weights, gradients_and_moments = 4 * wide["n_parameters"] / 2**20, 3
-    assert wide["peak_memory_mb"] - narrow["peak_memory_mb"] > weights * gradients_and_moments
-
-
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     folder = workplace(tmp_path_factory.mktemp("search"))
@@ -164,16 +154,6 @@ def test_another_search_in_its_folder_is_refused(
     assert trials(folder) == before
 
 
-def test_an_interval_beyond_the_limits_is_refused_before_the_first_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    overrides = ("-m", "search=informer", "optimizer.lr=tag(log,interval(0.001,9000))")
-    assert train_here(monkeypatch, tmp_path, *overrides) == 2
-    said = "error: optimizer.lr=9000.0: a number from 0 to 1,000 is needed\n"
-    assert capsys.readouterr().err == said
-    assert not list(tmp_path.iterdir())
-
-
 def run(settings: str, mse: float | None, pred_len: int = 24, naive: float = 1.0) -> Run:
     chosen = dict(s.split("=") for s in settings.split())
     metrics = {
@@ -207,52 +187,3 @@ def test_the_best_row_is_that_of_each_horizon() -> None:
 def test_a_seed_that_is_typed_twice_counts_once() -> None:
     (row,) = summarise([run(f"seed={seed}", mse) for seed, mse in ((1, 0.3), (2, 0.5), (1, 0.3))])
     assert (row["seeds"], row["mse"]) == (2, pytest.approx(0.4))
-
-
-def test_runs_that_kept_only_the_linear_model_are_counted() -> None:
-    why = "kept only the linear model"
-    assert describe_linear_only([{"best_epoch": 3}, {}]) == ""  # older runs do not say
-    two = describe_linear_only([{"best_epoch": 3}, {"best_epoch": 0}, {"best_epoch": 0}])
-    assert two.startswith(f"2 of 3 runs {why}: ")
-    assert describe_linear_only([{"best_epoch": 0}]).startswith(f"The run {why}: ")
-
-
-def test_the_best_row_is_that_of_each_file() -> None:
-    rows = summarise(
-        [run(f"data.path={file} seed=1", mse) for file, mse in {"a.csv": 0.3, "b.csv": 0.5}.items()]
-    )
-    assert [(row["path"], row["best"]) for row in rows] == [("a.csv", True), ("b.csv", True)]
-
-
-def test_rows_of_other_scales_or_targets_are_no_rivals() -> None:
-    rows = summarise(
-        [
-            run("data.scaler=standard seed=1", 0.3, naive=1.2),
-            run("data.scaler=minmax seed=1", 0.004, naive=0.02),
-        ]
-    )
-    assert [row["best"] for row in rows] == [True, True]
-
-
-def test_settings_are_named_by_their_last_part_where_that_is_clear() -> None:
-    rows = summarise(
-        [
-            run("model.factor=1 schedule.factor=1 a.b=1", 1.0),
-            run("model.factor=2 schedule.factor=2 a.b=2", 1.0),
-        ]
-    )
-    assert list(rows[0])[:3] == ["model.factor", "schedule.factor", "b"]
-
-
-def test_only_seeds_differ() -> None:
-    (row,) = summarise([run("seed=1", 1.0), run("seed=2", 3.0)])
-    assert (row["attention"], row["seeds"], row["mse"]) == ("full", 2, 2.0)
-
-
-def test_small_things() -> None:
-    assert mean_and_std([1.0, 3.0]) == (2.0, pytest.approx(2**0.5))
-    assert [shorten_number(text) for text in ("0.0012345678", "64", "informer_stack")] == [
-        "0.001235",
-        "64",
-        "informer_stack",
-    ]

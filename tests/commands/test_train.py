@@ -1,14 +1,9 @@
 """The main job, end to end, on a CSV on disk."""
 
 import json
-import math
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +16,16 @@ from omegaconf import OmegaConf
 
 from forecast import load
 from forecast.checkpoints.file import load_checkpoint
-from forecast.cli.compose import compose_config
-from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
-from forecast.reports.compare.grouping import group_into_tasks
-from forecast.reports.compare.run_folders import read_runs
 from forecast.reports.plots import attention_colour
-from forecast.reports.tables import format_interval
 from forecast.runs import sweep
-from forecast.runs.folder import digest_of, find_finished, find_unfinished, is_finished, read_config
-from forecast.train import train
+from forecast.runs.folder import digest_of, find_runs, is_finished, read_config
 from forecast.training.schedules import cosine
 from tests.support.commands import PLAIN, ROOT, TINY, answer, only, train_here
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
-from tests.support.long_variants import every_nth
+from tests.support.run_differences import differences
 
 EPOCHS = 3
 
@@ -77,23 +66,6 @@ def finished(workplace: Path, *overrides: str, pictures: str = PLAIN) -> tuple[P
 @pytest.fixture(scope="module")
 def run(workplace: Path) -> tuple[Path, str]:
     return finished(workplace, pictures="pictures=true")
-
-
-def same_run(a: Path, b: Path) -> None:
-    """Weights, metrics and epochs equal to the bit, fields of time and memory aside."""
-    for name in ("best", "last"):
-        one, two = (torch.load(r / "checkpoints" / f"{name}.ckpt", weights_only=True) for r in (a, b))
-        assert one["state_dict"].keys() == two["state_dict"].keys()
-        for key, value in one["state_dict"].items():
-            assert torch.equal(value, two["state_dict"][key]), key
-        assert repr(one["optimizer_states"]) == repr(two["optimizer_states"])
-    metrics = [json.loads((r / "metrics.json").read_text()) for r in (a, b)]
-    epochs = [pd.read_csv(r / "metrics.csv").drop(columns=["seconds", "windows_per_second"]) for r in (a, b)]
-    for content in metrics:
-        for field in ("seconds", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb"):
-            del content[field]
-    assert metrics[0] == metrics[1]
-    pd.testing.assert_frame_equal(epochs[0], epochs[1], check_exact=True)
 
 
 def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None:
@@ -229,38 +201,6 @@ def test_the_pictured_intervals_are_those_of_a_prediction(
             np.testing.assert_allclose(values[1, :, v], found[f"{name}-{side}-80"], rtol=1e-4)
 
 
-def test_few_horizons_of_validation_are_said(
-    run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_csv(tmp_path / "load.csv", rows=150)
-    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]", "levels=[80]") == 0
-    said = "intervals are rough: the validation rows hold"
-    assert f"{said} 3.0 horizons" in capsys.readouterr().out
-    assert said not in run[1]  # with 8 horizons
-
-
-def test_the_pictured_windows_do_not_depend_on_the_history(run: tuple[Path, str], workplace: Path) -> None:
-    longer, _ = finished(workplace, "seq_len=20", "trainer.max_epochs=1")
-    keys = ["window", "forecast_start", "date", "variable", "truth"]
-    one, two = (
-        pd.read_parquet(folder / "forecasts.parquet").query("step > 0") for folder in (run[0], longer)
-    )
-    assert one[keys].to_numpy().tolist() == two[keys].to_numpy().tolist()
-
-
-def test_only_a_few_of_many_variables_are_kept() -> None:
-    assert choose_evenly_spaced(7, 12).tolist() == list(range(7))
-    many = choose_evenly_spaced(321, 12).tolist()
-    assert len(set(many)) == 12
-    assert (many[0], many[-1]) == (0, 320)
-    assert choose_evenly_spaced(1, 3).tolist() == [0]
-
-
-def test_the_epoch_table_says_the_rate_that_each_epoch_began_with(workplace: Path) -> None:
-    folder, _ = finished(workplace, "schedule=halving", "optimizer.lr=0.008", "trainer.max_epochs=4")
-    assert pd.read_csv(folder / "metrics.csv")["lr"].tolist() == pytest.approx([0.008, 0.008, 0.004, 0.002])
-
-
 def test_the_best_checkpoint_is_the_best_epoch(run: tuple[Path, str]) -> None:
     content = torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True)
     assert content["epoch"] == pd.read_csv(run[0] / "metrics.csv")["val/mse"].idxmin()
@@ -277,61 +217,28 @@ def test_pictures_show_something(run: tuple[Path, str], name: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], workplace: Path) -> None:
-    same_run(run[0], finished(workplace)[0])
+    assert differences(run[0], finished(workplace)[0]) == []
 
 
-def test_another_seed_gives_another_run_and_without_its_bar_it_draws_none(
-    run: tuple[Path, str], workplace: Path
-) -> None:
-    other, said = finished(workplace, "seed=2", "callbacks.progress=null", "trainer.max_epochs=1")
-    first, second = (pd.read_csv(folder / "metrics.csv")["val/mse"].tolist()[0] for folder in (run[0], other))
-    assert first != second
-    assert "epoch 1:" in run[1]
-    assert "epoch 1:" not in said
-
-
-@pytest.mark.long
-def test_a_killed_run_goes_on_in_place_and_ends_the_same(run: tuple[Path, str], workplace: Path) -> None:
-    root = workplace / "killed"
-    overrides = command("data=csv", "data.path=my load.csv", f"output_root={root}", "resume=auto")
-    process = subprocess.Popen(
-        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not list(root.glob("*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    (folder,) = root.iterdir()
-    assert not (folder / "metrics.json").exists(), "it had finished before it was killed"
-    result = subprocess.run(
-        [*overrides, "callbacks.progress.refresh_rate=1"], cwd=workplace, env=environment(), capture_output=True,
-        text=True, timeout=300,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert "resuming the run in" in result.stdout
-    assert [p.name for p in root.iterdir()] == [folder.name]
-    same_run(run[0], folder)
-
-
-def test_only_an_unfinished_run_of_the_same_configuration_is_resumed(
-    run: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_only_a_run_of_the_same_configuration_is_resumed(run: tuple[Path, str], tmp_path: Path) -> None:
     copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
     config = read_config(copy / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
+
+    def found() -> tuple[Path | None, Path | None]:
+        return find_runs(tmp_path / "runs", config, digest_of(config))
+
+    assert found() == (None, copy)
     (copy / "metrics.json").unlink()
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
+    assert found() == (copy, None)
     config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
     config.callbacks.epochs.path = "elsewhere/metrics.csv"
     config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) == copy
+    assert found() == (copy, None)
     config.optimizer.lr *= 2
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
+    assert found() == (None, None)
 
 
-@pytest.mark.parametrize("text", ["- 1", "a: [1", "", "a: 1", "output_dir: ${nothing}", "\x00"])
+@pytest.mark.parametrize("text", ["- 1", "a: [1", "output_dir: ${nothing}"])
 def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_path: Path, text: str) -> None:
     other = tmp_path / "runs" / "other"
     (other / "checkpoints").mkdir(parents=True)
@@ -339,9 +246,7 @@ def test_folders_of_other_programs_are_passed_over(run: tuple[Path, str], tmp_pa
     (other / "config.yaml").write_text(text)
     (other / "command.yaml").write_text(text)
     config = read_config(run[0] / "config.yaml")
-    assert find_unfinished(tmp_path / "runs", config, digest_of(config)) is None
-    (other / "metrics.json").write_text("{}")
-    assert find_finished(tmp_path / "runs", config, digest_of(config)) is None
+    assert find_runs(tmp_path / "runs", config, digest_of(config)) == (None, None)
     assert sweep.find_same_command(tmp_path / "runs", ["seed=1,2"]) is None
 
 
@@ -376,6 +281,16 @@ def test_a_run_goes_on_with_the_table_it_was_begun_with(
     assert not (tmp_path / "nightly" / "metrics.json").exists()
 
 
+def test_a_warning_is_printed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one of data that are scaled again, for `data.transform=auto` and for a refit."""
+    write_csv(tmp_path / "load.csv", rows=500)
+    given = ("data.eval_stride=12", "data.transform=auto", "refit=full", "trainer.max_epochs=1", "logger=[]")
+    assert train_here(monkeypatch, tmp_path, *given) == 0
+    assert capsys.readouterr().err.count("warning: load.csv: with data.eval_stride=12") == 1
+
+
 def test_a_refit_counts_once_it_is_written_down(run: tuple[Path, str], tmp_path: Path) -> None:
     copy = shutil.copytree(run[0], tmp_path / "copy")
     config = OmegaConf.create({"refit": "full"})
@@ -385,18 +300,6 @@ def test_a_refit_counts_once_it_is_written_down(run: tuple[Path, str], tmp_path:
     metrics = json.loads((copy / "metrics.json").read_text())
     (copy / "metrics.json").write_text(json.dumps({**metrics, "refit": {}}))
     assert is_finished(copy, config)
-
-
-@pytest.mark.parametrize(("precision", "status"), [("64-true", 0), ("bf16-true", 2)])
-def test_precisions_of_the_default_model(
-    tmp_path: Path,
-    precision: str,
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write_csv(tmp_path / "load.csv", rows=300)
-    given = ("model=residual_informer", "trainer.max_epochs=1", "logger=[]", f"trainer.precision={precision}")
-    assert train_here(monkeypatch, tmp_path, *given) == status
 
 
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:
@@ -418,19 +321,6 @@ def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
     longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert "its best epoch is not used, because its validation windows differ" in said
     assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
-
-
-@pytest.mark.parametrize("features", every_nth(["MS", "S"], 2))
-def test_one_target_from_itself_or_from_all(features: str, tmp_path: Path) -> None:
-    write_csv(tmp_path / "x.csv", rows=300)
-    config = compose_config(
-        *TINY, "data=csv", f"data.path='{tmp_path}/x.csv'", "data.target=load", f"features={features}",
-        "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0", PLAIN,
-    )  # fmt: skip
-    config.output_dir = str(tmp_path / "run")
-    assert train(config) > 0
-    variables = pd.read_csv(tmp_path / "run" / "errors_by_variable.csv")
-    assert variables["variable"].tolist() == ["load"]
 
 
 @pytest.mark.parametrize("variables", ["full", None])
@@ -456,23 +346,3 @@ def test_layers_over_variables_of_another_type(
     assert ("variables" in settings["attention"]) == (variables is not None)
     assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "output=next.csv") == 0
     assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "temperature"]]).all(axis=None)
-
-
-def test_bfloat16_with_clipped_gradients_and_the_fused_optimizer(workplace: Path) -> None:
-    folder, printed = finished(
-        workplace, "trainer.max_epochs=1", "trainer.precision=bf16-mixed", "trainer.gradient_clip_val=0.5",
-        "optimizer.fused=true",
-    )  # fmt: skip
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["precision"] == "bf16-mixed"
-    assert "bf16-mixed" in printed
-    assert math.isfinite(metrics["test"]["mse"])
-
-
-def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:
-    folder, printed = run
-    (task,) = group_into_tasks(read_runs([folder])[0])
-    against_baseline = task.with_baseline_as_reference.differences[task.best.name]
-    interval = format_interval(replace(against_baseline, comparisons=len(task.baselines)))
-    line = "95% interval of the difference, for this run, in percent of that squared error: "
-    assert f"{line}{interval}" in " ".join(printed.split())

@@ -24,9 +24,9 @@ from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.scores import MODEL
 from forecast.models import ForecastModel
 from forecast.training.build import make_forecaster
+from forecast.training.callbacks import RankConsistency
 from forecast.training.module import Forecaster, LightningData
 from forecast.training.preparation import filter_messages
-from forecast.training.processes import RankConsistency
 
 SEQ_LEN, TRAIN = 5, 66  # 60 training windows of two steps ahead, which 2, 3 and 4 processes share evenly
 SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")

@@ -1,30 +1,17 @@
 """`torch.compile` and `torch.export` of every attention type and of the whole model; a machine without a compiler."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 
-from forecast.attention import ProbSparseAttention, probsparse
-from forecast.models import Informer
+from forecast.attention import ProbSparseAttention
 from forecast.training.hardware import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.long_variants import every_nth
-from tests.support.models import ATTENTION_TYPES, slots
-
-SIZES: dict[str, Any] = {
-    "seq_len": 12,
-    "label_len": 6,
-    "pred_len": 5,
-    "n_features": 3,
-    "n_targets": 3,
-    "n_time_features": 4,
-}
 
 
 def check_compiled(attention_type, role, options, training, backend, monkeypatch):
@@ -59,57 +46,6 @@ class TestOneGraph:
         ).module()
         few = (query[:2], memory[:2] if role == "cross" else query[:2])
         torch.testing.assert_close(exported(*few), layer(*few))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", sorted(ProbSparseAttention.roles))
-def test_the_fixed_sample_of_evaluation_compiles_to_one_graph(role, monkeypatch):
-    check_compiled(ProbSparseAttention, role, {"factor": 2}, False, "aot_eager", monkeypatch)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("attention_type", ATTENTION_TYPES.values())
-def test_compiles_to_machine_code(attention_type, monkeypatch):
-    pytest.importorskip("setuptools", reason="the compiler's C++ backend needs setuptools")
-    check_compiled(attention_type, "self", {}, True, "inductor", monkeypatch)
-
-
-def losses(model: torch.nn.Module, forward, steps: int = 4) -> list[float]:
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    torch.manual_seed(5)
-    found = []
-    for _ in range(steps):
-        past, past_time = torch.randn(4, 12, 3), torch.rand(4, 12, 4)
-        future, future_time = torch.randn(4, 5, 3), torch.rand(4, 5, 4)
-        optimizer.zero_grad()
-        loss = (forward(past, past_time, future_time) - future).square().mean()
-        loss.backward()
-        optimizer.step()
-        found.append(loss.item())
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("attention_type", ATTENTION_TYPES)
-def test_one_graph_trains_to_the_same_loss(attention_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the tracer cannot read its checks
-    draw: Callable[..., torch.Tensor] = probsparse._draw
-
-    def draw_as_in_evaluation(*arguments):
-        *settings, _, device = arguments
-        return draw(*settings, False, device)
-
-    monkeypatch.setattr(probsparse, "_draw", draw_as_in_evaluation)
-    trained = []
-    for compiled in (False, True):
-        torch.manual_seed(0)
-        # with heads of 4 numbers, PyTorch 2.13 compiles gradients of gated_delta that are NaN (docs/performance.md)
-        model = Informer(attention=slots(attention_type), d_model=16, n_heads=2, d_ff=8, dropout=0.0, **SIZES)
-        torch._dynamo.reset()
-        forward = torch.compile(model, fullgraph=True) if compiled else model
-        trained.append(losses(model, forward))
-    assert trained[1] == pytest.approx(trained[0], rel=1e-4)
-    assert trained[1][-1] != trained[1][0]
 
 
 @pytest.mark.long

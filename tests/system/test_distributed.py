@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 import torch
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.scores import MODEL, SCALED_SCORES
+from forecast.training.build import make_model, make_trainer, wrap_model
 from forecast.training.callbacks import RandomState
-from forecast.training.create_model import create_model
-from forecast.training.module import Forecaster, LightningData
-from tests.support.commands import finish, only, start, train_here, workplace
+from forecast.training.module import LightningData
+from tests.support.commands import finish, only, start, train, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window
 WITNESS = (
@@ -35,53 +35,30 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Run]:
-    """A run of two processes and one of three, started together: their ports must not meet."""
-    started = {}
-    for processes, batch_size in ((2, 16), (3, 18)):
-        folder = workplace(tmp_path_factory.mktemp(f"processes{processes}"), rows=ROWS)
-        started[processes] = folder, start(
-            folder, "trainer=ddp_cpu", f"trainer.devices={processes}", "trainer.max_epochs=2", "logger=[wandb,csv]",
-            f"data.batch_size={batch_size}", "data.eval_batch_size=11", "model.dropout=0.3", "levels=[80]", *WITNESS,
-        )  # fmt: skip
-    done = {}
-    for processes, (folder, process) in started.items():
-        result = finish(process)
-        assert result.returncode == 0, result.stderr
-        witnesses = [json.loads((folder / f"witness/{rank}.json").read_text()) for rank in range(processes)]
-        done[processes] = Run(only(folder, "runs/*"), result, witnesses)
-    return done
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of two processes."""
+    folder = workplace(tmp_path_factory.mktemp("processes"), rows=ROWS)
+    result = train(
+        folder, "trainer=ddp_cpu", "trainer.max_epochs=2", "logger=[wandb,csv]", "data.batch_size=16",
+        "data.eval_batch_size=11", "model.dropout=0.3", "levels=[80]", *WITNESS,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    witnesses = [json.loads((folder / f"witness/{rank}.json").read_text()) for rank in range(2)]
+    return Run(only(folder, "runs/*"), result, witnesses)
 
 
-both = pytest.mark.parametrize("processes", [2, 3])
-
-
-@both
-def test_scores_are_those_of_one_process(
-    runs: dict[int, Run], processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = runs[processes].folder
+def test_scores_are_those_of_one_process(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run.folder
     monkeypatch.chdir(folder.parent.parent)
     config = OmegaConf.load(folder / "config.yaml")
+    assert isinstance(config, DictConfig)
     config.data.eval_batch_size = 64
+    config.trainer.update(devices=1, strategy="auto", precision="32-true")
     data = instantiate(config.data)
     data.setup()
     assert data.n_windows["test"] % 11 == 1
-    model = create_model(
-        config.model,
-        n_features=data.n_features,
-        n_targets=data.n_targets,
-        n_time_features=data.n_time_features,
-    )
-    forecaster = Forecaster(
-        model,
-        optimizer=torch.optim.Adam,
-        schedule=lambda *_: {},
-        fitted=FittedBaselines.fit(data),
-        config={},
-        levels=[80],
-    )
-    trainer = L.Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False)
+    forecaster = wrap_model(config, make_model(config, data), FittedBaselines.fit(data))
+    trainer = make_trainer(config, names=(), logger=False)
     checkpoint = folder / "checkpoints" / "best.ckpt"
     trainer.validate(
         forecaster, datamodule=LightningData(data), ckpt_path=checkpoint, weights_only=True, verbose=False
@@ -102,17 +79,16 @@ def test_scores_are_those_of_one_process(
     assert (found > 0).all()
 
 
-@both
-def test_processes_share_weights_and_windows_but_not_dropout(runs: dict[int, Run], processes: int) -> None:
-    seen = runs[processes].processes
-    assert len({process["initial"] for process in seen}) == 1
-    assert len({process["final"] for process in seen}) == 1
+def test_processes_share_weights_and_windows_but_not_dropout(run: Run) -> None:
+    seen = run.processes
+    for same in ("initial", "final"):
+        assert len({process[same] for process in seen}) == 1
     assert seen[0]["initial"] != seen[0]["final"]
-    assert len({process["random"] for process in seen}) == processes
+    assert len({process["random"] for process in seen}) == 2
     windows = [index for process in seen for index in process["windows"]]
     assert len(windows) == len(set(windows))
-    n_train = json.loads((runs[processes].folder / "metrics.json").read_text())["n_windows"]["train"]
-    assert len(windows) == n_train // processes * processes
+    n_train = json.loads((run.folder / "metrics.json").read_text())["n_windows"]["train"]
+    assert len(windows) == n_train // 2 * 2
 
 
 def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +104,7 @@ def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch
     assert len(drawn) == 25
 
 
-@both
-def test_one_process_speaks_and_writes(runs: dict[int, Run], processes: int) -> None:
-    run = runs[processes]
+def test_one_process_speaks_and_writes(run: Run) -> None:
     for said in ("data       load.csv", "stride 1", "saved in ", "W&B: "):
         assert run.result.stdout.count(said) == 1, said
     assert run.result.stderr == ""
@@ -157,13 +131,3 @@ def test_a_process_that_fails_ends_all_with_one_line(tmp_path: Path) -> None:
         assert result.stderr == f"error: process {rank} broke\n"
         assert only(folder, "runs/*/error.txt").read_text() == f"process {rank} broke\n"
         assert not list(folder.glob("runs/*/metrics.json"))
-
-
-def test_a_batch_that_cannot_be_shared_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    overrides = ("trainer=ddp_cpu", "trainer.devices=2", "data.batch_size=31", "logger=wandb")
-    assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 2
-    captured = capsys.readouterr()
-    assert captured.err == "error: data.batch_size=31 must divide by the number of processes, 2\n"
-    assert captured.out == ""

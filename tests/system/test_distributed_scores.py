@@ -69,17 +69,6 @@ def by_hand(case: Case) -> dict[str, np.ndarray]:
 @example(Case(processes=4, val=1, test=1, batch_size=1))  # most processes have no window at all
 @example(Case(processes=3, val=9, test=10, batch_size=3))  # the last batch has one window
 def test_any_number_of_processes_scores_every_window_once(pool: Pool, case: Case) -> None:
-    check(pool, case)
-
-
-@pytest.mark.long
-@settings(max_examples=500, deadline=None)
-@given(case=cases)
-def test_many_cases(pool: Pool, case: Case) -> None:
-    check(pool, case)
-
-
-def check(pool: Pool, case: Case) -> None:
     found = pool(evaluate, case)
     assert all(isinstance(one, dict) for one in found), found
     expected = by_hand(case)
@@ -112,13 +101,6 @@ steps = {
 @settings(max_examples=5, deadline=None)
 @given(**steps)
 def test_steps_are_those_of_one_process(pool: Pool, **drawn: Any) -> None:
-    check_steps(pool, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=60, deadline=None)
-@given(**steps)
-def test_many_cases_of_steps(pool: Pool, **drawn: Any) -> None:
     check_steps(pool, **drawn)
 
 

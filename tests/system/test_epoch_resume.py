@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from forecast.data import csv_data
-from forecast.data.files.sources import read_table
 from forecast.training.module import LightningData
 from tests.support.csv_files import numbers
 
@@ -70,21 +69,3 @@ def test_training_stopped_within_an_epoch_continues_with_the_remaining_batches(
     )
     assert resumed.seen == unbroken.seen[step:]
     assert torch.equal(resumed.weight, unbroken.weight)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_lightning_restores_the_scaler(path: Path, tmp_path: Path):
-    data = csv_data(path=path, **SIZES)
-    trainer = make_trainer(tmp_path / "run")
-    trainer.fit(Recorder(), LightningData(data))
-    frame = numbers(500)
-    frame.iloc[:, 1:] *= 50.0
-    frame.to_csv(path, index=False)
-    later = csv_data(path=path, **SIZES)
-    make_trainer(tmp_path / "again").validate(
-        Recorder(), LightningData(later), ckpt_path=str(tmp_path / "run" / "step=1.ckpt")
-    )
-    assert torch.equal(later.scaler.center, data.scaler.center)
-    batch = next(iter(later.loader("val")))
-    raw = torch.from_numpy(read_table(path).values[330:350])
-    torch.testing.assert_close(batch.past[0], data.scaler.transform(raw, series=0).float())

@@ -12,8 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention import NoneAttention, ProbSparseAttention, Role
-from forecast.cli.compose import compose_config
-from forecast.tools.benchmark import Case, make_work, measure_peak_memory
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.commands import PLAIN, ROOT, SMALL, only, workplace
 from tests.support.models import ATTENTION_TYPES
@@ -128,24 +126,6 @@ def test_compiles_to_one_graph(attention_type: str, role: Role, monkeypatch: pyt
     assert largest_error(out, eager["out"]) < 1e-4
     out.sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
-
-
-@pytest.mark.parametrize(("attention_type", "role"), [case for case in EFFICIENT if case[0] != "none"])
-def test_memory_grows_with_the_length(attention_type: str, role: str):
-    settings = (
-        "benchmark.part=mixing",
-        f"benchmark.role={role}",
-        "precision=bfloat16",
-        "benchmark.tokens=8192",
-    )
-    config = compose_config(*settings, config_name="benchmark")
-
-    def peak(length: int) -> float:
-        return measure_peak_memory(
-            lambda: make_work(config, Case(attention_type, str(length), backward=True), DEVICE), cuda=True
-        )
-
-    assert 0 < peak(32_768) < 5 * peak(8192)  # one sequence each
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from optuna.trial import TrialState
 from forecast.cli.compose import compose_command
 from forecast.runs.folder import is_running
 from forecast.runs.search import remaining_trials
-from forecast.system.keys import identifying_overrides
 from tests.support.commands import finish, only, start, train, train_here, workplace
+from tests.support.run_differences import differences
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
 
@@ -62,41 +62,25 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
     return folder, before, train(folder, *command, "resume=auto")
 
 
-def test_a_killed_sweep_is_resumed_in_its_folder(killed) -> None:
-    folder, _, result = killed
+def test_a_killed_sweep_is_resumed_in_its_folder(killed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finished job is skipped, and the interrupted one ends as an unbroken run."""
+    folder, before, result = killed
     assert result.returncode == 0, result.stderr
     sweep = sweep_of(folder)
-    assert (
-        f"resume=auto: resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before"
-        in result.stdout
-    )
+    resumed = f"resume=auto: resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before"
+    assert resumed in result.stdout
     assert set(jobs(sweep)) == {"full", "linear", "fastformer"}
     rows = pd.read_csv(sweep / "summary.csv").set_index("attention")
     assert rows["mse"].to_dict() == pytest.approx(
         {name: metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
     )
-
-
-def test_a_finished_job_is_skipped_and_reported(killed) -> None:
-    folder, before, result = killed
-    finished = jobs(sweep_of(folder))["full"]
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
-    assert (finished / "metrics.json").read_text() == before["finished"]
-
-
-def test_an_interrupted_job_is_resumed(killed, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, before, _ = killed
-    linear = jobs(sweep_of(folder))["linear"]
+    assert (jobs(sweep)["full"] / "metrics.json").read_text() == before["finished"]
+    linear = jobs(sweep)["linear"]
     assert linear.name == before["half done"]
-    unbroken = ("attention=linear", *SHORT, "output_root=unbroken")
-    assert train_here(monkeypatch, folder, *unbroken) == 0
-    wanted = only(folder, "unbroken/*")
-    assert metrics(linear)["test"] == metrics(wanted)["test"]
-    found, expected = (
-        dict(pd.read_csv(path / "metrics.csv")[["epoch", "val/mse"]].to_numpy()) for path in (linear, wanted)
-    )
-    assert found == expected
+    assert train_here(monkeypatch, folder, "attention=linear", *SHORT, "output_root=unbroken") == 0
+    assert differences(only(folder, "unbroken/*"), linear) == []
 
 
 def trials(sweep: Path) -> list[tuple[int, str, float | None]]:
@@ -199,41 +183,6 @@ def test_no_job_outlives_a_killed_sweep(tmp_path: Path) -> None:
     finish(process)
 
 
-@pytest.mark.long
-def test_a_failed_job_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
-    assert train_here(monkeypatch, folder, *command) == 2
-    assert "failed: " in capsys.readouterr().out
-    (folder / "later.csv").write_bytes((folder / "load.csv").read_bytes())
-    assert train_here(monkeypatch, folder, *command, "resume=auto") == 0
-    printed = capsys.readouterr().out
-    assert "failed: " not in printed
-    assert printed.count("   finished before") == 1
-    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
-    # more jobs, in a given folder
-    more = ("-m", "data.path=load.csv", "seed=1,2", "logger=[]", "trainer.max_epochs=1", "resume=auto")
-    assert train_here(monkeypatch, folder, *more, f"hydra.sweep.dir={sweep_of(folder)}") == 0
-    assert capsys.readouterr().out.count("   finished before") == 1
-    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == 3
-
-
-def test_a_sweep_that_is_still_running_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    command = ("-m", "seq_len=500,501", "logger=[]")
-    assert train_here(monkeypatch, folder, *command) == 2
-    capsys.readouterr()
-    with FileLock(sweep_of(folder) / "run.lock"):
-        assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
-    sweep = sweep_of(folder).relative_to(folder)
-    message = f"error: {sweep}: this sweep is still running; wait for it or stop it\n"
-    assert capsys.readouterr().err == message
-
-
 def test_a_job_that_is_still_running_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,30 +197,3 @@ def test_a_job_that_is_still_running_is_left_alone(
         assert f"still running, by another process: {job.name}" in capsys.readouterr().out
     assert len(list(sweep_of(folder).glob("*/"))) == 2
     assert not (job / "error.txt").exists()
-
-
-def test_another_command_starts_a_new_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    assert train_here(monkeypatch, folder, "-m", "seq_len=500,501", "logger=[]") == 2
-    capsys.readouterr()
-    assert train_here(monkeypatch, folder, "-m", "seq_len=500,502", "logger=[]", "resume=auto") == 2
-    assert "resume=auto: no sweep of this command under runs; starting a new one" in capsys.readouterr().out
-    assert len(list(folder.glob("runs/*"))) == 2
-
-
-def test_overrides_that_make_two_commands_the_same_sweep() -> None:
-    typed = ["seed=1,2", "attention=full", "hydra.sweeper.sampler.seed=1"]
-    apart = [
-        "resume=auto",
-        "logger.mode=online",
-        "hydra/launcher=ray",
-        "+hydra.launcher.slurm_qos=x",
-        "hydra.mode=MULTIRUN",
-    ]
-    assert identifying_overrides(
-        [*reversed(typed), *apart, "hydra.sweeper.n_trials=9"]
-    ) == identifying_overrides(typed)
-    assert identifying_overrides(["seed=1,2,3", *typed[1:]]) != identifying_overrides(typed)
-    assert identifying_overrides([*typed[:2], "hydra.sweeper.sampler.seed=2"]) != identifying_overrides(typed)

@@ -15,7 +15,6 @@ import torch
 
 from forecast.system import distributed
 from tests.support.commands import ROOT, SMALL, only, train_here, workplace
-from tests.support.csv_files import write_csv
 
 FAKES = ROOT / "tests" / "support" / "fakes"
 
@@ -51,10 +50,6 @@ def nodes(tmp_path: Path, count: int = 2) -> list[Path]:
     return folders
 
 
-def mistakes(ended: list[tuple]) -> list[str]:
-    return [line for *_, err in ended for line in err.splitlines() if line.startswith("error: ")]
-
-
 @pytest.mark.long
 def test_two_machines_make_one_run(tmp_path: Path) -> None:
     runs = f"output_root={tmp_path / 'runs'}"
@@ -79,50 +74,6 @@ def window_scores(folder: Path) -> list[float]:
     return errors
 
 
-@pytest.mark.long
-def test_a_process_that_fails_on_another_machine_ends_all_with_one_line(tmp_path: Path) -> None:
-    failure = (
-        "+callbacks.failure._target_=tests.support.probe_callbacks.Failure",
-        "+callbacks.failure.rank=3",
-    )
-    runs = f"output_root={tmp_path / 'runs'}"
-    ended = on_nodes(nodes(tmp_path), "trainer=ddp_cpu", "logger=[]", runs, *failure, each=2)
-    assert mistakes(ended) == ["error: process 3 broke"]
-    assert all(status != 0 for status, *_ in ended)
-    assert only(tmp_path, "runs/*/error.txt").read_text() == "process 3 broke\n"
-
-
-@pytest.mark.long
-def test_machines_with_other_data_or_settings_are_named(tmp_path: Path) -> None:
-    folders = nodes(tmp_path)
-    common = ("trainer=ddp_cpu", "logger=[]", f"output_root={tmp_path / 'runs'}")
-    (message,) = mistakes(on_nodes(folders, *common, own=("optimizer.lr=0.001", "optimizer.lr=0.002")))
-    host = socket.gethostname()
-    assert message == (
-        f"error: process 0 on {host} has optimizer.lr=0.001, process 1 on {host} has 0.002: type the same command on "
-        "every machine"
-    )
-    write_csv(folders[1] / "load.csv", rows=299)
-    (message,) = mistakes(on_nodes(folders, *common))
-    assert (
-        "process 0 reads 300 rows of load, temperature from 2024-01-01 00:00:00 to 2024-01-13 11:00:00"
-        in message
-    )
-    assert (
-        "process 1 reads 299 rows of load, temperature from 2024-01-01 00:00:00 to 2024-01-13 10:00:00"
-        in message
-    )
-    assert message.endswith(": give every process the same table")
-
-
-@pytest.mark.long
-def test_a_mistake_on_every_machine_is_one_line(tmp_path: Path) -> None:
-    ended = on_nodes(nodes(tmp_path, 1), "trainer=ddp_cpu", "attention=ful", each=2)
-    (message,) = mistakes(ended)
-    assert message.startswith("error: attention=ful: there is no such attention")
-    assert not (tmp_path / "node0" / "runs").exists()
-
-
 def test_a_trainer_that_leaves_processes_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,16 +85,6 @@ def test_a_trainer_that_leaves_processes_alone(
     assert capsys.readouterr().err == (
         "error: torchrun started 4 processes, and trainer.devices=1 on trainer.num_nodes=2 make 2: choose trainer=ddp, "
         "ddp_cpu or fsdp and leave both out, or have torchrun start 2\n"
-    )
-
-
-def test_machines_without_a_launcher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    overrides = ("trainer=ddp_cpu", "trainer.num_nodes=2", "logger=[]")
-    assert train_here(monkeypatch, workplace(tmp_path), *overrides) == 2
-    assert capsys.readouterr().err == (
-        "error: trainer.num_nodes=2: start the processes of every machine with torchrun or srun (docs/scaling.md)\n"
     )
 
 
@@ -242,18 +183,3 @@ def test_a_slurm_job_that_is_signalled_is_queued_again_and_goes_on(tmp_path: Pat
     assert out.startswith(f"resume=auto: resuming the run in {folder.relative_to(tmp_path)}")
     assert only(tmp_path, "runs/*") == folder
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 12
-
-
-@pytest.mark.long
-def test_a_slurm_array_runs_a_line_of_the_grid_each(tmp_path: Path) -> None:
-    workplace(tmp_path)
-    (tmp_path / "grid.txt").write_text("attention=full\nattention=linear seed=2 \"run_name='two words'\"\n")
-    one = {"SLURM_NNODES": "1", "SLURM_NTASKS": "1", "SLURM_ARRAY_JOB_ID": "7"}
-    for line, status in ((2, 0), (3, 2)):
-        arguments = ("grid.txt", *SMALL, "logger=[]", "trainer.max_epochs=1")
-        process = job(tmp_path, "sweep.sbatch", *arguments, **one, SLURM_ARRAY_TASK_ID=str(line))
-        _, err = process.communicate(timeout=200)
-        assert process.returncode == status, err
-    assert err == "error: grid.txt has no line 3\n"
-    metrics = json.loads(only(tmp_path, "runs/*/metrics.json").read_text())
-    assert (metrics["attention"], metrics["seed"]) == ("linear", 2)

@@ -28,6 +28,7 @@ def test_failures_of_earlier_commands_do_not_count(tmp_path: Path) -> None:
     assert sweep.finish(None, can_resume=True) == 0
     begin(tmp_path)
     job(tmp_path, "1_now", error_txt="nowhere.csv: no such file")
+    sweep.SweepProgress((), 1, "train.log").report("now", tmp_path / "1_now")
     assert sweep.finish(None, can_resume=True) == 1
     assert sweep.finish(None, can_resume=True) == 0  # it is over
 

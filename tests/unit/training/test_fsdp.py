@@ -8,7 +8,7 @@ import torch
 from forecast.data import frame_data
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.training.build import make_forecaster, make_model
-from forecast.training.processes import load_whole
+from forecast.training.module import load_whole
 from tests.support.configurations import composed_once, with_values
 
 

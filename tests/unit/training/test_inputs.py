@@ -9,7 +9,8 @@ from forecast.data import DataModule, frame_data
 from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
-from forecast.training.inputs import covariates_of_model, join_inputs, list_inputs
+from forecast.training.create_model import covariates_of_model, list_inputs
+from forecast.training.report import join_inputs
 from tests.support.models import slots
 
 SEQ_LEN, PRED_LEN = 6, 3
@@ -57,13 +58,6 @@ ALL = [
 def test_the_linear_model_alone(data: DataModule) -> None:
     assert list_inputs(model(data), data, untrained=True) == LINEAR
     assert list_inputs(model(data), data, untrained=False) == ALL
-
-
-def test_what_a_setting_leaves_out_is_not_named(data: DataModule) -> None:
-    made = model(data, tokens="independent", future_calendar=False)
-    expected = [*LINEAR, "past of tariff", "calendar"]
-    assert list_inputs(made, data, untrained=False) == expected
-    assert list_inputs(model(data, linear=False), data, untrained=False) == ALL
 
 
 def test_what_is_named_is_what_moves_the_forecast(data: DataModule) -> None:

@@ -1,0 +1,225 @@
+"""Values `auto` on simulated machines and on data with planted transforms; batches that do not fit into memory."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf, ReadonlyConfigError
+
+from forecast.cli.compose import compose_config
+from forecast.cli.overrides import options
+from forecast.data import DataModule, csv_data
+from forecast.system.errors import ConfigError
+from forecast.training import hardware
+from forecast.training.build import choose_transforms, resolve_settings
+from tests.support.configurations import composed_once, with_values
+
+AMX = {"amx_bf16"}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Simulate the flags of a CPU, and the compute capability of a GPU or none."""
+
+    def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
+        monkeypatch.setattr(hardware, "cpu_flags", lambda: flags)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("flags", "capability", "typed", "saved", "expected"),
+    [
+        (AMX, None, "", None, "bf16-mixed"),
+        (AMX, None, "trainer.accelerator=cpu model.d_model=128", None, "bf16-mixed"),
+        (AMX, None, "model.d_model=64", None, "32-true"),
+        ({"avx512f"}, None, "", None, "32-true"),
+        (set(), (9, 0), "", None, "bf16-mixed"),
+        (set(), (7, 5), "trainer.accelerator=gpu", None, "32-true"),
+        (set(), (9, 0), "trainer.accelerator=cpu", None, "32-true"),
+        (AMX, None, "trainer.accelerator=mps", None, "32-true"),
+        (AMX, None, "trainer.precision=32-true", None, "32-true"),
+        # of a run that is resumed or continued; float16 needs a GPU
+        (AMX, None, "", "32-true", "32-true"),
+        (AMX, None, "", "16-mixed", "bf16-mixed"),
+        (AMX, (9, 0), "", "16-mixed", "16-mixed"),
+    ],
+)
+def test_precision_follows_the_device_the_width_and_the_checkpoint(
+    machine, flags, capability, typed, saved, expected
+):
+    machine(flags, capability)
+    config = with_values(composed_once(), "model.d_model=512", *typed.split())
+    content = {"hyper_parameters": {"trainer": {"precision": saved}}} if saved else None
+    resolved = resolve_settings(config, content=content).config
+    assert resolved.trainer.precision == expected
+    assert resolved.optimizer.fused == (expected != "16-mixed")
+    assert config.optimizer.fused == "auto"
+    with pytest.raises(ReadonlyConfigError):
+        resolved.trainer.precision = "64-true"
+
+
+def test_fused_is_left_out_for_an_optimizer_that_has_no_such_option():
+    config = with_values(composed_once(), "optimizer._target_=torch.optim.RMSprop")
+    assert "fused" not in resolve_settings(config).config.optimizer
+
+
+def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\nbugs\t\t: none\n")
+    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "cpuinfo")
+    assert hardware.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
+    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "none")
+    assert hardware.cpu_flags() == set()
+
+
+@pytest.mark.parametrize("option", options("trainer"))
+def test_every_trainer_is_made(option: str) -> None:
+    config = resolve_settings(compose_config(f"trainer={option}")).config
+    if config.trainer.accelerator == "gpu" and not torch.cuda.is_available():
+        pytest.skip(f"trainer={option} needs a GPU; its keys are checked above")
+    trainer = instantiate(config.trainer, logger=False, enable_checkpointing=False)
+    assert trainer.num_devices == config.trainer.devices
+
+
+# ---- memory
+
+GIB = 2**30
+DATA: Any = Mock(DataModule, batch_size=2048, n_windows={"train": 10_000}, n_features=7, n_targets=7)
+WIDE = ("model=informer", "seq_len=720", "pred_len=720", "model.d_model=512", "model.d_ff=2048")
+NEEDED = 4 * (2048 * 1440 * (6 * 512 + 2048) + 720 * 512) / GIB  # 56 GiB of float32
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_refused"),
+    [
+        ("trainer.precision=32-true", True),
+        ("trainer.precision=bf16-mixed", False),
+        ("trainer.precision=32-true trainer.num_nodes=2", False),
+    ],
+)
+def test_a_batch_that_does_not_fit_into_a_machine(
+    typed: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "available", lambda: int(0.9 * NEEDED * GIB))
+    config = compose_config(*WIDE, *typed.split())
+    if not is_refused:
+        hardware.check_memory(config, DATA)
+        return
+    with pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB"):
+        hardware.check_memory(config, DATA)
+
+
+@pytest.mark.parametrize(
+    ("devices", "free", "is_refused"), [(-1, 1.1, False), (32, 1.1, True), (-1, 0.5, True)]
+)
+def test_a_batch_that_does_not_fit_into_several_gpus(
+    devices: int, free: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 GPUs hold 32 windows each, which no memory of the machine limits."""
+    monkeypatch.setattr(hardware, "available", lambda: 8 * GIB)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free * NEEDED / 64 * GIB), 80 * GIB))
+    config = compose_config(*WIDE, "trainer.precision=32-true", f"trainer.devices={devices}")
+    if is_refused:
+        with pytest.raises(ConfigError):
+            hardware.check_memory(config, DATA)
+    else:
+        hardware.check_memory(config, DATA)
+
+
+# ---- transforms
+
+ROWS = 1500
+OPTIONS = {"name": "mine", "seq_len": 24, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hourly values: of a day's curve with noise, of its hyperbolic sine, and of counts with a level of their own."""
+    random, t = np.random.default_rng(0), np.arange(ROWS)
+    noise = random.normal(0, 1, (ROWS, 3))
+    for i in range(1, ROWS):
+        noise[i] += 0.8 * noise[i - 1]
+    level = np.sin(2 * np.pi * t / 24)[:, None] + noise
+    columns = {
+        "even": level[:, 0],
+        "heavy": np.sinh(1.6 * level[:, 1]),
+        "counts": np.floor(np.exp(1.2 * level[:, 2] + 1)),
+    }
+    path = tmp_path_factory.mktemp("transforms") / "mine.csv"
+    dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
+    pd.DataFrame(columns, dates).to_csv(path)
+    return path
+
+
+def data(file: Path, **options: object) -> DataModule:
+    module = csv_data(path=file, **{**OPTIONS, "transform": "auto", **options})
+    module.read()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"columns": ["even", "heavy"]}, {"heavy": "asinh"}),
+        ({"columns": ["counts"], "lower": 0}, {"counts": "log1p"}),
+        # a target is judged alone beside covariates and settings by column
+        (
+            {
+                "features": "MS", "target": "heavy", "columns": ["heavy"], "past_covariates": ["even"],
+                "future_covariates": ["counts"], "fill": {"even": "zero"}, "upper": {"heavy": 1e6},
+            },
+            {"heavy": "asinh"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_column_gets_the_transform_that_it_needs(
+    file: Path, options: dict[str, Any], expected: dict[str, str]
+) -> None:
+    chosen = choose_transforms(data(file, **options), "mae")
+    assert {name: kind for name, (kind, _) in chosen.items()} == expected
+    assert all(relative < 0.97 for _, relative in chosen.values())
+
+
+def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
+    table, other = pd.read_csv(file), tmp_path / "mine.csv"
+    table.loc[int(0.8 * ROWS) :, ["even", "heavy"]] = 1e6
+    table.to_csv(other, index=False)
+    before, after = (
+        choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other)
+    )
+    assert before == after
+
+
+@pytest.mark.parametrize("is_set_up", [False, True])
+@pytest.mark.parametrize("saved", [None, {"even": "asinh"}])
+def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
+    file: Path, saved: dict[str, str] | None, is_set_up: bool
+) -> None:
+    settings = {
+        "loss": "mae",
+        "data": {"transform": "auto"},
+        "trainer": {"precision": "32-true"},
+        "optimizer": {},
+    }
+    config, module = OmegaConf.create(settings), data(file, columns=["even", "heavy"])
+    if is_set_up:
+        module.setup()
+    content = {"hyper_parameters": {"data": {"transform": saved}}} if saved else None
+    resolved, lines = resolve_settings(config, module, content)
+    expected = saved or {"heavy": "asinh"}
+    assert (resolved.data.transform, config.data.transform) == (expected, "auto")
+    assert [line.startswith("transform  heavy asinh (-") for line in lines] == [True] * (saved is None)
+    module.setup()
+    assert module.target_scaler.domain.transforms == tuple(
+        expected.get(name, "none") for name in ("even", "heavy")
+    )
