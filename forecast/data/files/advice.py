@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells, propose_signs
+from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells, propose_codes, propose_signs
 from forecast.data.files.columns import LIKE_A_NUMBER, ColumnRoles
 from forecast.data.files.date_columns import find_part
 from forecast.data.files.read_options import ReadOptions
@@ -116,8 +116,8 @@ def _may_name_series(column: pd.Series) -> bool:
     return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)
 
 
-MAX_DROPPED, MAX_CODES, MAX_CODE = 20, 3, 20
-"""Largest numbers of columns that advice names in data.drop, of texts in data.na_values, and of their characters."""
+MAX_DROPPED = 20
+"""Largest number of columns that advice names in data.drop."""
 
 MAX_REPEATED = 0.01
 """Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
@@ -146,7 +146,8 @@ def refuse(
         error = DataError(problem, ", or choose the number columns (data.columns)", joint=", or ")
     elif have_times(cells, roles) and are_times(pd.Series(cells.frame[name])):
         error = DataError(
-            f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
+            f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too",
+            fallback=": leave it out (data.drop)",
         )
     error.remedies = (
         *propose_signs([cells.frame[one] for one in refused], options),  # type: ignore[arg-type]
@@ -160,11 +161,10 @@ def refuse(
 
 def _remedies_of_texts(cells: Cells, roles: ColumnRoles, columns: "Refused") -> list[Remedy]:
     """Read texts among numbers as missing values, and leave out columns of texts."""
-    are_codes = all(len(code) <= MAX_CODE and code.isprintable() for code in columns.codes)
-    if not are_codes or len(columns.codes) > MAX_CODES or len(columns.texts) > MAX_DROPPED:
+    codes = propose_codes(columns.codes)
+    if (columns.codes and not codes) or len(columns.texts) > MAX_DROPPED:
         return []
-    settings: dict[str, object] = {"na_values": columns.codes} if columns.codes else {}
-    note = " if they are missing values" if columns.codes else ""
+    settings, note = (dict(codes[0].settings), codes[0].note) if codes else ({}, "")
     if columns.texts:
         settings["drop"] = [*roles.drop, *columns.texts]
         if not any(are_times(pd.Series(cells.frame[name])) for name in columns.texts):

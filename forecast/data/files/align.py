@@ -8,7 +8,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast.data.files.cells import FRAME
-from forecast.data.files.grid import Grid, SeriesRows, Spacing, find_dates, find_grid, order_rows
+from forecast.data.files.grid import Grid, SeriesRows, Spacing, advise_step, find_dates, find_grid, order_rows
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.files.timezone import find_skipping_zone
@@ -61,11 +61,8 @@ def place_on_grid(series: SeriesRows, grid: Grid) -> Places:
     at, is_there = find_dates(grid.dates, rows.dates)
     if not is_there.all():
         row = int(is_there.argmin())
-        message = (
-            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date, or "
-            "set data.freq"
-        )
-        raise rows.error(message, row, rows.roles.date)
+        message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {grid.freq}: correct the date"
+        raise rows.error(message, row, rows.roles.date, **advise_step(rows))
     _warn_of_skipped_hours(rows, at, grid.freq)
     lengths = at[series.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths

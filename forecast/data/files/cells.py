@@ -180,7 +180,7 @@ def _read_csv(
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
         return pd.read_csv(
             io.BytesIO(raw),
-            sep=options.separator,
+            sep=r"\s+" if options.separator == " " else options.separator,
             decimal=options.decimal_sign,
             header=0 if header.n_lines else None,
             names=list(range(header.width)),
@@ -310,17 +310,7 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     lower = plain.str.lower()
     if lower.dropna().isin(list(BOOLEANS)).all():
         return lower.map(BOOLEANS).to_numpy(dtype=np.float64, na_value=np.nan)
-    decimal = options.decimal_sign
-    if options.thousands is not None:
-        sign = f"[{re.escape(_SIGNS_ALIKE.get(options.thousands, options.thousands))}]"
-        # groups of three, or of two before the last (1,23,456, as in India)
-        grouped = plain.str.fullmatch(
-            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
-        )
-        plain = plain.mask(grouped, plain.str.replace(sign, "", regex=True))
-    if decimal != ".":
-        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
-    numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = parse_numbers(plain, options.decimal_sign, options.thousands)
     bad = np.isnan(numbers) & texts.notna().to_numpy()
     if bad.any():
         row = int(bad.argmax())
@@ -334,24 +324,51 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     return options.blank(numbers)
 
 
+def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
+    """Numbers of texts without spaces around them; NaN for those that are none."""
+    if thousands is not None:
+        sign = f"[{re.escape(_SIGNS_ALIKE.get(thousands, thousands))}]"
+        # groups of three, or of two before the last (1,23,456, as in India)
+        grouped = texts.str.fullmatch(
+            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
+        )
+        texts = texts.mask(grouped, texts.str.replace(sign, "", regex=True))
+    if decimal != ".":
+        texts = texts.mask(texts.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
+    return pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
 def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Remedy]:
-    """The decimal signs and thousands separators that columns of texts may have, which hold numbers at least."""
+    """The decimal signs and thousands separators that read all numbers among texts, if some are not read now."""
     texts = pd.concat([column.dropna().astype("string").str.strip() for column in columns])
     numbers = texts[texts.str.fullmatch(rf"[-+]?\d[\d{_SIGNS}]*")]
-    present = [sign for sign in ",. '" if numbers.str.contains(f"[{_SIGNS_ALIKE.get(sign, sign)}]").any()]
-    pairs = []
-    for thousands in (*present, None):
-        usual = options.decimal_sign if options.decimal_sign != thousands else {".": ",", ",": "."}[thousands]  # type: ignore[arg-type]
-        decimals = dict.fromkeys([usual, *(sign for sign in present if sign in ".," and sign != thousands)])
-        pairs += [(decimal, thousands) for decimal in decimals if {decimal, thousands} >= {*present}]
     now = {"decimal": options.decimal_sign, "thousands": options.thousands}
+    if not np.isnan(parse_numbers(numbers, **now)).any():
+        return []
+    present = [sign for sign in ",. '" if numbers.str.contains(f"[{_SIGNS_ALIKE.get(sign, sign)}]").any()]
     remedies = []
-    for decimal, thousands in pairs:
-        changed = {"decimal": decimal, "thousands": thousands}
-        settings = {key: value for key, value in changed.items() if value != now[key]}
-        if settings:
-            remedies.append(Remedy(settings))
+    for thousands in (*present, None):
+        usual = options.decimal_sign if options.decimal_sign != thousands else {".": ",", ",": "."}[thousands]  # type: ignore[index]
+        for decimal in dict.fromkeys(
+            [usual, *(sign for sign in present if sign in ".," and sign != thousands)]
+        ):
+            signs = {"decimal": decimal, "thousands": thousands}
+            if not np.isnan(parse_numbers(numbers, **signs)).any():
+                remedies.append(Remedy({key: value for key, value in signs.items() if value != now[key]}))
     return remedies
+
+
+MAX_CODES, MAX_CODE = 3, 20
+"""Largest numbers of texts that advice names in data.na_values, and of their characters."""
+
+
+def propose_codes(texts: Sequence[str]) -> list[Remedy]:
+    """Read texts among numbers as missing values, if they are few and short."""
+    codes = sorted(set(texts))
+    may_be_codes = all(len(code) <= MAX_CODE and code.isprintable() for code in codes)
+    if not codes or not may_be_codes or len(codes) > MAX_CODES:
+        return []
+    return [Remedy({"na_values": codes}, " if they are missing values")]
 
 
 def _advise(text: str, *, is_text: bool) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int, Int32
 
-from forecast.data.files.cells import BOOLEANS, FRAME, Cells, read_numbers
+from forecast.data.files.cells import BOOLEANS, FRAME, Cells, propose_codes, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
@@ -88,7 +88,7 @@ def convert_texts(
             raise cells.error(
                 f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
                 f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
-                row=row, column=name,
+                row=row, column=name, joint=", or ", remedies=propose_codes(plain[~is_like_a_number].dropna()),
             )  # fmt: skip
         read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
     places, categories = pd.factorize(plain)

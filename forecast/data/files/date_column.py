@@ -49,7 +49,7 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
             for name in dates
         ]
         problem = f"{path}: no column {quote(wanted)}, and several look like dates ({', '.join(dates)})"
-        raise DataError(problem, remedies=remedies)
+        raise DataError(problem, remedies=remedies, fallback=": set data.date_column to one of them")
     warnings.warn(
         f"{path}: no column {quote(wanted)}: {quote(dates[0])} looks like dates and is used (data.date_column)",
         stacklevel=2,

@@ -122,6 +122,6 @@ def find_part(name: str) -> str | None:
 
 
 def mark_periods(name: str, texts: pd.Series) -> pd.Series:
-    """The numbers of a column of quarters as Q1 to Q4, of weeks as W1 to W53; others unchanged."""
-    sign = {"quarter": "Q", "week": "W"}.get(find_part(name) or "")
-    return texts if sign is None else sign + texts.str.strip().str.upper().str.removeprefix(sign)
+    """A column of a part of the dates; the numbers of quarters as Q1 to Q4, and of weeks as W1 to W53."""
+    sign, texts = {"quarter": "Q", "week": "W"}.get(find_part(name) or ""), texts.str.strip()
+    return texts if sign is None else sign + texts.str.upper().str.removeprefix(sign)

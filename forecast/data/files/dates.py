@@ -105,7 +105,9 @@ def _read_weeks(cells: Cells, column: str, texts: pd.Series) -> pd.DatetimeIndex
     year, week = parts["year"].fillna(parts["year_after"]), parts["week"].str.zfill(2)
     mondays = pd.to_datetime(year + week + parts["day"].fillna("1"), format="%G%V%u", errors="coerce")
     days = pd.to_datetime(texts, format="ISO8601", errors="coerce")
-    complaint = "is neither a week nor a date of ISO 8601"
+    complaint = (
+        "is no week of ISO 8601 (of weeks that begin on Sundays, such as those of MMWR, give the dates)"
+    )
     return check_all_read(cells, column, texts, mondays.fillna(days), complaint)
 
 

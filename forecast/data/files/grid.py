@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -304,7 +304,7 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
             f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {freq} from first to last: "
-            "set data.freq"
+            "correct the dates, or give their step (data.freq)"
         )
     if places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(
@@ -314,16 +314,24 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
-        message = f"{rows.subject(row)}cannot begin a grid of step {freq}: set data.freq"
-        raise rows.error(message, row, rows.roles.date)
+        message = f"{rows.subject(row)}cannot begin a grid of step {freq}"
+        raise rows.error(message, row, rows.roles.date, **{**advise_step(rows), "joint": ": "})
     others = ~find_dates(grid, rows.dates[starts])[1]
     if others.any():
         row = int(starts[int(others.argmax())])
         raise rows.error(
             f"not on the other series' grid of dates, every {describe_frequency(freq)} from {grid[0]}: "
-            "correct it, or set data.freq", row, rows.roles.date,
+            "correct it", row, rows.roles.date, **advise_step(rows),
         )  # fmt: skip
     return Grid(grid, freq)
+
+
+def advise_step(rows: TableRows) -> dict[str, Any]:
+    """Advice on dates that do not fit the step: the largest step that fits all of them, which has to be tried."""
+    gaps = np.diff(np.unique(rows.dates)).astype("timedelta64[ns]").astype(np.int64)
+    step = name_step(np.timedelta64(int(np.gcd.reduce(gaps)), "ns"))
+    fallback = ", or give another step (data.freq)"
+    return {"remedies": [Remedy({"freq": step})], "joint": ", or ", "fallback": fallback}
 
 
 def _infer_step(series: SeriesRows) -> str:
@@ -334,7 +342,7 @@ def _infer_step(series: SeriesRows) -> str:
         where = "" if rows.roles.id is None else " in any series"
         count = int(ends[longest[0]] - starts[longest[0]])
         raise TooFewRows(
-            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): set data.freq"
+            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
         )
     for s in longest:
         length = int(ends[s] - starts[s])

@@ -5,11 +5,11 @@ import difflib
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from forecast.data.files.date_columns import find_part, is_date
+from forecast.data.files.date_columns import find_parts, is_date
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.errors import DataError, Remedy
@@ -18,8 +18,8 @@ from forecast.system.location import Location
 
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}([^0-9.].*)?|(19|20)[0-9]{6}([T: ]?[0-9]{4,6})?")
-_NO_NAME = re.compile(r"[-+]?[0-9.,]*|-|(?i:na|nan|n/a|null|none)")
-_SEPARATORS = ";\t,|"
+_NO_NAME = re.compile(r"[-+]?[0-9.,]*|-+|(?i:na|nan|n/a|null|none)")
+_SEPARATORS = ";\t,| "
 _HEAD, _MAX_PREAMBLE = 1 << 16, 100
 """Bytes of a file that are looked at, and lines above a header."""
 
@@ -51,7 +51,8 @@ def refuse_names(
         return DataError(f"{problem}: {describe_preamble(remedy)}", remedies=[remedy])
     if len(named) == 1:
         first = raw[:_HEAD].decode(errors="replace").splitlines()[0]  # a name has no tabs
-        others = [sign for sign in _SEPARATORS if sign != options.separator and sign in first]
+        present = [sign for sign in _SEPARATORS if sign in first and (sign != " " or "  " in first)]
+        others = [sign for sign in present if sign != options.separator]
         others.sort(key=first.count, reverse=True)
         if others:
             remedies = [Remedy({"separator": sign}) for sign in others]
@@ -63,9 +64,13 @@ def refuse_names(
             problem, ": for a file without a header set data.header=none", [Remedy({"header": "none"})]
         )
     problem += f" ({shown})"
-    parts = list(filter(find_part, names))
+    parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
     near = difflib.get_close_matches(wanted, names, n=1)
     dated = [parts] if len(parts) > 1 else [*near, *parts, *find_date_columns(raw, options, names)]
+    if (
+        options.given_names is not None and not dated
+    ):  # columns of the year, the month and the day, without names
+        dated = [names[:2], names[:3]]
     remedies = [Remedy({"date_column": name}) for name in dated]
     if not remedies:  # invented dates would read any file
         problem += ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
@@ -81,21 +86,25 @@ def find_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -
     lines = raw[:_HEAD].decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for separator in dict.fromkeys((options.separator, *_SEPARATORS)):
         rows = [
-            [field.strip(" \"'") for field in line.split(separator)] for line in lines[: _MAX_PREAMBLE + 3]
+            [field.strip(" \"'") for field in line.split(None if separator == " " else separator)]
+            for line in lines[: _MAX_PREAMBLE + 3]
         ]
-        above = _find_header(rows, wanted)
+        above, named = _find_header(rows, wanted), {}
+        if above is None and separator == " " and options.given_names is None:
+            above, named = _find_numbers(rows), {"header": "none"}
         if above is None:
             continue
-        if all(_may_name(fields, rows[above]) for fields in rows[:above]):
+        if not named and all(_may_name(fields, rows[above]) for fields in rows[:above]):
             return None
-        settings = {"skip_rows": above + options.first_line - 1}
+        settings = {"skip_rows": above + options.first_line - 1, **named}
         return Remedy(settings if separator == options.separator else {**settings, "separator": separator})
     return None
 
 
 def describe_preamble(remedy: Remedy) -> str:
-    """Say where the header seems to be."""
-    return f"the header seems to be line {remedy.settings['skip_rows'] + 1}"
+    """Say where the header seems to be, or the first row of a file whose header has other fields than the rows."""
+    what = "first row" if "header" in remedy.settings else "header"
+    return f"the {what} seems to be line {remedy.settings['skip_rows'] + 1}"
 
 
 def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -> list[str]:
@@ -104,7 +113,7 @@ def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -
     Those that repeat fewest cells come first: of days, and of days with times, the latter.
     """
     head = raw[:_MAX_SAMPLE].decode(errors="ignore")
-    records = csv.reader(io.StringIO(head, newline=""), delimiter=options.separator)
+    records = read_records(io.StringIO(head, newline=""), options.separator)
     try:
         rows = list(islice(records, SAMPLED + 1))
     except csv.Error:  # of a field too long
@@ -130,6 +139,13 @@ def _find_header(rows: Sequence[Sequence[str]], wanted: str | None) -> int | Non
         if len(rows[number]) == width and _is_header(*rows[number : number + 3])
     ]
     return next(iter([*named, *likely]), None)
+
+
+def _find_numbers(rows: Sequence[Sequence[str]]) -> int | None:
+    """The number of lines, if any, above the first three of which all fields are numbers."""
+    are_numbers = [len(fields) > 1 and all(map(_NO_NAME.fullmatch, fields)) for fields in rows]
+    first = next((n for n in range(len(rows) - 2) if all(are_numbers[n : n + 3])), 0)
+    return first or None
 
 
 def _may_name(fields: Sequence[str], header: Sequence[str]) -> bool:
@@ -188,8 +204,8 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
         if fields > _MAX_COLUMNS:
             raise DataError(f"{path}, line {line}: {fields:,} columns; at most {_MAX_COLUMNS:,} are read")
         begin = end + 1 if end >= 0 else len(raw)
-    records = csv.reader(
-        io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline=""), delimiter=separator, strict=True
+    records = read_records(
+        io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline=""), separator, strict=True
     )
     line = first_line
     try:
@@ -219,6 +235,11 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             raise DataError(f"{problem}: rename one")
         seen[name] = number
     return Header(header, lines, width, first_line)
+
+
+def read_records(text: Iterable[str], separator: str, *, strict: bool = False) -> Any:
+    """A csv.reader of lines; several spaces separate as one does."""
+    return csv.reader(text, delimiter=separator, skipinitialspace=separator == " ", strict=strict)
 
 
 def is_unnamed(name: str) -> bool:

@@ -26,6 +26,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import UNREADABLE, cut_preamble, is_workbook, quote, read_text
 from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import write_setting
 from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
@@ -92,7 +93,7 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     if roles.date in present:
         raise DataError(
             f"{path}: column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows: leave it "
-            f"out, or set data.drop=[{roles.date}] and data.date_column=none"
+            f"out, or set {write_setting('data.drop', [roles.date])} and data.date_column=none"
         )
     return roles.resolve(str(path), [*present, roles.date])
 

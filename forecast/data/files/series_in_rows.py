@@ -14,7 +14,7 @@ from forecast.data.files.cells import MISSING, TIME_OF_DAY, Cells, parse_cells
 from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.date_columns import has_short_year, names_period
 from forecast.data.files.dates import orders_of_short_years
-from forecast.data.files.header import Header, is_unnamed
+from forecast.data.files.header import Header, is_unnamed, read_records
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.system.errors import ConfigError, DataError, Remedy, SeriesInRows, TooFewRows
@@ -86,7 +86,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
     if not _have_steps(names, steps):
         return
     first = names.index(steps.names[0])
-    records = csv.reader(io.StringIO(raw.decode(), newline=""), delimiter=separator)
+    records = read_records(io.StringIO(raw.decode(), newline=""), separator)
     try:
         rows = [row[: first + 1] for row in records if row][1:]
     except csv.Error as error:

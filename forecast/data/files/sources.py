@@ -314,7 +314,7 @@ class FileSource(TableSource, ReadOptions):
         with warnings.catch_warnings(action="ignore"):
             panel = TableSource.read(source)
         missing = int(panel.missing.max())
-        if "date_format" in settings and 3 * missing > 2 * len(panel.values):
+        if not settings.keys().isdisjoint({"date_format", "freq"}) and 3 * missing > 2 * len(panel.values):
             raise DataError(f"{self.path}: most dates are missing")
         return missing
 

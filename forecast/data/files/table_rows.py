@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -90,11 +90,11 @@ class TableRows:
         cells, position = self.place(row)
         return cells.line(position)
 
-    def error(self, message: str, row: int, column: str | None = None) -> DataError:
-        """Return a DataError whose message names the line and the column of a row, and its series if it has a name."""
+    def error(self, message: str, row: int, column: str | None = None, **advice: Any) -> DataError:
+        """A DataError that names the line, column and series of a row; `advice` as `Cells.error` takes it."""
         cells, position = self.place(row)
         series = "" if self.roles.id is None else f"{self.name(row)}: "
-        return cells.error(f"{series}{message}", row=position, column=column)
+        return cells.error(f"{series}{message}", row=position, column=column, **advice)
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""

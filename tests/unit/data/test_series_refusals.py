@@ -210,10 +210,10 @@ FILES = [
     bad("no such covariate", "bad.csv: no column 'price'; there are 'unique_id', 'y', 'temperature', 'prise', 'region', 'size'; did you mean 'prise'? (data.future_covariates)", lambda f: f.rename(columns={"price": "prise"})),
     bad("no rows", "bad.csv: a header and no rows", lambda f: f[:0]),
     Refusal("a static file without a series", "static.csv: no row for 1 of 4 series, such as '002'", DataError, static_file_without_a_series),
-    Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(True, None)),
-    Refusal("a date of the future off the grid, some series", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(True, ["002", "é"])),
-    Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(False, None)),
-    Refusal("a date off the grid, some series", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(False, ["002", "é"])),
+    Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(True, None)),
+    Refusal("a date of the future off the grid, some series", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(True, ["002", "é"])),
+    Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(False, None)),
+    Refusal("a date off the grid, some series", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(False, ["002", "é"])),
 ]  # fmt: skip
 OPTIONS = [
     option("features=S reads the target alone: leave data.past_covariates out, or set features=MS", features="S", past_covariates=["price"]),
@@ -227,7 +227,7 @@ OPTIONS = [
     option("data.split=[0.5, 0.5] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]", split=[0.5, 0.5]),
     option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
     frame("an id of no row", "data.ids: there is no series '002' in the DataFrame", ConfigError, without_002, ids=["002"]),
-    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or set data.freq", DataError, lambda f: delay(f, "c d", hours=5)),
+    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or give another step (data.freq)", DataError, lambda f: delay(f, "c d", hours=5)),
     frame("too large for float32", "mine: column 'y' has numbers too large for float32 once scaled: rescale it", DataError, lambda f: f.assign(y=1e200 * f["y"])),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
