@@ -9,7 +9,7 @@ import pandas as pd
 from forecast.commands.train_frame import train_on_frame, write_overrides
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.files.columns import list_id_columns, split_ids
-from forecast.data.files.date_column import DEFAULT_NAMES
+from forecast.data.files.header import DEFAULT_NAMES
 from forecast.data.files.sources import as_frame
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.sources import option_names

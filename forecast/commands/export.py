@@ -6,7 +6,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
-from forecast.data.files.date_column import DEFAULT_NAMES
+from forecast.data.files.header import DEFAULT_NAMES
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.inference.model_data import keep_date_order, name_keys, read_model_data
 from forecast.system.errors import ConfigError, check_choice, user_path

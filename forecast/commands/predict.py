@@ -9,8 +9,9 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from forecast.cli.compose import check_checkpoint
+from forecast.data.files.cells import date_name
 from forecast.data.files.columns import IdColumn, list_id_columns, split_ids
-from forecast.data.files.date_columns import date_name, split_dates
+from forecast.data.files.dates import split_dates
 from forecast.inference.model_data import ModelData, add_future, read_model_data
 from forecast.inference.options import check_forecast
 from forecast.system.errors import ConfigError, user_path

@@ -14,9 +14,8 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from jaxtyping import Float64
 
-from forecast.data.files.align import align
 from forecast.data.files.columns import list_id_columns, name_ids
-from forecast.data.files.grid import Spacing
+from forecast.data.files.grid import Spacing, align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel

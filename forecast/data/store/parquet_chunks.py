@@ -9,9 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from forecast.data.files.arrow import is_text
 from forecast.data.files.cells import Cells
 from forecast.data.files.columns import ColumnRoles
+from forecast.data.files.read import is_text
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.files.timezone import has_one_offset, is_days

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64
 
-from forecast.data.files.align import warn_of_rows_left_out
 from forecast.data.files.columns import ColumnRoles, check_as_of
+from forecast.data.files.grid import warn_of_rows_left_out
 from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel

@@ -10,8 +10,7 @@ from typing import Any
 
 from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.dates import COUNTS
-from forecast.data.files.read import PARQUET
-from forecast.data.files.series_in_rows import ROW
+from forecast.data.files.read import PARQUET, ROW
 from forecast.data.time_features import DaysOfMonth, code_of, is_exchange, parse_frequency, split_code
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate

@@ -227,7 +227,7 @@ OPTIONS = [
     option("data.split=[0.5, 0.5] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]", split=[0.5, 0.5]),
     option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
     frame("an id of no row", "data.ids: there is no series '002' in the DataFrame", ConfigError, without_002, ids=["002"]),
-    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or give another step (data.freq)", DataError, lambda f: delay(f, "c d", hours=5)),
+    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or give another step (freq)", DataError, lambda f: delay(f, "c d", hours=5)),
     frame("too large for float32", "mine: column 'y' has numbers too large for float32 once scaled: rescale it", DataError, lambda f: f.assign(y=1e200 * f["y"])),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
@@ -241,7 +241,7 @@ OPTIONS = [
     other_knowledge("other as_of than the checkpoint's", known_steps=2, as_of=None),
 ]  # fmt: skip
 WARNINGS = [
-    Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
+    Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of y; mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
     Refusal("offsets from UTC that change", "a.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, offsets_change),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),
