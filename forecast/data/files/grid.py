@@ -262,9 +262,10 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     if rows.utc_offset.minutes is None:
         note = " if clocks went back (or a zone of the same clocks)"
         remedies = [Remedy({"timezone": zone}, note) for zone in ZONES if are_repeated(date, zone)[0]]
-        date -= pd.Timedelta(hours=1)  # the beginning of an hour that is dated by its end
-        ends = [zone for zone in ZONES if are_repeated(date, zone)[0]]
-        remedies += [Remedy({"timezone": zone, "stamp": "end"}, note) for zone in ends]
+        if not remedies:  # hours may be dated by their ends
+            begin = date - pd.Timedelta(hours=1)
+            ends = [zone for zone in ZONES if are_repeated(begin, zone)[0]]
+            remedies = [Remedy({"timezone": zone, "stamp": "end"}, note) for zone in ends]
     advice = "remove one, or set data.duplicates=first, last, mean or sum"
     raise RowOrderError(fact, advice, repeats=True, remedies=remedies)
 

@@ -128,24 +128,30 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
         _check_memory(location, _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist()))
     file.seek(0)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
-            book = pd.ExcelFile(file, engine="openpyxl")
-            name = _choose_sheet(location, list(map(str, book.sheet_names)), options.sheet)
-            cells = book.parse(name, header=None, dtype=object, na_filter=False).to_numpy().tolist()
-    except ImportError:
+        import openpyxl
+    except ModuleNotFoundError:
         raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheet = book[_choose_sheet(location, book.sheetnames, options.sheet)]
+            rows = [[_write_cell(cell, options.decimal_sign) for cell in row] for row in sheet.values]
     except DataError:
         raise
     except Exception as error:  # whatever a damaged part of the XML causes
         reason = " ".join(str(error).split())
         raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
     text = io.StringIO()
-    sign = options.decimal_sign
-    csv.writer(text, delimiter=options.separator, lineterminator="\n").writerows(
-        [repr(cell).replace(".", sign) if isinstance(cell, float) else str(cell) for cell in row]
-        for row in cells
-    )
+    csv.writer(text, delimiter=options.separator, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
+
+
+def _write_cell(value: object, decimal: str) -> str:
+    """A cell as text: numbers with the decimal sign of the options, dates in ISO 8601."""
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    is_whole = value.is_integer() and abs(value) < 1e15
+    return (str(int(value)) if is_whole else repr(value)).replace(".", decimal)
 
 
 def _choose_sheet(location: Location, sheets: list[str], wanted: str | None) -> str:
