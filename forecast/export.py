@@ -78,7 +78,7 @@ def export(config: DictConfig) -> None:
 
 def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, Any]:
     """The settings of reading the data of training, with names that were found by their content."""
-    from forecast.data.files.date_column import DEFAULT_NAMES
+    from forecast.data.files.header import DEFAULT_NAMES
     from forecast.inference.model_data import keep_date_order, name_keys
 
     reading = trained.config["data"]

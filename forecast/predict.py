@@ -66,8 +66,9 @@ def tabulate(
     """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
     import pandas as pd
 
+    from forecast.data.files.cells import date_name
     from forecast.data.files.columns import list_id_columns, split_ids
-    from forecast.data.files.date_columns import date_name, split_dates
+    from forecast.data.files.dates import split_dates
 
     table = split_ids(forecast.rounded().frame(), list_id_columns(id_column)).reset_index()
     columns = {str(name): table[[name]] for name in table}

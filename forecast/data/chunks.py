@@ -15,25 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet
 from jaxtyping import Float64, Int32
 
-from forecast.data.files.arrow import is_text
-from forecast.data.files.cells import BOOLEANS, MISSING, Cells, parse_cells, read_numbers
-from forecast.data.files.columns import (
-    LIKE_A_NUMBER,
-    ColumnRoles,
-    IdColumn,
-    find_booleans,
-    list_id_columns,
-    read_ids,
-)
-from forecast.data.files.date_column import DEFAULT_NAMES
-from forecast.data.files.date_columns import date_name
+from forecast.data.files.advice import write_settings
+from forecast.data.files.cells import Cells, date_name, parse_cells, read_numbers
+from forecast.data.files.columns import ColumnRoles, IdColumn, find_booleans, list_id_columns, read_ids
 from forecast.data.files.dates import read_dates
-from forecast.data.files.header import read_header
-from forecast.data.files.read import read_targets
+from forecast.data.files.header import DEFAULT_NAMES, read_header
+from forecast.data.files.patterns import BOOLEANS, LIKE_A_NUMBER, MISSING
+from forecast.data.files.read import is_text, refuse_series_in_rows
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.remedies import write_settings
-from forecast.data.files.series_in_rows import refuse_series_in_rows
-from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
     UNREADABLE,
     check_text,

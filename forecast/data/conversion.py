@@ -14,8 +14,7 @@ from jaxtyping import Bool, Float64
 
 from forecast.data.chunks import Chunks, LateText
 from forecast.data.files.advice import describe_ids, find_id_columns
-from forecast.data.files.align import align
-from forecast.data.files.grid import Spacing
+from forecast.data.files.grid import Spacing, align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID, Panel

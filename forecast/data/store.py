@@ -12,8 +12,8 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.lib import format as npy
 
-from forecast.data.files.align import warn_of_rows_left_out
 from forecast.data.files.columns import ColumnRoles, check_as_of
+from forecast.data.files.grid import warn_of_rows_left_out
 from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
@@ -341,7 +341,7 @@ class StoreSource(Source):
     def _cut_to_targets(self, panel: Panel) -> Panel:
         """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
-        Rows after the last value stay if there are future covariates. See `forecast.data.files.align`.
+        Rows after the last value stay if there are future covariates. See `forecast.data.files.grid`.
         """
         firsts, ends = self._find_targets(panel)
         stops = panel.stops if panel.future is not None else ends

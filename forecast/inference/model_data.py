@@ -29,11 +29,10 @@ from forecast.data.covariates import (
     encode_categories,
     indicator_names,
 )
-from forecast.data.files.align import align
+from forecast.data.files.cells import date_name
 from forecast.data.files.columns import ColumnRoles, list_id_columns
-from forecast.data.files.date_column import DEFAULT_NAMES
-from forecast.data.files.date_columns import date_name
-from forecast.data.files.grid import Spacing
+from forecast.data.files.grid import Spacing, align
+from forecast.data.files.header import DEFAULT_NAMES
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import as_frame

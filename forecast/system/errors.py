@@ -51,7 +51,7 @@ class DataError(ForecastError):
 
     Attributes:
         problem: the message without `advice`, which names settings that only commands that train take.
-        remedies: the likely remedies. The message has none of them: `forecast.data.files.remedies` tries them.
+        remedies: the likely remedies. The message has none of them: `forecast.data.files.advice` tries them.
         joint: text between the problem and a remedy.
         fallback: advice that is part of the problem and that a remedy replaces.
     """

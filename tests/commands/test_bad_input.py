@@ -22,7 +22,7 @@ from forecast.train import train
 from malformed import files, settings, tables
 from malformed.case import Case
 from malformed.run import run
-from tests.support.commands import TINY, finish, start
+from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
 from tests.support.long_variants import every_nth
 
@@ -126,23 +126,6 @@ def test_advice_that_names_settings_works(case: Case, settings: list[str], tmp_p
     assert panel.values.shape[1] >= 1
 
 
-def test_most_refusals_that_name_settings_are_obeyed() -> None:
-    assert len(OBEYED) > 40
-    named = {case.what for case, _ in OBEYED}
-    decided_by_user = (
-        "such as",
-        "data.sheet",
-        "data.freq",
-        "data.encoding",
-        "rename",
-        "data.names",
-        "data.target",
-    )
-    for case in files.REFUSED:
-        is_open = any(word in case.says for word in decided_by_user)
-        assert case.what in named or "set data" not in case.says or is_open, case.says
-
-
 def read(case: Case, folder: Path) -> Panel:
     """Read the file of a case with its overrides."""
     given = [quote(override, sweep=False) for override in case.overrides]
@@ -182,11 +165,6 @@ def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: 
     assert case.is_said(line, tmp_path / case.name), line
 
 
-def test_a_case_that_says_something_else_would_be_seen(tmp_path: Path) -> None:
-    case = files.REFUSED[0]
-    assert not case.is_said("error: something else", tmp_path / case.name)
-
-
 BOMBS = [
     case for case in files.REFUSED if "bomb" in case.what or "sparse" in case.what or "million" in case.what
 ]
@@ -219,30 +197,6 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
         2,
         f"error: {path}: cannot be read: Permission denied\n",
     )
-
-
-def test_real_processes_say_the_same(tmp_path: Path) -> None:
-    for case in (files.REFUSED[0], settings.REFUSED[0]):
-        path = case.write(tmp_path)
-        before = sorted(tmp_path.iterdir())
-        result = finish(
-            start(
-                tmp_path,
-                "data=csv",
-                f"data.path={path}",
-                *case.overrides,
-                program=("-m", f"forecast.{case.program}"),
-                settings=("model=informer",) if case.program == "train" else (),
-            )
-        )
-        assert result.returncode == 2
-        assert case.is_said(result.stderr.strip(), path), result.stderr
-        assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there(fails, good: Path) -> None:
-    assert "gpu" in fails("data=csv", f"data.path={good}", "trainer=gpu")
 
 
 def test_a_finished_run_has_no_epoch_left(fails, good: Path, tmp_path: Path) -> None:
@@ -292,13 +246,6 @@ def test_a_checkpoint_with_code_in_it_is_not_run(fails, good: Path, tmp_path: Pa
     line = fails("data=csv", f"data.path={good}", f"checkpoint={tmp_path}/hostile.ckpt")
     assert "not a checkpoint of this project: it contains" in line
     assert not (tmp_path / "ran").exists()
-
-
-def test_an_output_folder_that_cannot_be_written(fails, good: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert str(tmp_path / "file") in fails(
-        "data=csv", f"data.path={good}", f"output_root={tmp_path}/file/runs"
-    )
 
 
 def test_a_refused_run_removes_only_folders_that_it_made(fails, tmp_path: Path) -> None:

@@ -310,7 +310,3 @@ def begin(path: Path, example: list[str]) -> None:
         line = one_line(error)
         assert line.isprintable()
         assert len(line) < 5_000
-
-
-def test_the_good_table_is_among_the_seeds() -> None:
-    assert files.GOOD in SEEDS

@@ -1,7 +1,6 @@
 """Names that carry script, formulas or markup go through every command, and are text wherever they are shown."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +80,6 @@ def test_every_command_takes_them(place: Path, monkeypatch: pytest.MonkeyPatch, 
     assert answer(monkeypatch, "check", place, "data.path=load.csv", f"output={tmp_path}/check.png") == 0
     assert answer(monkeypatch, "explain", place, checkpoint, f"output={tmp_path}/why") == 0
     assert {path.name for path in run.glob("*.png")} == {"forecasts.png", "error_by_step.png"}
-
-
-@pytest.mark.long
-def test_the_page_of_an_explanation(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a run whose folder has such a name too."""
-    folder = tmp_path / "<img src=x onerror=window.attacked=1>"
-    shutil.copytree(only(place, "runs/*"), folder)
-    given = (f"checkpoint='{folder}'", f"output={tmp_path}/why")
-    assert answer(monkeypatch, "explain", place, *given) == 0
-    with opened(tmp_path / "why" / "index.html", tmp_path / "profile") as driver:
-        quiet(driver, tmp_path / "why" / "index.html")
-        shown = driver.execute_script("return document.body.textContent")
-        assert folder.name in shown or COLUMNS[0] in shown
 
 
 @pytest.mark.long

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import forecast
-from forecast.data import csv_data, read_frame
 from forecast.data.files.sources import read_table
 from forecast.data.store import open_store
 from forecast.inference.forecasters import choose_forecaster
@@ -67,26 +66,6 @@ def test_a_forecast_appended_to_its_file_continues_it(
     assert read(tmp_path / "both.csv").tolist() == expected.tolist()
 
 
-def test_one_row_of_the_future_is_enough(place: Path, tmp_path: Path, monkeypatch) -> None:
-    """It does not show the step, which is that of the file."""
-    table(slice(LAST, LAST + 1)).drop(columns="load").to_csv(tmp_path / "one.csv", index=False)
-    source = csv_data(
-        path=place / "load.csv", columns=["load"], future_covariates=["temperature"], timezone=ZONE, stamp="end",
-        future_path=tmp_path / "one.csv", name="load", seq_len=12, pred_len=1, split="test",
-    ).source  # fmt: skip
-    panel = source.read()
-    assert panel.future is not None
-    assert panel.future[:, 0].tolist() == list(range(LAST + 1))
-
-
-def test_start_is_a_date_of_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
-    start = str(table(slice(400, 401))["date"].item())
-    found = forecast.load("run").predict(start=start, horizon=PRED)
-    assert found.index[0] == pd.Timestamp(start, tz=ZONE)
-    assert found["load-true"].tolist() == table(slice(400, 400 + PRED))["load"].tolist()
-
-
 def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     model = forecast.load("run")
@@ -105,13 +84,6 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
     example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
     assert str(example.grid[model.seq_len - 1]) == model.trained_until
-
-
-def test_periods_begin_at_their_dates() -> None:
-    hours = pd.period_range("2024-01-01", periods=30, freq="h", name="date")
-    panel = read_frame(pd.DataFrame({"load": 1.0}, hours), stamp="end")
-    for dates in (panel.grid, panel.utc_offset.zoned(panel.grid)):
-        assert dates.min() == pd.Timestamp("2024-01-01")
 
 
 def test_a_backtest_is_dated_as_the_file(place: Path, tmp_path: Path, monkeypatch) -> None:

@@ -1,79 +1,94 @@
-"""Advice on tables that are refused: settings with which they can be read."""
+"""Advice on tables that are refused: settings with which they are read, each of which is tried before it is printed."""
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any
 
 import pandas as pd
 
-from forecast.data.files.cells import COVARIATES, FRAME, TIME_OF_DAY, Cells, propose_signs
-from forecast.data.files.columns import LIKE_A_NUMBER, ColumnRoles
-from forecast.data.files.date_columns import find_part
+from forecast.data.files.cells import COVARIATES, FRAME, Cells, parse_numbers, propose_codes, propose_signs
+from forecast.data.files.columns import ColumnRoles
+from forecast.data.files.patterns import LIKE_A_NUMBER, NUMBER, TIME_OF_DAY, find_part, matches, names_hour
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
-from forecast.system.errors import DataError, Remedy, TextColumns
-from forecast.system.formatting import shorten
-from forecast.system.location import Location
+from forecast.system.errors import DataError, ForecastError, Remedy, TextColumns
+from forecast.system.formatting import shorten, write_setting
 
-_HOURS = ("hour", "hours", "hr", "hourofday", "heure", "hora", "ora", "stunde", "uhrzeit", "time")
-"""Names of columns of the hour, in lower case and without signs."""
+MAX_PAIRED, MAX_DROPPED = 12, 20
+"""Largest numbers of columns of which pairs are tried as the names of series, and that advice names in data.drop."""
+
+MAX_REPEATED = 0.01
+"""Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
+
+MAX_TRIALS = 32
+"""Largest number of times that a file is read to find the settings."""
+
+MAX_TEXT = 1 << 23
+"""Bytes of a text that are read to find the settings. The whole text is read once more with the settings found."""
+
+CHOOSING = frozenset({"data", "id_column", "columns", "drop", "header", "names", "start", "melt", "target"})
+"""Settings that choose columns or their meaning, which a trained model does not take."""
+
+_REPEATED = frozenset({"drop", "na_values", "skip_rows", "separator"})
+"""Settings that a later remedy may change."""
+
+Found = tuple[str, list[Remedy]]
+"""What a table looks like, and how to read it."""
+
+Settings = Mapping[str, Any]
+Read = Callable[[Settings], int]
+"""Reads the file with more settings, returns how many rows are missing, and raises ForecastError if it cannot."""
 
 
-def list_numbers(frame: pd.DataFrame) -> list[str]:
-    """The names of the columns of numbers."""
+def _list_numbers(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns if frame[name].dtype.kind in "iuf"]
 
 
-def are_times(column: pd.Series) -> bool:
+def _are_times(column: pd.Series) -> bool:
     """Whether a column begins with a time of day, such as 18:00 or 18.00.00."""
-    return bool(re.match(TIME_OF_DAY, str(column.iloc[0]).strip()))
+    return re.match(TIME_OF_DAY, str(column.iloc[0]).strip()) is not None
 
 
-def have_times(cells: Cells, roles: ColumnRoles) -> bool:
-    """Whether the dates have times of day."""
-    return roles.date in cells.frame and bool(re.search(r"\d:\d\d", str(cells.frame[roles.date].iloc[0])))
+def find_repeated_dates(cells: Cells, roles: ColumnRoles) -> Found | None:
+    """How to read a file whose dates repeat: its days and times are two columns, or it holds several series.
 
-
-def is_like_a_number(column: pd.Series) -> bool:
-    """Whether the first text of a column is a date, a time or was meant as a number: it is no category."""
-    texts = column.dropna()
-    return bool(len(texts)) and re.fullmatch(LIKE_A_NUMBER, str(texts.iloc[0]).strip()) is not None
-
-
-def are_hours(name: str, column: pd.Series) -> bool:
-    """Whether a column is named after the hour and has whole numbers from 0 to 24."""
-    if re.sub("[^a-z]", "", name.lower()) not in _HOURS or column.dtype.kind not in "iu":
-        return False
-    return bool(column.between(0, 24).all())
-
-
-def count_to_24(column: pd.Series) -> bool:
-    """Whether a column of hours counts them from 1 to 24, so that they are named by their ends."""
-    return column.dtype.kind in "iu" and (column.min(), column.max()) == (1, 24)
-
-
-def counts_rows(column: pd.Series) -> bool:
-    """Whether a column numbers the rows of a file."""
-    return bool(column.diff().iloc[1:].eq(1).all())
-
-
-MAX_PAIRED = 12
-"""Number of columns of which pairs are tried as the names of series."""
-
-
-def find_series_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, list[Remedy]] | None:
-    """How to read a table whose dates repeat because it holds several series; None if it does not look like one."""
+    None if it looks like neither.
+    """
+    if found := find_split_dates(cells, roles):
+        return found
     ids = find_id_columns(cells, roles)
-    if not ids:
+    if not ids or cells.path == FRAME:
         return None
-    frame, taken = cells.frame, (*ids, *roles.drop)
     numbers = [
-        name for name in list_numbers(frame) if name not in taken and not counts_rows(pd.Series(frame[name]))
+        name
+        for name in _list_numbers(cells.frame)
+        if name not in (*ids, *roles.drop)
+        and not cells.frame[name].diff().iloc[1:].eq(1).all()  # numbers of rows
     ]
     note = f" or another number: {shorten(numbers[1:])}" if numbers[1:] else ""
     layout = {"data": "long", "id_column": ids[0] if len(ids) == 1 else list(ids), "date_column": roles.date}
     return describe_ids(ids), [Remedy({**layout, "target": name}, note) for name in numbers[:1]]
+
+
+def find_split_dates(cells: Cells, roles: ColumnRoles) -> Found | None:
+    """How to read a file with one column of days and one of times of day; None if it does not look like one.
+
+    It does if its dates repeat, and hardly any date repeats together with the time of day.
+    """
+    frame, keys = cells.frame, [name for name in roles.keys if name in cells.frame]
+    if cells.path == FRAME or roles.date not in frame or frame.duplicated(keys).mean() < 0.5:
+        return None
+    for name in map(str, frame.columns):
+        column = pd.Series(frame[name])
+        are_hours = names_hour(name) and column.dtype.kind in "iu" and column.between(0, 24).all()
+        is_free = name not in roles.other_roles and (are_hours or _are_times(column))
+        if is_free and frame.duplicated([*keys, name]).mean() < MAX_REPEATED:
+            settings: dict[str, Any] = {"date_column": [roles.date, name]}
+            if are_hours and (column.min(), column.max()) == (1, 24):  # hours are named by their ends
+                settings["stamp"] = "end"
+            return f"{quote(name)} is the time of day of {quote(roles.date)}", [Remedy(settings)]
+    return None
 
 
 def describe_ids(ids: Sequence[str]) -> str:
@@ -92,40 +107,23 @@ def find_id_columns(cells: Cells, roles: ColumnRoles) -> tuple[str, ...]:
         return ()
     if roles.id is not None and not frame.duplicated(list(roles.keys)).any():
         return ()
-    numbers = list_numbers(frame)
-    texts = [
-        str(name)
-        for name in frame.columns
-        if name not in numbers and frame[name].dtype.kind != "b" and not are_times(pd.Series(frame[name]))
+
+    def may_name_series(name: str) -> bool:
+        column = pd.Series(frame[name])
+        is_text = column.dtype.kind not in "iufbM" and not _are_times(column)
+        if name == date or find_part(name) is not None or not (is_text or column.dtype.kind in "iu"):
+            return False
+        return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)
+
+    names = list(map(str, frame.columns))
+    possible = sorted(filter(may_name_series, names), key=lambda name: frame[name].dtype.kind in "iu")
+    found: Iterable[tuple[str, ...]] = [
+        (*roles.id_columns, one) for one in possible if one not in roles.id_columns
     ]
-    whole = [name for name in numbers if frame[name].dtype.kind in "iu"]
-    possible = [
-        name
-        for name in (*texts, *whole)
-        if name != date and find_part(name) is None and _may_name_series(pd.Series(frame[name]))
-    ]
-    pairs = combinations([str(name) for name in frame.columns if name in possible][:MAX_PAIRED], 2)
     if roles.id is None:
-        found = [*((name,) for name in possible), *pairs]
-    else:
-        found = [(*roles.id_columns, name) for name in possible if name not in roles.id_columns]
+        pairs = combinations([name for name in names if name in possible][:MAX_PAIRED], 2)
+        found = [*found, *pairs]
     return next((names for names in found if not frame.duplicated([*names, date]).any()), ())
-
-
-def _may_name_series(column: pd.Series) -> bool:
-    return bool(column.notna().all() and 1 < column.nunique() <= len(column) / 2)
-
-
-MAX_DROPPED, MAX_CODES, MAX_CODE = 20, 3, 20
-"""Largest numbers of columns that advice names in data.drop, of texts in data.na_values, and of their characters."""
-
-MAX_REPEATED = 0.01
-"""Largest share of rows that repeat a date and a time of day, as hours do that daylight saving time repeats."""
-
-_NUMBER = r"[-+]?(\d{1,3}([., '\u2019\xa0\u2009\u202f]\d{3})+|\d+)([.,]\d*)?(e[-+]?\d+)?"
-
-Found = tuple[str, list[Remedy]]
-"""What a table looks like, and how to read it."""
 
 
 def refuse(
@@ -133,107 +131,139 @@ def refuse(
 ) -> DataError:
     """The error of a table of which some targets are not numbers, each with its own error."""
     if found := find_repeated_dates(cells, roles):
-        what, remedies = found
-        return DataError(f"{cells.path}: {what}", remedies=remedies)
-    sorted_columns = _sort_refused(cells, list(refused))
-    if roles.target in sorted_columns.texts:
-        return refuse_text_as_target(cells.path, roles, list_numbers(cells.frame))
-    error, name = next(iter(refused.values())), next(iter(refused))
+        return DataError(f"{cells.path}: {found[0]}", remedies=found[1])
+    frame, texts, codes = cells.frame, [], set()
+    for name in refused:
+        column = frame[name].dropna().astype("string").str.strip()
+        is_number = column.str.fullmatch(NUMBER) | ~pd.isna(parse_numbers(column, ".", None))
+        if is_number.mean() > 0.5:
+            codes.update(text for text in column[~is_number] if not matches(LIKE_A_NUMBER, text))
+        else:
+            texts.append(name)
+    if roles.target in texts:
+        listed = shorten([name for name in _list_numbers(frame) if name not in roles.other_roles], 12)
+        advice = "choose a column of numbers as data.target" + (f" ({listed})" if listed else "")
+        return DataError(f"{cells.path}: target {quote(roles.target)} is text: {advice}")
+    name, error = next(iter(refused.items()))
     if len(refused) > 1:
         shown = shorten(list(map(quote, refused)))
         first = error.problem.removeprefix(f"{cells.path}, ").partition(" is not a number")[0]
         problem = f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first}): correct them"
         error = DataError(problem, ", or choose the number columns (data.columns)", joint=", or ")
-    elif have_times(cells, roles) and are_times(pd.Series(cells.frame[name])):
-        error = DataError(
-            f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
-        )
+    elif _are_times(frame[name]) and re.search(r"\d:\d\d", str(frame[roles.date].iloc[0])):
+        problem = f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
+        error = DataError(problem, fallback=": leave it out (data.drop)")
     error.remedies = (
-        *propose_signs([cells.frame[one] for one in refused], options),  # type: ignore[arg-type]
-        *_remedies_of_texts(cells, roles, sorted_columns),
+        *propose_signs([frame[one] for one in refused], options),
+        *_propose_leaving_out(cells, roles, texts, sorted(codes)),
     )
     may_be_categories = [
-        one for one in sorted_columns.texts if not is_like_a_number(pd.Series(cells.frame[one]))
+        one for one in texts if not matches(LIKE_A_NUMBER, str(frame[one].dropna().iloc[0]).strip())
     ]
-    return TextColumns(error, sorted_columns.texts) if len(may_be_categories) == len(refused) else error
+    return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
 
 
-def _remedies_of_texts(cells: Cells, roles: ColumnRoles, columns: "Refused") -> list[Remedy]:
-    """Read texts among numbers as missing values, and leave out columns of texts."""
-    are_codes = all(len(code) <= MAX_CODE and code.isprintable() for code in columns.codes)
-    if not are_codes or len(columns.codes) > MAX_CODES or len(columns.texts) > MAX_DROPPED:
+def _propose_leaving_out(
+    cells: Cells, roles: ColumnRoles, texts: Sequence[str], codes: Sequence[str]
+) -> list[Remedy]:
+    """Read texts among numbers (`codes`) as missing values, and leave out columns of texts."""
+    as_missing = propose_codes(codes)
+    if (codes and not as_missing) or not 0 < len(codes) + len(texts) <= MAX_DROPPED:
         return []
-    settings: dict[str, object] = {"na_values": columns.codes} if columns.codes else {}
-    note = " if they are missing values" if columns.codes else ""
-    if columns.texts:
-        settings["drop"] = [*roles.drop, *columns.texts]
-        if not any(are_times(pd.Series(cells.frame[name])) for name in columns.texts):
+    settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
+    if texts:
+        settings["drop"] = [*roles.drop, *texts]
+        if not any(_are_times(cells.frame[name]) for name in texts):
             note += f" (text can also be read as {COVARIATES})"
-    return [Remedy(settings, note)] if settings else []
+    return [Remedy(settings, note)]
 
 
-def refuse_text_as_target(path: Location, roles: ColumnRoles, numbers: Sequence[str]) -> DataError:
-    """The error of a target that is text; `numbers` are the columns of numbers of the table."""
-    possible = [
-        name for name in numbers if name not in (*roles.keys, *roles.covariates, *roles.static, *roles.drop)
-    ]
-    listed = shorten(possible, 12)
-    key = "target" if path == FRAME else "data.target"
-    advice = f"choose a column of numbers as {key}" + (f" ({listed})" if listed else "")
-    return DataError(f"{path}: target {quote(str(roles.target))} is text: {advice}")
+def advise(
+    error: DataError, given: Settings, read: Read, confirm: Read, keys: Collection[str] | None = None
+) -> None:
+    """Add to an error the settings that read the file, or the error that comes next with the likeliest ones.
 
+    Of the settings that read the file, those are named with which the fewest rows are missing.
 
-def find_repeated_dates(cells: Cells, roles: ColumnRoles) -> Found | None:
-    """How to read a table whose dates repeat: its days and times are two columns, or it holds several series.
-
-    None if it looks like neither.
+    Args:
+        error: an error with remedies, whose message changes.
+        given: the settings that gave the error.
+        read: reads the file, or its beginning.
+        confirm: reads the whole file.
+        keys: the settings that the command takes; None: all.
     """
-    return find_split_dates(cells, roles) or find_series_columns(cells, roles)
+    trials = _Trials(given, read, keys)
+    found = trials.find(error, {})
+    fewest = min((missing for missing, _ in found), default=0)
+    best = [remedy for missing, remedy in found if missing == fewest]
+    best = [one for one in best if not any(other.settings.items() < one.settings.items() for other in best)]
+    best = best if confirm is read else trials.confirm(best, confirm)
+    settings = best[0].settings if best else trials.first
+    if settings is None:
+        return
+    advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {trials.next_error}"
+    if best:
+        # a note that the next remedy has too stands behind that one
+        notes = [one.note if one.note != after.note else "" for one, after in pairwise(best)] + [
+            best[-1].note
+        ]
+        named = [write_settings(one.settings) + note for one, note in zip(best, notes, strict=True)]
+        advice = f"{error.joint}set {' or '.join(named)}"
+    error.replace_advice(advice, is_for_training=not CHOOSING.isdisjoint(settings))
 
 
-def find_split_dates(cells: Cells, roles: ColumnRoles) -> Found | None:
-    """How to read a table with one column of days and one of times of day; None if it does not look like one.
+def write_settings(settings: Settings) -> str:
+    """Write settings as they are typed in a shell."""
+    keys = {key: key if key == "data" else f"data.{key}" for key in settings}
+    return " ".join(write_setting(keys[key], value) for key, value in settings.items())
 
-    It does if its dates repeat, and hardly any date repeats together with the time of day.
+
+class _Trials:
+    """The search for settings: every remedy of an error is tried, then those of the error that comes next.
+
+    Attributes:
+        first: the first settings that led to an error of another kind; None: there are none, or there is other advice.
+        next_error: the message with these settings.
     """
-    time = find_time_column(cells, roles)
-    if time is None:
-        return None
-    settings: dict[str, object] = {"date_column": [roles.date, time]}
-    if count_to_24(pd.Series(cells.frame[time])):
-        settings["stamp"] = "end"
-    return f"{quote(time)} is the time of day of {quote(roles.date)}", [Remedy(settings)]
 
+    def __init__(self, given: Settings, read: Read, keys: Collection[str] | None) -> None:
+        self.given, self.read, self.keys = given, read, None if keys is None else {*keys}
+        self.tried: list[Settings] = [{}]
+        self.first: Settings | None = None
+        self.next_error = ""
 
-def find_time_column(cells: Cells, roles: ColumnRoles) -> str | None:
-    """The column of the time of day, where the dates of a series repeat without it and not with it."""
-    frame, keys = cells.frame, [name for name in roles.keys if name in cells.frame]
-    if roles.date not in frame or frame.duplicated(keys).mean() < 0.5:
-        return None
-    others = {*roles.keys, *roles.covariates, *roles.static, *roles.drop}
-    for name in frame.columns:
-        column = pd.Series(frame[name])
-        is_time = name not in others and (are_times(column) or are_hours(str(name), column))
-        if is_time and frame.duplicated([*keys, name]).mean() < MAX_REPEATED:
-            return str(name)
-    return None
+    def find(self, error: DataError, settings: Settings) -> list[tuple[int, Remedy]]:
+        """The remedies that read the file, each with the number of missing rows; `settings` gave the error."""
+        found = []
+        for remedy in error.remedies:
+            chosen = {**settings, **remedy.settings}
+            if "data" not in chosen:  # which has defaults of its own
+                chosen = {key: value for key, value in chosen.items() if value != self.given.get(key)}
+            changed = settings.keys() & remedy.settings.keys() - _REPEATED
+            is_possible = not changed and (self.keys is None or self.keys >= {*chosen})
+            if chosen in self.tried or not is_possible or len(self.tried) > MAX_TRIALS:
+                continue
+            self.tried.append(chosen)
+            try:
+                found.append((self.read(chosen), Remedy(chosen, remedy.note)))
+            except DataError as refused:
+                again = any(not remedy.settings.keys().isdisjoint(each.settings) for each in refused.remedies)
+                if self.first is None and not again and error.joint == ": ":
+                    self.first, self.next_error = chosen, str(refused)
+                below = self.find(refused, chosen)
+                found += [(rows, Remedy(deeper, remedy.note + note)) for rows, (deeper, note) in below]
+            except ForecastError:
+                continue
+        return found
 
-
-class Refused(NamedTuple):
-    """Columns that are not numbers: of texts alone, and the texts among the numbers of others (`codes`)."""
-
-    texts: list[str]
-    codes: list[str]
-
-
-def _sort_refused(cells: Cells, refused: Sequence[str]) -> Refused:
-    """Sort the columns `refused`, which are not numbers, by their content."""
-    texts, codes = [], set()
-    for name in refused:
-        found = cells.frame[name].dropna().astype("string").str.strip()
-        is_number = found.str.fullmatch(_NUMBER) | pd.Series(pd.to_numeric(found, errors="coerce")).notna()
-        if is_number.mean() > 0.5:
-            codes.update(text for text in found[~is_number] if not re.fullmatch(LIKE_A_NUMBER, text))
-        else:
-            texts.append(name)
-    return Refused(texts, sorted(codes))
+    def confirm(self, remedies: Sequence[Remedy], read: Read) -> list[Remedy]:
+        """Those of the remedies with which `read` reads; the first error becomes the next one if there are none."""
+        confirmed = []
+        for remedy in remedies:
+            try:
+                read(remedy.settings)
+                confirmed.append(remedy)
+            except ForecastError as refused:
+                if remedy is remedies[0]:
+                    self.first, self.next_error = remedy.settings, str(refused)
+        return confirmed

@@ -1,4 +1,4 @@
-"""Cells of a CSV file: columns of texts, and their numbers."""
+"""Cells of a table: columns of texts or typed values, and their numbers."""
 
 import io
 import re
@@ -12,34 +12,25 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.date_columns import date_name, mark_periods
 from forecast.data.files.header import Header, read_header, refuse_names
-from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import (
-    cut_preamble,
-    find_rows,
-    line_of_row,
-    quote,
-    read_text,
-    strip_blank_lines,
-    warn_of_skipped_lines,
+from forecast.data.files.patterns import (
+    BOOLEANS,
+    MISSING,
+    SIGNED_DIGITS,
+    SIGNS,
+    SIGNS_ALIKE,
+    TIME_OF_DAY,
+    find_part,
+    matches,
 )
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.text import find_rows, line_of_row, quote, strip_blank_lines, warn_of_skipped_lines
 from forecast.system.errors import DataError, Remedy, TooFewRows
 from forecast.system.location import Location
-
-MISSING = [
-    "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-]  # fmt: skip
-"""Texts of missing values: the default of pandas, which it does not export."""
-
-TIME_OF_DAY = r"\d{1,2}(:\d\d|h\d\d|\.\d\d\.\d\d)(?!\d)"
-"""The beginning of a time of day, such as 18:00, 18h00 or 18.00.00, and not of 01.01.2024."""
 
 COVARIATES = "data.future_covariates, past_covariates or static_covariates"
 """Keys of columns that may be text."""
 
-_GROUPED = r"\s*[-+]?[1-9]\d{0,2}\.\d{3}\s*"
 _FAR = 30
 """Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
 
@@ -73,44 +64,23 @@ class Cells:
 
     def warn_of_skipped(self) -> None:
         """Warn of the lines that are no rows."""
-        if self.skipped:
-            warn_of_skipped_lines(self.path, len(self.skipped), self.skipped[0])
+        warn_of_skipped_lines(self.path, len(self.skipped), next(iter(self.skipped), 0))
 
     def error(
-        self,
-        message: str,
-        *,
-        row: int | None = None,
-        column: str | None = None,
-        remedies: Sequence[Remedy] = (),
-        **advice: str,
+        self, message: str, *, row: int | None = None, column: str | None = None, **advice: Any
     ) -> DataError:
-        """Return a DataError whose message begins with the file, the line and the column; `advice` as it takes."""
+        """A DataError whose message begins with the file, the line and the column; `advice` as it takes it."""
         where = [str(self.path)]
         if row is not None:
             where.append(self.line(row))
         if column is not None:
             where.append(f"column {quote(column)}")
-        return DataError(f"{', '.join(where)}: {message}", remedies=remedies, **advice)
+        return DataError(f"{', '.join(where)}: {message}", **advice)
 
 
-def read_cells(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions, text_columns: Sequence[str] = ()
-) -> Cells:
-    """Read a CSV file, compressed or not.
-
-    Dates and `text_columns` stay text. Other columns become numbers if all their cells are numbers. NA, null and the
-    other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
-    time, are joined with a space and named by `date_name`.
-
-    Raises:
-        DataError: the file is missing, empty, binary, has lines of different lengths, or a column name is missing or
-            appears twice.
-    """
-    raw = cut_preamble(path, read_text(path, options), options)
-    cells = parse_cells(path, raw, date_column, options, text_columns)
-    cells.warn_of_skipped()
-    return cells
+def date_name(date_column: str | Sequence[str]) -> str:
+    """Return the name of the date column in the cells that were read."""
+    return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
 def parse_cells(
@@ -123,13 +93,28 @@ def parse_cells(
     header: Header | None = None,
     first_line: int | None = None,
 ) -> Cells:
-    """Parse text as `read_cells` does: the header of `path`, followed by its lines from `first_line` on."""
+    """Parse text: the header of `path`, followed by its lines from `first_line` on.
+
+    Dates and `text_columns` stay text. Other columns become numbers if all their cells are numbers. NA, null and the
+    other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
+    time, are joined with a space and named by `date_name`.
+
+    Raises:
+        DataError: no rows, lines of different lengths, or a column name that is missing.
+    """
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
     header = header or read_header(path, raw, options)
-    _check_date_columns(path, raw, header.names, dated, options)
+    if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header.names):
+        raise DataError(
+            f"{path}: data.date_column={dated} must name columns, each once, and together no other"
+        )
+    for name in dated:
+        if name not in header.names:
+            raise refuse_names(path, header.names, raw, name, options)
     first_line = first_line or header.line + header.n_lines
     missing = _missing(header, text_columns, options)
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
+    raw = strip_blank_lines(raw)
     try:
         frame = _parse(raw, header, texts, options, missing)
     except pd.errors.ParserError as error:
@@ -137,32 +122,19 @@ def parse_cells(
     except pd.errors.ParserWarning:
         two = f"lines {header.line} and {header.line + 1}"
         raise DataError(f"{path}: lines of more fields than {two}: correct them") from None
+    cells = Cells(path, frame, first_line)
     if options.decimal is None and options.thousands is None:
-        _refuse_unclear_dots(Cells(path, frame, first_line), raw, header, options, missing)
+        _refuse_unclear_dots(cells, raw, header, options, missing)
     # the rows of a file without dates are counted, also those without a value
     are_missing = header.width == 1 or (options.start is not None and not options.melt)
-    cells = _drop_empty_lines(Cells(path, frame, first_line), texts, are_missing=are_missing)
+    cells = _drop_empty_lines(cells, texts, are_missing=are_missing)
     return replace(cells, frame=_name_columns(path, cells.frame, header, dated))
-
-
-def _check_date_columns(
-    path: Location, raw: bytes, header: list[str], dated: list[str], options: ReadOptions
-) -> None:
-    """Raise DataError for date columns that are missing, or that have one name."""
-    if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header):
-        raise DataError(
-            f"{path}: data.date_column={dated} must name columns, each once, and together no other"
-        )
-    for name in dated:
-        if name not in header:
-            raise refuse_names(path, header, raw, name, options)
 
 
 def _parse(
     raw: bytes, header: Header, texts: list[int], options: ReadOptions, missing: dict[str, Any]
 ) -> pd.DataFrame:
     """Parse the lines below the header into columns numbered from 0; those with a number in `texts` stay text."""
-    raw = strip_blank_lines(raw)
     try:
         frame = _read_csv(raw, header, options, missing)
     except pd.errors.EmptyDataError:
@@ -180,7 +152,7 @@ def _read_csv(
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
         return pd.read_csv(
             io.BytesIO(raw),
-            sep=options.separator,
+            sep=r"\s+" if options.separator == " " else options.separator,
             decimal=options.decimal_sign,
             header=0 if header.n_lines else None,
             names=list(range(header.width)),
@@ -201,22 +173,22 @@ def _refuse_unclear_dots(
     unclear = [number for number in floats if _may_have_thousands(frame[number].to_numpy())]
     if not unclear:
         return
-    texts = _read_csv(strip_blank_lines(raw), header, options, missing, types=dict.fromkeys(floats, str))
-    dotted = {number: texts[number].str.contains(".", regex=False).fillna(False) for number in floats}
-    if not all(texts[number][dotted[number]].str.fullmatch(_GROUPED).all() for number in floats):  # type: ignore[attr-defined]
+    texts = _read_csv(raw, header, options, missing, types=dict.fromkeys(floats, str))[floats].fillna("")
+    grouped = texts.apply(lambda column: column.str.fullmatch(r"\s*[-+]?[1-9]\d{0,2}\.\d{3}\s*"))
+    dotted = texts.apply(lambda column: column.str.contains(".", regex=False))
+    if (dotted & ~grouped).to_numpy().any():
         return
-    wholes = {number: texts[number][~dotted[number] & (frame[number].abs() >= 100)] for number in unclear}
-    number = next((number for number in unclear if len(wholes[number])), None)
-    if number is None:  # every large number is written with a dot
-        return
-    row = int(dotted[number].to_numpy(dtype=bool).argmax())
-    whole = wholes[number].iloc[0]  # type: ignore[attr-defined]
-    raise cells.error(
-        f"{quote(texts[number].iloc[row])} beside {quote(whole)}: the dot may separate thousands or decimals",
-        row=row,
-        column=header.all_names[number],
-        remedies=[Remedy({"thousands": ".", "decimal": ","}), Remedy({"decimal": "."})],
-    )
+    for number in unclear:
+        wholes = texts[number][~dotted[number] & (frame[number].abs() >= 100)]
+        if len(wholes):  # else, every large number is written with a dot
+            row = int(dotted[number].to_numpy().argmax())
+            both = f"{quote(texts[number].iloc[row])} beside {quote(wholes.iloc[0])}"  # type: ignore[attr-defined]
+            raise cells.error(
+                f"{both}: the dot may separate thousands or decimals",
+                row=row,
+                column=header.all_names[number],
+                remedies=[Remedy({"thousands": ".", "decimal": ","}), Remedy({"decimal": "."})],
+            )
 
 
 def _may_have_thousands(values: np.ndarray) -> bool:
@@ -226,11 +198,8 @@ def _may_have_thousands(values: np.ndarray) -> bool:
     whole, fractions = sizes[is_whole], sizes[~is_whole]
     if not len(whole) or not len(fractions) or not 100 <= whole.max() < 1_000 or fractions.max() >= 1_000:
         return False
-    thousands = 1_000 * fractions
-    return bool(
-        np.allclose(thousands, np.round(thousands), rtol=0, atol=1e-6)
-        and np.median(whole[whole > 0]) > _FAR * np.median(fractions)
-    )
+    has_three_decimals = np.allclose(1_000 * fractions, np.round(1_000 * fractions), rtol=0, atol=1e-6)
+    return has_three_decimals and bool(np.median(whole[whole > 0]) > _FAR * np.median(fractions))
 
 
 def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> Cells:
@@ -261,9 +230,15 @@ def _name_columns(path: Location, frame: pd.DataFrame, header: Header, dated: li
     named = [number for number, name in enumerate(names) if name]
     frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:
-        texts = [mark_periods(name, frame.pop(name)) for name in dated]
+        texts = [_mark_periods(name, frame.pop(name)) for name in dated]
         frame.insert(0, date_name(dated), texts[0].str.cat(texts[1:], sep=" "))
     return frame
+
+
+def _mark_periods(name: str, texts: pd.Series) -> pd.Series:
+    """A column of a part of the dates; the numbers of quarters as Q1 to Q4, and of weeks as W1 to W53."""
+    sign, texts = {"quarter": "Q", "week": "W"}.get(find_part(name) or ""), texts.str.strip()
+    return texts if sign is None else sign + texts.str.upper().str.removeprefix(sign)
 
 
 def _missing(header: Header, text_columns: Sequence[str], options: ReadOptions) -> dict[str, Any]:
@@ -287,13 +262,9 @@ def _explain(error: str, above: int) -> str:
     return f": not a CSV file: {' '.join(error.split())}"
 
 
-BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-"""Texts that are numbers where a column has no others."""
-
-_SIGNS_ALIKE = {" ": " \xa0\u2009\u202f", "'": "'\u2019"}
-"""By thousands separator, the characters that are read as it: kinds of spaces and of apostrophes."""
-
-_SIGNS = f".,{''.join(_SIGNS_ALIKE.values())}"
+def are_numbers(column: pd.Series) -> bool:
+    """Whether a column has a type of numbers or booleans."""
+    return not isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.kind in "iufb"
 
 
 def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
@@ -302,64 +273,80 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
     number with it, and 1,5 is not.
     """
-    column = cells.frame[name]
-    if column.dtype.kind in "iufb":
-        return options.blank(column.to_numpy(dtype=np.float64))
+    column = pd.Series(cells.frame[name])
+    if are_numbers(column):
+        return options.blank(column.to_numpy(dtype=np.float64, na_value=np.nan))
     texts = column.astype("string")
     plain = texts.str.strip()
     lower = plain.str.lower()
     if lower.dropna().isin(list(BOOLEANS)).all():
         return lower.map(BOOLEANS).to_numpy(dtype=np.float64, na_value=np.nan)
-    decimal = options.decimal_sign
-    if options.thousands is not None:
-        sign = f"[{re.escape(_SIGNS_ALIKE.get(options.thousands, options.thousands))}]"
+    numbers = parse_numbers(plain, options.decimal_sign, options.thousands)
+    bad = np.isnan(numbers) & texts.notna().to_numpy()
+    if not bad.any():
+        return options.blank(numbers)
+    row = int(bad.argmax())
+    text = str(plain.iloc[row])
+    problem = f"{quote(texts.iloc[row])} is not a number"
+    if re.match(TIME_OF_DAY, text):
+        problem += ": read it with the day: set data.date_column to both, as in data.date_column=[day,time]"
+    elif matches(SIGNED_DIGITS, text):
+        remedies = propose_signs([texts], options)
+        raise cells.error(problem, row=row, column=name, remedies=remedies, fallback=": correct it")
+    elif matches(rf"[^\w.]{{0,2}}\d[\d{SIGNS}]*[^\w.]{{0,2}}", text):
+        problem += ": leave the signs and units out of its cells"
+        advice = ", or choose the number columns (data.columns)"
+        raise cells.error(problem, row=row, column=name, advice=advice, joint=", or ")
+    elif bad.sum() > texts.notna().sum() / 2:
+        advice = f": leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
+        raise cells.error(problem, row=row, column=name, advice=advice)
+    else:
+        problem += ": correct it"
+    raise cells.error(problem, row=row, column=name, joint=", or ")
+
+
+def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
+    """Numbers of texts without spaces around them; NaN for those that are none."""
+    if thousands is not None:
+        sign = f"[{re.escape(SIGNS_ALIKE.get(thousands, thousands))}]"
         # groups of three, or of two before the last (1,23,456, as in India)
-        grouped = plain.str.fullmatch(
+        grouped = texts.str.fullmatch(
             rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
         )
-        plain = plain.mask(grouped, plain.str.replace(sign, "", regex=True))
+        texts = texts.mask(grouped, texts.str.replace(sign, "", regex=True))
     if decimal != ".":
-        plain = plain.mask(plain.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
-    numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.isnan(numbers) & texts.notna().to_numpy()
-    if bad.any():
-        row = int(bad.argmax())
-        text = texts.iloc[row]
-        error = cells.error(f"{quote(text)} is not a number", row=row, column=name)
-        if re.fullmatch(rf"[-+]?\d[\d{_SIGNS}]*", text.strip()):
-            remedies = propose_signs([texts], options)  # type: ignore[arg-type]
-            raise DataError(error.problem, remedies=remedies, fallback=": correct it")
-        advice, choice = _advise(text.strip(), is_text=bool(bad.sum() > texts.notna().sum() / 2))
-        raise DataError(error.problem + advice, choice, joint=", or " if advice else ": ")
-    return options.blank(numbers)
+        texts = texts.mask(texts.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
+    return pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Remedy]:
-    """The decimal signs and thousands separators that columns of texts may have, which hold numbers at least."""
+    """The decimal signs and thousands separators that read all numbers among texts, if some are not read now."""
     texts = pd.concat([column.dropna().astype("string").str.strip() for column in columns])
-    numbers = texts[texts.str.fullmatch(rf"[-+]?\d[\d{_SIGNS}]*")]
-    present = [sign for sign in ",. '" if numbers.str.contains(f"[{_SIGNS_ALIKE.get(sign, sign)}]").any()]
-    pairs = []
-    for thousands in (*present, None):
-        usual = options.decimal_sign if options.decimal_sign != thousands else {".": ",", ",": "."}[thousands]  # type: ignore[arg-type]
-        decimals = dict.fromkeys([usual, *(sign for sign in present if sign in ".," and sign != thousands)])
-        pairs += [(decimal, thousands) for decimal in decimals if {decimal, thousands} >= {*present}]
+    numbers = texts[texts.str.fullmatch(SIGNED_DIGITS)]
     now = {"decimal": options.decimal_sign, "thousands": options.thousands}
+    if not np.isnan(parse_numbers(numbers, **now)).any():
+        return []
+    present = [sign for sign in ",. '" if numbers.str.contains(f"[{SIGNS_ALIKE.get(sign, sign)}]").any()]
     remedies = []
-    for decimal, thousands in pairs:
-        changed = {"decimal": decimal, "thousands": thousands}
-        settings = {key: value for key, value in changed.items() if value != now[key]}
-        if settings:
-            remedies.append(Remedy(settings))
+    for thousands in (*present, None):
+        usual = (
+            options.decimal_sign if options.decimal_sign != thousands else "," if thousands == "." else "."
+        )
+        for decimal in dict.fromkeys([usual, *(sign for sign in present if sign in ".,")]):
+            signs = {"decimal": decimal, "thousands": thousands}
+            if decimal != thousands and not np.isnan(parse_numbers(numbers, **signs)).any():
+                remedies.append(Remedy({key: value for key, value in signs.items() if value != now[key]}))
     return remedies
 
 
-def _advise(text: str, *, is_text: bool) -> tuple[str, str]:
-    """Return advice on the first cell that is not a number, and on other columns; `is_text`: most cells are not."""
-    if re.match(TIME_OF_DAY, text):
-        return ": read it with the day: set data.date_column to both, as in data.date_column=[day,time]", ""
-    if re.fullmatch(rf"[^\w.]{{0,2}}\d[\d{_SIGNS}]*[^\w.]{{0,2}}", text):
-        return ": leave the signs and units out of its cells", ", or choose the number columns (data.columns)"
-    if is_text:
-        return "", f": leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
-    return ": correct it", ""
+MAX_CODES, MAX_CODE = 3, 20
+"""Largest numbers of texts that advice names in data.na_values, and of their characters."""
+
+
+def propose_codes(texts: Sequence[str]) -> list[Remedy]:
+    """Read texts among numbers as missing values, if they are few and short."""
+    codes = sorted(set(texts))
+    may_be_codes = all(len(code) <= MAX_CODE and code.isprintable() for code in codes)
+    if not codes or not may_be_codes or len(codes) > MAX_CODES:
+        return []
+    return [Remedy({"na_values": codes}, " if they are missing values")]

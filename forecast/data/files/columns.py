@@ -9,41 +9,48 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int, Int32
 
-from forecast.data.files.cells import BOOLEANS, FRAME, Cells, read_numbers
+from forecast.data.files.cells import FRAME, Cells, are_numbers, propose_codes, read_numbers
 from forecast.data.files.header import is_unnamed
+from forecast.data.files.patterns import BOOLEANS, LIKE_A_NUMBER, MISSING
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
 
-LIKE_A_NUMBER = r"[^\w.]{0,2}[-+]?[0-9][0-9.,:'\s]*[^\w.]{0,2}"
-"""Texts that were probably meant as numbers, such as 98%, €98.50 and 12:30."""
-
 Texts = dict[str, Sequence[str]]
 """By column of text, its categories; the column holds their positions, −1 for an empty cell."""
 
 
 def read_covariates(
-    cells: Cells, names: Sequence[str], options: ReadOptions
-) -> tuple[Float64[np.ndarray, "rows columns"], Texts]:
-    """Return columns of a CSV file, as numbers or as codes of texts. Raises DataError for a column that mixes both."""
-    block, texts = np.empty((len(cells.frame), len(names))), {}
+    cells: Cells, names: Sequence[str], options: ReadOptions, texts: Texts
+) -> Float64[np.ndarray, "rows columns"]:
+    """Return columns as numbers, or as codes of texts, of which `texts` receives the categories.
+
+    Raises DataError for a column that mixes both.
+    """
+    block = np.empty((len(cells.frame), len(names)))
     for i, name in enumerate(names):
-        if cells.frame[name].dtype.kind in "iufb":
+        column = pd.Series(cells.frame[name])
+        if are_numbers(column):
             block[:, i] = read_numbers(cells, name, options)
+        elif isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype.kind in "iufb":
+            block[:, i] = column.cat.codes  # numbers that pandas was told are categories
+            texts[name] = column.cat.categories.astype(str).tolist()
         else:
-            codes, found = pd.factorize(cells.frame[name].astype("string"))
+            codes, found = pd.factorize(column.astype("string"))
             block[:, i] = convert_texts(cells, name, codes, pd.Index(found), options, texts)
-    return block, texts
+    return block
 
 
 def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
-    """Return the columns of a CSV file that hold true and false alone, not the numbers 1 and 0."""
+    """Return the columns that hold true and false alone, not the numbers 1 and 0."""
     found = set()
     for name in names:
-        column = cells.frame[name]
-        if column.dtype.kind not in "iuf":
+        column = pd.Series(cells.frame[name])
+        if column.dtype.kind == "b":
+            found.add(name)
+        elif not are_numbers(column):
             texts = pd.Series(column.dropna().unique()).astype("string").str.strip().str.lower()
             if len(texts) and texts.isin(list(BOOLEANS)).all():
                 found.add(name)
@@ -83,17 +90,28 @@ def convert_texts(
         is_like_a_number = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).astype(bool)
     if is_like_a_number.any():
         column = pd.concat([plain, pd.Series([pd.NA], dtype="string")], ignore_index=True).iloc[codes]
-        if not is_like_a_number[plain.notna()].all():
-            row = int(np.append(~is_like_a_number & plain.notna(), False)[codes].argmax())
+        is_text = ~is_like_a_number & plain.notna()
+        if is_text.any():
+            row = int(np.append(is_text, False)[codes].argmax())
             raise cells.error(
                 f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
                 f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
-                row=row, column=name,
+                row=row, column=name, joint=", or ", remedies=propose_codes(plain[is_text].tolist()),
             )  # fmt: skip
         read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
     places, categories = pd.factorize(plain)
     texts[name] = categories.astype(str).tolist()
     return np.append(places, -1)[codes].astype(np.float64)
+
+
+def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
+    """Convert a text column to float64 if all its cells are numbers or missing, else return it unchanged."""
+    column = pd.Series(cells.frame[name])
+    numbers = replace(cells, frame=pd.DataFrame({name: column.mask(column.isin(MISSING))}))
+    try:
+        return pd.Series(read_numbers(numbers, name, options))
+    except DataError:
+        return column
 
 
 IdColumn = str | Sequence[str] | None
@@ -146,18 +164,20 @@ def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) 
         return ids
     parts = split_ids(pd.DataFrame(index=ids.rename(name_ids(id_columns))), id_columns).index
     if not isinstance(parts, pd.MultiIndex):
+        named = ", ".join(id_columns)
         raise DataError(
-            f"an id has {SEPARATOR} in a text of {', '.join(id_columns)}: use another sign there, or one id column"
+            f"an id has {SEPARATOR} in a text of {named}: use another sign there, or one id column"
         )
-    return pd.Index(
-        [SEPARATOR.join(texts) for texts in parts.to_frame()[list(chosen)].itertuples(index=False)]
-    )
+    return pd.Index([SEPARATOR.join(texts) for texts in parts.to_frame()[list(chosen)].to_numpy()])
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
-    """Read the ids of the rows of a CSV file, as `join_ids` does."""
-    found = [pd.factorize(cells.frame[name].str.strip()) for name in id_columns]
-    parts = [(codes.astype(np.int32), pd.Index(ids, dtype=str)) for codes, ids in found]
+    """The ids of the rows, as `join_ids` joins them; texts without spaces around them."""
+    parts = []
+    for name in id_columns:
+        codes, found = pd.factorize(pd.Series(cells.frame[name]))
+        places, ids = pd.factorize(pd.Index(found).astype(str).str.strip())
+        parts.append((np.append(places, -1)[codes].astype(np.int32), pd.Index(ids, dtype=str)))
     return join_ids(cells, id_columns, parts, len(cells.frame))
 
 
@@ -174,15 +194,15 @@ def join_ids(cells: Cells, id_columns: Sequence[str], parts: Sequence[Ids], n_ro
         raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
     if len(parts) == 1:
         return parts[0]
-    parts = [
-        (np.where(codes < 0, np.int32(len(ids)), codes), ids.append(pd.Index([""], dtype=str)))
-        for codes, ids in parts
-    ]
-    columns = pd.DataFrame({number: codes for number, (codes, _) in enumerate(parts)})
-    codes = columns.groupby(list(columns), sort=False).ngroup().to_numpy().astype(np.int32)
+    texts = [np.append(ids.to_numpy(dtype=object), "")[codes] for codes, ids in parts]
+    codes = pd.DataFrame(dict(enumerate(codes for codes, _ in parts))).groupby(
+        [*range(len(parts))], sort=False
+    )
+    codes = codes.ngroup().to_numpy().astype(np.int32)
     first = np.unique(codes, return_index=True)[1]
-    texts = [ids[part[first]] for part, ids in parts]
-    joined = pd.Index([SEPARATOR.join(ids) for ids in zip(*texts, strict=True)], dtype=str)
+    joined = pd.Index(
+        [SEPARATOR.join(ids) for ids in zip(*(part[first] for part in texts), strict=True)], dtype=str
+    )
     if not joined.is_unique:
         twice = quote(joined[joined.duplicated()][0])
         raise DataError(
@@ -257,25 +277,33 @@ class ColumnRoles:
     def all(self) -> tuple[str, ...]:
         return (*self.keys, *self.numbers, *self.static)
 
-    def check(self) -> None:
-        """Raise ConfigError if a column has two roles."""
-        roles = {
+    @property
+    def other_roles(self) -> tuple[str, ...]:
+        """The columns that are no targets, also those that are not read."""
+        return (*self.keys, *self.covariates, *self.static, *self.drop)
+
+    def find_keys(self, name: str) -> list[str]:
+        """The options that name a column, as often as they do."""
+        targets = self.targets or ()
+        named = {
             "id_column": self.id_columns,
-            "date_column": (self.date,) if self.date else (),
-            "target" if self.targets == (self.target,) else "columns": self.targets or (),
+            "date_column": (self.date,),
+            "target" if targets == (self.target,) else "columns": targets,
             "past_covariates": self.past,
             "future_covariates": self.future_covariates,
             "as_of": tuple(self.as_of.values()),
             "static_covariates": self.static,
             "drop": self.drop,
         }
+        return [f"data.{key}" for key, names in named.items() for one in names if one == name]
+
+    def check(self) -> None:
+        """Raise ConfigError if a column has two roles."""
         for name in [*self.all, *self.drop]:
-            keys = [key for key, names in roles.items() for one in names if one == name]
+            keys = self.find_keys(name)
             if len(keys) > 1:
-                named = " and ".join(f"data.{key}" for key in dict.fromkeys(keys))
-                raise ConfigError(
-                    f"column {name!r} is named twice ({named}): leave it out of data.{keys[-1]}"
-                )
+                named = " and ".join(dict.fromkeys(keys))
+                raise ConfigError(f"column {name!r} is named twice ({named}): leave it out of {keys[-1]}")
 
     def of_future_rows(self) -> "ColumnRoles":
         """Return the roles of a table of future covariates after the ends of the series.
@@ -295,37 +323,33 @@ class ColumnRoles:
             wanted.append(self.target)
         for name in wanted:
             if name not in present and name not in self.optional:
-                problem = (
-                    f"{where}: no column {quote(name)}{_hint(name, [c for c in present if c != self.date])}"
-                )
-                raise DataError(problem) if where == str(FRAME) else self._with_key(problem, name)
-        absent = self.optional & {*self.all} - {*present}
-        others = {*self.all, *self.drop}
+                raise self._refuse_missing(where, name, [c for c in present if c != self.date])
+        absent, others = self.optional & {*self.all} - {*present}, {*self.all, *self.drop}
         rest = tuple(name for name in present if name not in others)
         if self.targets is not None:
             return replace(self, absent=absent, without_role=rest)
         targets = tuple(name for name in rest if not is_unnamed(name))
         if not targets:
-            raise DataError(
-                f"{where}: no column beside {', '.join(map(quote, others))}: there is nothing to forecast"
-            )
-        unnamed = tuple(name for name in rest if is_unnamed(name))
-        return replace(self, targets=targets, absent=absent, without_role=unnamed)
+            beside = ", ".join(map(quote, others))
+            raise DataError(f"{where}: no column beside {beside}: there is nothing to forecast")
+        return replace(self, targets=targets, absent=absent, without_role=tuple(filter(is_unnamed, rest)))
 
-    def _with_key(self, problem: str, name: str) -> DataError:
-        """The error of a column that is missing, with the key that names the column."""
+    def _refuse_missing(self, where: str, name: str, present: Sequence[str]) -> DataError:
+        """The error of a column that is missing, with the option that names it."""
+        near = difflib.get_close_matches(name, present, n=1)
+        meant = f"; did you mean {quote(near[0])}?" if near else ""
+        problem = (
+            f"{where}: no column {quote(name)}; there are {shorten(list(map(quote, present)), 12)}{meant}"
+        )
+        if where == str(FRAME):
+            return DataError(problem)
+        is_target = name in (*(self.targets or ()), self.target)
+        key = "data.columns or data.target" if is_target else self.find_keys(name)[0]
         if name in self.keys:
-            return DataError(f"{problem} (data.{'id' if name in self.id_columns else 'date'}_column)")
+            return DataError(f"{problem} ({key})")
         if name in self.static:
             return DataError(f"{problem}; data.static_path names a file of static columns")
-        keys = {
-            "columns or data.target": self.targets or (self.target,),
-            "past_covariates": self.past,
-            "future_covariates": self.future_covariates,
-            "as_of": self.future,
-            "drop": self.drop,
-        }
-        return DataError(problem, f" (data.{next(key for key, names in keys.items() if name in names)})")
+        return DataError(problem, f" ({key})")
 
 
 def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:
@@ -339,10 +363,3 @@ def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str
         if name not in map(str, future_covariates):
             raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")
     return {str(name): str(column) for name, column in pairs.items()}
-
-
-def _hint(name: str, present: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, present, n=1)
-    meant = f"; did you mean {quote(near[0])}?" if near else ""
-    shown = shorten(list(map(quote, present)), 12)
-    return f"; there are {shown}{meant}"

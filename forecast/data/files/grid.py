@@ -1,9 +1,8 @@
-"""The regular grid of dates of a table: order, step, one row per date."""
+"""The regular grid of dates of a table: order, step, one row per date, and the alignment of its rows to a panel."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,14 @@ from jaxtyping import Bool, Float64, Int64
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.advice import find_repeated_dates
 from forecast.data.files.cells import FRAME
-from forecast.data.files.table_rows import TableRows
-from forecast.data.files.timezone import find_repeating_zone
-from forecast.data.row_ranges import PerSeries
+from forecast.data.files.table_rows import TableRows, take_static
+from forecast.data.files.timezone import ZONES, are_repeated, are_skipped, is_days
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.time_features import (
     date_range,
     describe_frequency,
+    future_dates,
     infer_calendar_step,
     infer_frequency,
     name_step,
@@ -27,6 +28,22 @@ from forecast.system.errors import ConfigError, DataError, Remedy, RowOrderError
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
+STEPS = ("dates", "rows")
+
+MAX_EXAMINED_SERIES = 20
+"""Largest number of series, the longest ones, from which the step is inferred."""
+
+MAX_DATES_PER_ROW = 2
+"""Dates per row from which series do not share one calendar."""
+
+SPARSE = 10
+"""Dates of the grid per row from which the step is wrong."""
+
+MAX_PLACES_PER_ROW = 1_000
+"""Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
+
+MAX_SKIPPED_HOURS = 100
+"""Gaps are examined for changes of the clocks if there are no more."""
 
 
 class SeriesRows(NamedTuple):
@@ -46,189 +63,6 @@ class SeriesRows(NamedTuple):
     def stops(self) -> PerSeries:
         """The row after the last one of each series; the rows from `ends` on give only future covariates."""
         return np.append(self.starts[1:], len(self.rows))
-
-
-def check_duplicates(duplicates: str | None) -> None:
-    """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
-    if duplicates is not None:
-        check_choice("data.duplicates", duplicates, DUPLICATES)
-
-
-def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
-    """Put the rows of each series together and in the order of their dates.
-
-    Args:
-        sort: sort the rows of a series by date; otherwise rows out of order are refused.
-        duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
-            their numbers, see `choose_merging`. None: they are refused.
-
-    Raises:
-        DataError: for the first row that is out of order or repeats a date.
-    """
-    rows = _group_series(rows)
-    falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
-    if falls.any() and not sort:
-        _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
-    if falls.any():
-        rows = rows.take(np.lexsort((rows.dates, rows.codes)))
-    same = _repeats(rows)
-    if same.any():
-        if duplicates is None:
-            _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
-        how = choose_merging(rows, str(duplicates))
-        _warn_of_merged(rows, np.flatnonzero(same) + 1, str(duplicates), how)
-        rows = _merge(_without_empty(rows), str(duplicates), how)
-    starts = _starts(rows)
-    return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
-
-
-def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series of the row above it."""
-    return rows.codes[1:] == rows.codes[:-1]
-
-
-def _repeats(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series and the date of the row above it."""
-    return _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
-
-
-def _starts(rows: TableRows) -> PerSeries:
-    return np.concatenate([[0], np.flatnonzero(~_follows(rows)) + 1]).astype(np.int64)
-
-
-def _group_series(rows: TableRows) -> TableRows:
-    """The rows of each series together, in the order in which the series appear, numbered in that order."""
-    firsts = _starts(rows)
-    if len(np.unique(rows.codes[firsts])) < len(firsts):
-        seen, first = np.unique(rows.codes, return_index=True)
-        rank = np.empty(int(seen.max()) + 1, dtype=np.int64)
-        rank[seen[np.argsort(first)]] = np.arange(len(seen))
-        rows = rows.take(np.argsort(rank[rows.codes], kind="stable"))
-        firsts = _starts(rows)
-    lengths = np.diff(firsts, append=len(rows))
-    codes = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
-    return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
-
-
-def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
-    """Raise DataError for a row whose date lies before that of the row above it in its series."""
-    mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
-    if len(mine) and duplicates is None:
-        _refuse_duplicate(rows, row, int(mine[0]))
-    before = rows.date(row - 1)
-    advice, remedies = "sort the rows by date", [Remedy({"sort": True})]
-    if rows.cells.path == FRAME:
-        by = f"sort_values({rows.roles.date!r}, key=pd.to_datetime)"
-        advice, remedies = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})", []
-    error = rows.error(f"{rows.subject(row)}comes after {before}", row, rows.roles.date)
-    raise RowOrderError(str(error), advice, repeats=False, remedies=remedies)
-
-
-def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
-    error = rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date)
-    if rows.cells.path != FRAME and (found := find_repeated_dates(rows.cells, rows.roles)):
-        what, remedies = found
-        raise RowOrderError(str(error), what, repeats=True, remedies=remedies, joint=": ")
-    raise RowOrderError(str(error), _advice_on_duplicate(rows, row), repeats=True)
-
-
-def _advice_on_duplicate(rows: TableRows, row: int) -> str:
-    """Advice on a date that comes twice: one of these may be the cause."""
-    dates = pd.DatetimeIndex(rows.dates)
-    if rows.cells.path == FRAME:
-        zone = None if rows.utc_offset.timezone else find_repeating_zone(dates, rows.codes, row)
-        clocks = f"; where clocks went back, localize it first (tz_localize({zone!r}, ambiguous=...))"
-        keys = (
-            "~frame.index.duplicated()" if rows.cells.by_index else f"~frame.duplicated({[*rows.roles.keys]})"
-        )
-        return f"remove one (frame[{keys}])" + (clocks if zone else "")
-    advice = "remove one, or set data.duplicates=first, last, mean or sum"
-    if rows.utc_offset.minutes is not None:
-        return advice
-    if zone := find_repeating_zone(dates, rows.codes, row):
-        return f"{advice} (where clocks went back, set data.timezone, such as {zone}, or give dates in UTC)"
-    if zone := find_repeating_zone(dates, rows.codes, row, hours=1):
-        return f"{advice} (where clocks went back, set data.timezone, such as {zone}, and data.stamp=end)"
-    return advice
-
-
-def choose_merging(rows: TableRows, duplicates: str) -> dict[str, str]:
-    """The rule by which each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
-
-    Texts and booleans keep the first value. With `sum`, only targets are added up: the sales of departments add up to
-    those of a store, and the temperature of the store stands in each of their rows. Covariates get their mean.
-    """
-    columns = rows.roles.numbers
-    if duplicates in ("first", "last"):
-        return dict.fromkeys(columns, duplicates)
-    covariates, kept = {*rows.roles.covariates}, {*rows.texts, *rows.booleans}
-    of_numbers = {name: "mean" if name in covariates else duplicates for name in columns}
-    return {name: "first" if name in kept else of_numbers[name] for name in columns}
-
-
-def _warn_of_merged(
-    rows: TableRows, merged: Int64[np.ndarray, " merged"], duplicates: str, how: Mapping[str, str]
-) -> None:
-    """Warn of the rows that are merged with the row before, for each file that they stand in."""
-    for cells, in_file in rows.split_by_file(merged):
-        read = rows.roles.future if cells is rows.ahead else rows.roles.numbers
-        columns = {kind: [name for name in read if how[name] == kind] for kind in ("sum", "mean", "first")}
-        told = "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
-        note = "" if duplicates in ("first", "last") else f": {told}"
-        warnings.warn(
-            f"{cells.path}: merged {plural(len(in_file), 'row')} with the row before, of the same date "
-            f"(data.duplicates={duplicates}{note})",
-            stacklevel=3,
-        )
-
-
-def _without_empty(rows: TableRows) -> TableRows:
-    """Leave out rows without any value whose date has a row with values."""
-    date = np.cumsum(np.concatenate([[True], ~_repeats(rows)])) - 1
-    has_value = np.isfinite(rows.values).any(1) | np.isfinite(rows.future).any(1)
-    is_measured = np.bincount(date, weights=has_value) > 0
-    kept = has_value | ~is_measured[date]
-    return rows if kept.all() else rows.take(np.flatnonzero(kept))
-
-
-def _merge(rows: TableRows, duplicates: str, how: Mapping[str, str]) -> TableRows:
-    """One row per series and date. Sums and means count the numbers that are there."""
-    firsts = np.flatnonzero(np.concatenate([[True], ~_repeats(rows)])).astype(np.int64)
-    if duplicates == "last":
-        return rows.take(np.append(firsts[1:], len(rows)) - 1)
-    merged = rows.take(firsts)
-    for block, names in ((merged.values, rows.roles.values), (merged.future, rows.roles.future)):
-        whole = rows.values if block is merged.values else rows.future
-        for column, name in enumerate(names):
-            if how[name] != "first":
-                block[:, column] = _reduce(whole[:, column], firsts, how[name])
-    return merged
-
-
-def _reduce(
-    column: Float64[np.ndarray, " rows"], firsts: Int64[np.ndarray, " dates"], how: str
-) -> Float64[np.ndarray, " dates"]:
-    there = np.isfinite(column)
-    count = np.add.reduceat(there, firsts, dtype=np.int64)
-    total = np.add.reduceat(np.where(there, column, 0.0), firsts)
-    if how == "mean":
-        total = total / np.maximum(count, 1)
-    return np.where(count > 0, total, np.nan)
-
-
-MAX_EXAMINED_SERIES = 20
-"""Largest number of series, the longest ones, from which the step is inferred."""
-
-STEPS = "dates", "rows"
-
-MAX_DATES_PER_ROW = 2
-"""Dates per row from which series do not share one calendar."""
-
-SPARSE = 10
-"""Dates of the grid per row from which the step is wrong."""
-
-MAX_PLACES_PER_ROW = 1_000
-"""Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
 
 
 @dataclass(frozen=True)
@@ -268,14 +102,253 @@ class Grid(NamedTuple):
     calendar: Calendar | None = None
 
 
-def find_grid(series: SeriesRows, spacing: Spacing, *, is_part: bool = False) -> Grid:
-    """Find the dates of all series. Those of a part of a table may lie far apart.
+def check_duplicates(duplicates: str | None) -> None:
+    """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
+    if duplicates is not None:
+        check_choice("data.duplicates", duplicates, DUPLICATES)
 
-    Raises DataError if the step or the calendar cannot be inferred, or does not fit the dates.
+
+def align(
+    rows: TableRows,
+    spacing: Spacing,
+    *,
+    sort: bool = True,
+    duplicates: str | None = None,
+    is_part: bool = False,
+) -> Panel:
+    """Return the panel of these rows, in the order in which its series appear.
+
+    Missing numbers and the values of missing rows are NaN. A series begins with its first row that has a
+    value of some target and ends with the last such row. Rows after that give only future covariates.
+
+    Args:
+        spacing: the steps between rows, the same for all series.
+        sort, duplicates: see `order_rows`.
+        is_part: the rows are a part of a series, which may begin and end with missing values.
+
+    Raises:
+        DataError: repeated dates, dates between two steps, infinite numbers, a static column that changes. It names the
+            line.
+        ConfigError: an option that is not possible.
     """
-    if spacing.steps == "rows":
-        return _dates_of_rows(series, spacing)
-    return _even_dates(series, spacing.freq, is_part=is_part)
+    _refuse_infinite(rows)
+    series = order_rows(rows, sort=sort, duplicates=duplicates)
+    if not is_part:
+        series = _cut_to_targets(series)
+    grid = (
+        _dates_of_rows(series, spacing)
+        if spacing.steps == "rows"
+        else _even_dates(series, spacing.freq, is_part)
+    )
+    static = take_static(*series)
+    rows, roles = series.rows, series.rows.roles
+    at, lengths = _place_on_grid(series, grid)
+    starts = lengths.cumsum() - lengths
+    return Panel(
+        ids=rows.ids.rename(roles.id),
+        grid=grid.dates.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
+        freq=grid.freq,
+        grid_starts=_find_dates(grid.dates, rows.dates[series.starts])[0],
+        starts=starts,
+        ends=at[series.ends - 1] + 1,
+        stops=starts + lengths,
+        targets=roles.targets or (),
+        values=_insert_rows(rows.values, at, int(lengths.sum())),
+        static=static,
+        past_covariates=roles.past,
+        future_covariates=roles.future_covariates,
+        as_of=roles.as_of,
+        future=_insert_rows(rows.future, at, int(lengths.sum())) if roles.future else None,
+        utc_offset=rows.utc_offset,
+        texts=rows.texts,
+        calendar=grid.calendar,
+    )
+
+
+def _insert_rows(
+    block: Float64[np.ndarray, "rows columns"], at: Int64[np.ndarray, " rows"], n_rows: int
+) -> Float64[np.ndarray, "n_rows columns"]:
+    """Of `n_rows` rows, those of a block at their places, NaN elsewhere."""
+    if n_rows == len(block):
+        return block
+    placed = np.full((n_rows, block.shape[1]), np.nan)
+    placed[at] = block
+    return placed
+
+
+def _refuse_infinite(rows: TableRows) -> None:
+    """Raise DataError for the first infinite number."""
+    for block, names in ((rows.values, rows.roles.values), (rows.future, rows.roles.future)):
+        infinite = np.isinf(block)
+        if infinite.any():
+            row, column = divmod(int(infinite.argmax()), len(names))
+            advice = "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
+            raise rows.error(f"an infinite number: correct it{advice}", row, names[column])
+
+
+def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
+    """Put the rows of each series together and in the order of their dates.
+
+    Args:
+        sort: sort the rows of a series by date; otherwise rows out of order are refused.
+        duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
+            their numbers, see `choose_merging`. None: they are refused.
+
+    Raises:
+        DataError: for the first row that is out of order or repeats a date.
+    """
+    rows = _group_series(rows)
+    falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
+    if falls.any() and not sort:
+        _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
+    if falls.any():
+        rows = rows.take(np.lexsort((rows.dates, rows.codes)))
+    if (same := _repeats(rows)).any():
+        if duplicates is None:
+            _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
+        rows = _merge(rows, str(duplicates), same)
+    starts = _starts(rows)
+    return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
+
+
+def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
+    """Whether a row has the series of the row above it."""
+    return rows.codes[1:] == rows.codes[:-1]
+
+
+def _repeats(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
+    """Whether a row has the series and the date of the row above it."""
+    return _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+
+
+def _starts(rows: TableRows) -> PerSeries:
+    return np.concatenate([[0], np.flatnonzero(~_follows(rows)) + 1]).astype(np.int64)
+
+
+def _group_series(rows: TableRows) -> TableRows:
+    """The rows of each series together, in the order in which the series appear, numbered in that order."""
+    firsts = _starts(rows)
+    if len(np.unique(rows.codes[firsts])) < len(firsts):
+        rank = pd.factorize(rows.codes)[0]
+        rows = rows.take(np.argsort(rank, kind="stable"))
+        firsts = _starts(rows)
+    lengths = np.diff(firsts, append=len(rows))
+    codes = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
+    return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
+
+
+def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
+    """Raise DataError for a row whose date lies before that of the row above it in its series."""
+    mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
+    if len(mine) and duplicates is None:
+        _refuse_duplicate(rows, row, int(mine[0]))
+    advice, remedies = "sort the rows by date", [Remedy({"sort": True})]
+    if rows.cells.path == FRAME:
+        by = f"sort_values({rows.roles.date!r}, key=pd.to_datetime)"
+        advice, remedies = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})", []
+    error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
+    raise RowOrderError(str(error), advice, repeats=False, remedies=remedies)
+
+
+def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
+    """Raise DataError for a date that comes twice; clocks that go back may be the cause."""
+    fact = str(rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date))
+    if rows.cells.path == FRAME:
+        keys = "index.duplicated()" if rows.cells.by_index else f"duplicated({[*rows.roles.keys]})"
+        raise RowOrderError(fact, f"remove one (frame[~frame.{keys}])", repeats=True)
+    if found := find_repeated_dates(rows.cells, rows.roles):
+        raise RowOrderError(fact, found[0], repeats=True, remedies=found[1], joint=": ")
+    remedies, date = [], pd.DatetimeIndex(rows.dates[row : row + 1])
+    if rows.utc_offset.minutes is None:
+        note = " if clocks went back (or a zone of the same clocks)"
+        remedies = [Remedy({"timezone": zone}, note) for zone in ZONES if are_repeated(date, zone)[0]]
+        if not remedies:  # hours may be dated by their ends
+            begin = date - pd.Timedelta(hours=1)
+            ends = [zone for zone in ZONES if are_repeated(begin, zone)[0]]
+            remedies = [Remedy({"timezone": zone, "stamp": "end"}, note) for zone in ends]
+    advice = "remove one, or set data.duplicates=first, last, mean or sum"
+    raise RowOrderError(fact, advice, repeats=True, remedies=remedies)
+
+
+def choose_merging(rows: TableRows, duplicates: str) -> dict[str, str]:
+    """The rule by which each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
+
+    Texts and booleans keep the first value. With `sum`, only targets are added up: the sales of departments add up to
+    those of a store, and the temperature of the store stands in each of their rows. Covariates get their mean.
+    """
+    columns = rows.roles.numbers
+    if duplicates in ("first", "last"):
+        return dict.fromkeys(columns, duplicates)
+    covariates, kept = {*rows.roles.covariates}, {*rows.texts, *rows.booleans}
+    of_numbers = {name: "mean" if name in covariates else duplicates for name in columns}
+    return {name: "first" if name in kept else of_numbers[name] for name in columns}
+
+
+def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
+    """One row per series and date, with a warning. Sums and means count the numbers that are there.
+
+    Rows without any value whose date has a row with values are left out first.
+    """
+    how, note = choose_merging(rows, duplicates), ""
+    if duplicates not in ("first", "last"):
+        columns = {kind: [name for name in how if how[name] == kind] for kind in ("sum", "mean", "first")}
+        note = ": " + "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
+    path, merged = rows.place(int(same.argmax()) + 1)[0].path, plural(int(same.sum()), "row")
+    setting = f"(data.duplicates={duplicates}{note})"
+    warnings.warn(f"{path}: merged {merged} with the row before, of the same date {setting}", stacklevel=3)
+    date = np.cumsum(np.concatenate([[True], ~_repeats(rows)])) - 1
+    has_value = np.isfinite(rows.values).any(1) | np.isfinite(rows.future).any(1)
+    rows = rows.take(np.flatnonzero(has_value | ~(np.bincount(date, weights=has_value) > 0)[date]))
+    firsts = np.flatnonzero(np.concatenate([[True], ~_repeats(rows)])).astype(np.int64)
+    if duplicates == "last":
+        return rows.take(np.append(firsts[1:], len(rows)) - 1)
+    first = rows.take(firsts)
+    for block, whole, names in (
+        (first.values, rows.values, rows.roles.values),
+        (first.future, rows.future, rows.roles.future),
+    ):
+        for column, name in enumerate(names):
+            if how[name] != "first":
+                there = np.isfinite(whole[:, column])
+                n_there = np.add.reduceat(there, firsts, dtype=np.int64)
+                total = np.add.reduceat(np.where(there, whole[:, column], 0.0), firsts)
+                total = total / np.maximum(n_there, 1) if how[name] == "mean" else total
+                block[:, column] = np.where(n_there > 0, total, np.nan)
+    return first
+
+
+def _cut_to_targets(series: SeriesRows) -> SeriesRows:
+    """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
+
+    Rows after the last value stay if there are future covariates.
+    """
+    rows, starts = series.rows, series.starts
+    targets = rows.roles.targets or ()
+    given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
+    if given[np.concatenate([starts, series.stops - 1])].all():
+        return SeriesRows(rows, starts, series.stops)
+    numbers = np.arange(len(rows))
+    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)
+    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
+    if (empty := ends <= starts).any():
+        named = ", ".join(targets[:20])
+        row = int(starts[int(empty.argmax())])
+        raise rows.error(f"no value of {named} in the whole series: leave it out", row)
+    stops = series.stops if rows.roles.future else ends
+    warn_of_rows_left_out(str(rows.cells.path), firsts - starts, series.stops - stops)
+    lengths = stops - firsts
+    new_starts = lengths.cumsum() - lengths
+    if len(rows) > lengths.sum():
+        rows = rows.take(ranges(firsts, stops))
+    return SeriesRows(rows, new_starts, new_starts + ends - firsts)
+
+
+def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> None:
+    """Warn of rows of each series before its first value of a target and after the last one."""
+    for count, where in ((before, "before the first"), (after, "after the last")):
+        if count.any():
+            rows = plural(int(count.sum()), "row")
+            warnings.warn(f"{path}: left out {rows} {where} value of a target", stacklevel=3)
 
 
 def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
@@ -293,8 +366,8 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
     return Grid(grid, spacing.freq or calendar.freq, calendar)
 
 
-def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
-    """Evenly spaced dates, whose step is `freq` or inferred."""
+def _even_dates(series: SeriesRows, freq: str | None, is_part: bool) -> Grid:
+    """Evenly spaced dates, whose step is `freq` or inferred. Those of a part of a table may lie far apart."""
     freq = parse_frequency(freq or _infer_step(series)).freqstr
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
@@ -304,7 +377,7 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
         raise DataError(
             f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {freq} from first to last: "
-            "set data.freq"
+            "correct the dates, or give their step (data.freq)"
         )
     if places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(
@@ -314,27 +387,33 @@ def _even_dates(series: SeriesRows, freq: str | None, *, is_part: bool) -> Grid:
     grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
-        message = f"{rows.subject(row)}cannot begin a grid of step {freq}: set data.freq"
-        raise rows.error(message, row, rows.roles.date)
-    others = ~find_dates(grid, rows.dates[starts])[1]
+        message = f"{rows.subject(row)}cannot begin a grid of step {freq}"
+        raise rows.error(message, row, rows.roles.date, **{**_advise_step(rows), "joint": ": "})
+    others = ~_find_dates(grid, rows.dates[starts])[1]
     if others.any():
-        row = int(starts[int(others.argmax())])
-        raise rows.error(
-            f"not on the other series' grid of dates, every {describe_frequency(freq)} from {grid[0]}: "
-            "correct it, or set data.freq", row, rows.roles.date,
-        )  # fmt: skip
+        every = f"every {describe_frequency(freq)} from {grid[0]}"
+        message = f"not on the other series' grid of dates, {every}: correct it"
+        raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, **_advise_step(rows))
     return Grid(grid, freq)
+
+
+def _advise_step(rows: TableRows) -> dict[str, Any]:
+    """Advice on dates that do not fit the step: the largest step that fits all of them, which has to be tried."""
+    gaps = np.diff(np.unique(rows.dates)).astype("timedelta64[ns]").astype(np.int64)
+    step = name_step(np.timedelta64(int(np.gcd.reduce(gaps)), "ns"))
+    fallback = ", or give another step (data.freq)"
+    return {"remedies": [Remedy({"freq": step})], "joint": ", or ", "fallback": fallback}
 
 
 def _infer_step(series: SeriesRows) -> str:
     """Infer the step from one of the longest series or its beginning, else take the most common step."""
     rows, starts, ends = series
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
-    if ends[longest[0]] - starts[longest[0]] < 3:
+    count = int(ends[longest[0]] - starts[longest[0]])
+    if count < 3:
         where = "" if rows.roles.id is None else " in any series"
-        count = int(ends[longest[0]] - starts[longest[0]])
         raise TooFewRows(
-            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): set data.freq"
+            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
         )
     for s in longest:
         length = int(ends[s] - starts[s])
@@ -359,10 +438,50 @@ def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
     return name_step(gaps[counts.argmax()])
 
 
-def find_dates(
+def _find_dates(
     grid: pd.DatetimeIndex, dates: np.ndarray
 ) -> tuple[Int64[np.ndarray, " dates"], Bool[np.ndarray, " dates"]]:
     """The places of dates on an ascending grid, or of their successors, and whether the grid has the dates."""
     there = grid.to_numpy()
     places = np.minimum(np.searchsorted(there, dates), len(there) - 1)
     return places, there[places] == dates
+
+
+def _place_on_grid(series: SeriesRows, grid: Grid) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
+    """The number of each row once missing rows are inserted, and the number of rows of each series then.
+
+    Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
+    grid.
+    """
+    rows, starts = series.rows, series.starts
+    at, is_there = _find_dates(grid.dates, rows.dates)
+    if not is_there.all():
+        row = int(is_there.argmin())
+        step = f"by the step {grid.freq}: correct the date"
+        message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} {step}"
+        raise rows.error(message, row, rows.roles.date, **_advise_step(rows))
+    _warn_of_skipped_hours(rows, at, grid.freq)
+    lengths = at[series.stops - 1] - at[starts] + 1
+    begins = lengths.cumsum() - lengths
+    return at + np.repeat(begins - at[starts], series.stops - starts), lengths
+
+
+def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
+    """Warn if the only rows that are missing are hours that clocks of one zone skip in spring."""
+    gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
+    dates = pd.DatetimeIndex(rows.dates)
+    if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS or is_days(dates):
+        return
+    skipped = pd.DatetimeIndex([future_dates(dates[gap - 1 : gap], freq, 1)[0] for gap in gaps])
+    zone = next((zone for zone in ZONES if are_skipped(skipped, zone).all()), None)
+    if zone is not None:
+        how = (
+            f"localize it (tz_localize({zone!r}))"
+            if rows.cells.path == FRAME
+            else f"set data.timezone={zone}"
+        )
+        warnings.warn(
+            f"{rows.cells.path}: no row between {rows.date(int(gaps[0]) - 1)} and {rows.date(int(gaps[0]))}: if the "
+            f"dates are local times of clocks that went forward, {how} or another zone",
+            stacklevel=2,
+        )

@@ -1,31 +1,42 @@
-"""Reading of tables into rows: CSV files, Parquet files and DataFrames."""
+"""Reading of tables into rows: CSV files, workbooks, Parquet files and DataFrames, also with one series a row."""
 
+import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Float64
 
-from forecast.data.files.advice import find_split_dates, refuse
-from forecast.data.files.arrow import is_text, rows_from_arrow
-from forecast.data.files.cells import FRAME, MISSING, Cells, parse_cells, read_numbers
-from forecast.data.files.columns import ColumnRoles, find_booleans, read_covariates, read_ids
-from forecast.data.files.date_column import DEFAULT_NAMES, choose_date_column, find_date_column, number_dates
-from forecast.data.files.dates import read_dates
-from forecast.data.files.header import read_header
+from forecast.data.files.cells import FRAME, Cells, parse_cells
+from forecast.data.files.columns import (
+    ColumnRoles,
+    name_ids,
+    read_ids,
+    read_numbers_or_texts,
+    take_parts,
+)
+from forecast.data.files.header import (
+    DEFAULT_NAMES,
+    Header,
+    choose_date_column,
+    find_date_columns,
+    is_unnamed,
+    read_header,
+    read_records,
+)
+from forecast.data.files.patterns import MISSING, TIME_OF_DAY, names_period
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.series_in_rows import melt_series
-from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.files.text import UNREADABLE, cut_preamble, is_workbook, quote, read_text
-from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError, DataError, Remedy, SeriesInRows, TooFewRows
+from forecast.system.formatting import shorten, write_setting
 from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
@@ -54,21 +65,26 @@ def read_file(
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
-        return _read_parquet(path, roles, options)
+        names, dates = _read_schema(path)
+        if options.start is None:
+            roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
+        roles = _resolve(path, roles, names, options)
+        cells = _read_parquet(path, [name for name in roles.all if name in names], roles.id_columns)
+        return rows_from_cells(cells, roles, options)
     if text is None and not holds_text(path):  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
     raw = read_text(path, options) if text is None else text
     if options.skip_rows and _begins_with_header(raw, date_column, options):
-        reason = "line 1 names the dates"
-        warnings.warn(f"{path}: {reason}: data.skip_rows={options.skip_rows} is not applied", stacklevel=2)
+        ignored = f"data.skip_rows={options.skip_rows} is not applied"
+        warnings.warn(f"{path}: line 1 names the dates: {ignored}", stacklevel=2)
         options = replace(options, skip_rows=None)
     raw = cut_preamble(path, raw, options)
     header = read_header(path, raw, options)
     if options.melt:
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
-        if date_column in DEFAULT_NAMES:
-            date_column = find_date_column(path, str(date_column), raw, header, options)
+        if date_column in DEFAULT_NAMES and date_column not in header.names:
+            date_column = _find_date_column(path, str(date_column), raw, header, options)
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
@@ -85,6 +101,17 @@ def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: R
     return options.given_names is None and bool(dated) and set(dated) <= set(names)
 
 
+def _find_date_column(path: Location, wanted: str, raw: bytes, header: Header, options: ReadOptions) -> str:
+    """The date column of a CSV file that lacks the name `wanted`, which stays if `options` number the rows (`start`).
+
+    Raises DataError for a file with one series a row, and for several columns of dates.
+    """
+    refuse_series_in_rows(path, raw, options.separator, header)
+    is_alone = len(list(filter(None, header.names))) == 1  # the separator is another one
+    dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
+    return choose_date_column(path, wanted, header.names, dates)
+
+
 def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
     """The roles with the targets by name. Raises DataError for a column of dates in a file that has `start`."""
     if options.start is None:
@@ -92,7 +119,7 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     if roles.date in present:
         raise DataError(
             f"{path}: column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows: leave it "
-            f"out, or set data.drop=[{roles.date}] and data.date_column=none"
+            f"out, or set {write_setting('data.drop', [roles.date])} and data.date_column=none"
         )
     return roles.resolve(str(path), [*present, roles.date])
 
@@ -107,6 +134,12 @@ def holds_text(path: Location) -> bool:
     return not is_parquet(path) and not _examine(path, is_workbook)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of a Parquet file is of strings, dictionary-encoded or not."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
 def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:
     """The result of a test of a file; False if it cannot be opened."""
     try:
@@ -116,139 +149,273 @@ def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:
         return False
 
 
-def _read_parquet(path: Location, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+def _from_parquet(path: Location, read: Callable[[Any], Any]) -> Any:
+    """The result of a function of a Parquet file, or of a folder of such files. Raises DataError if it fails."""
     try:
-        if isinstance(path, Path) and path.is_dir():
-            parts = list(path.rglob("*.parquet"))
-            if not parts:
-                raise DataError(
-                    f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
-                )
-            roles, table = _read_columns_of(path, parts[0], path, roles, options)
-        else:
-            with opened(path) as (file, _):
-                roles, table = _read_columns_of(path, file, file, roles, options)
+        if is_folder(path):
+            return read(path)
+        with opened(path) as (file, _):
+            return read(file)
     except (OSError, pa.ArrowException) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
-    return rows_from_arrow(Cells(path, pd.DataFrame(), first_line=0, unit="row"), table, roles, options)
 
 
-def _read_columns_of(
-    path: Location,
-    first: Path | io.BufferedIOBase,
-    source: Path | io.BufferedIOBase,
-    roles: ColumnRoles,
-    options: ReadOptions,
-) -> tuple[ColumnRoles, pa.Table]:
-    """The roles with the targets by name, and their columns; `first` is a file with the schema of `source`."""
-    schema = pq.read_schema(first)
-    if options.start is None:
-        dates = [
-            field.name
-            for field in schema
-            if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)
-        ]
-        roles = replace(roles, date=choose_date_column(path, roles.date, schema.names, dates))
-    roles = _resolve(path, roles, schema.names, options)
-    columns = [name for name in roles.all if name in schema.names]
-    text = [name for name in columns if is_text(schema.field(name).type) and name != roles.date]
-    return roles, pq.read_table(source, columns=columns, read_dictionary=text)
+def _read_schema(path: Location) -> tuple[list[str], list[str]]:
+    """The names of the columns, and of those that hold dates."""
+    first = path
+    if isinstance(path, Path) and path.is_dir():
+        first = next(path.rglob("*.parquet"), None)
+        if first is None:
+            raise DataError(
+                f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
+            )
+    schema = _from_parquet(first, pq.read_schema)
+    dates = [one.name for one in schema if pa.types.is_timestamp(one.type) or pa.types.is_date(one.type)]
+    return schema.names, dates
+
+
+def _read_parquet(path: Location, columns: Sequence[str], id_columns: Sequence[str]) -> Cells:
+    """Columns of a Parquet file; ids are text, so that whole numbers beside empty cells stay whole."""
+    table = _from_parquet(path, lambda file: pq.read_table(file, columns=list(columns)))
+    for number, name in enumerate(table.column_names):
+        if name in id_columns:
+            table = table.set_column(number, name, table[name].cast(pa.string()))
+    frame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+    return Cells(path, frame, first_line=0, unit="row")
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
-    where = str(FRAME)
     by_index = set(roles.keys) <= set(frame.index.names)
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
-    frame = frame.rename(columns=str)
+    frame = frame.rename(columns=str).reset_index(drop=True)
     if not frame.columns.is_unique:
         twice = quote(frame.columns[frame.columns.duplicated()][0])
-        raise DataError(f"{where} has two columns {twice}: rename one")
-    roles = roles.resolve(where, list(frame.columns))
+        raise DataError(f"{FRAME} has two columns {twice}: rename one")
+    roles = roles.resolve(str(FRAME), list(frame.columns))
     if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
         frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
         options = replace(options, stamp="start")
-    try:
-        table = pa.Table.from_pandas(
-            pd.DataFrame(frame[[name for name in roles.all if name in frame]]), preserve_index=False
-        )
-    except pa.ArrowException as error:
-        raise DataError(f"{where}: {' '.join(str(error).split())}") from None
-    cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row", by_index=by_index)
-    return rows_from_arrow(cells, table, roles, options)
+    cells = Cells(FRAME, frame, first_line=0, unit="row", by_index=by_index)
+    return rows_from_cells(cells, roles, options)
 
 
-def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> TableRows:
-    """Parse the cells of a CSV file. Raises DataError for the first id, date or number that cannot be parsed."""
-    absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
-    cells = replace(cells, frame=cells.frame.assign(**absent)) if absent else cells
-    codes, ids = read_ids(cells, roles.id_columns)
-    if options.start is None:
-        try:
-            dates, utc_offset = read_dates(cells, roles.date, options, codes)
-        except DataError as error:
-            if found := find_split_dates(cells, roles):
-                what, remedies = found
-                raise DataError(f"{error}; {what}", remedies=[*remedies, *error.remedies]) from None
-            raise
+def read_static(
+    path: Location, ids: pd.Index, id_columns: tuple[str, ...], names: Sequence[str], options: ReadOptions
+) -> pd.DataFrame:
+    """Read the static covariates `names` of series, by those of the id columns that their file has.
+
+    Raises DataError if a column or a series is missing, or a series comes twice.
+    """
+    if is_parquet(path):
+        wanted = [name for name in _read_schema(path)[0] if name in (*id_columns, *names)]
+        cells = _read_parquet(path, wanted, id_columns)
     else:
-        dates, utc_offset = number_dates(codes, options), UtcOffset()
-    static = {}
-    for name in roles.static:
-        column = read_numbers_or_texts(cells, name, options)
-        static[name] = column if column.dtype.kind == "f" else column.astype("category")
-    targets = read_targets(cells, roles, options)
-    past, texts = read_covariates(cells, roles.past, options)
-    future, texts_of_future = read_covariates(cells, roles.future, options)
-    return TableRows(
-        cells=cells,
-        roles=roles,
-        ids=ids,
-        codes=codes,
-        dates=dates.to_numpy("datetime64[ns]"),
-        values=np.hstack([targets, past]) if roles.past else targets,
-        future=future,
-        static=static,
-        utc_offset=utc_offset,
-        unit="ns" if dates.unit == "ns" else "us",
-        texts=texts | texts_of_future,
-        booleans=find_booleans(cells, roles.numbers),
-    )
+        raw = cut_preamble(path, read_text(path, options), options)
+        cells = parse_cells(path, raw, (), options, [*id_columns, *names])
+        cells.warn_of_skipped()
+    present = tuple(name for name in id_columns if name in cells.frame)
+    roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))
+    roles.resolve(str(path), list(cells.frame.columns))
+    codes, keys = read_ids(cells, present)
+    columns = {name: read_numbers_or_texts(cells, name, options).to_numpy() for name in names}
+    table = pd.DataFrame(columns, index=keys[codes])
+    if not table.index.is_unique:
+        twice = quote(table.index[table.index.duplicated()][0])
+        raise DataError(f"{path}: {name_ids(present)} {twice} appears twice: keep one row of it")
+    wanted = take_parts(ids, id_columns, present)
+    lacking = ~wanted.isin(table.index)
+    if lacking.any():
+        first = quote(wanted[lacking][0])
+        raise DataError(f"{path}: no row for {lacking.sum():,} of {len(ids):,} series, such as {first}")
+    return table.loc[wanted].set_axis(ids)
 
 
-def read_targets(
-    cells: Cells, roles: ColumnRoles, options: ReadOptions
-) -> Float64[np.ndarray, "rows n_targets"]:
-    """Return the targets as numbers. Raises DataError that names every column with text."""
-    names = roles.targets or ()
-    if all(cells.frame[name].dtype.kind in "iufb" for name in names):
-        return options.blank(np.ascontiguousarray(cells.frame[list(names)].to_numpy(dtype=np.float64)))
-    numbers, refused = _parse_targets(cells, roles, options)
-    if refused:
-        raise refuse(cells, roles, options, refused)
-    return np.column_stack(numbers)
+MIN_DATES, MIN_NUMBERS = 4, 10
+"""Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that is taken for one of steps."""
+
+_OTHER_NAMES = {"y": {"target": "value"}, "ds": {"date_column": "step"}}
+"""By usual name of a column of the melted table: the setting of another, for a file that has such a column."""
+
+ROW = "row"
+"""Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
+
+_SAMPLED = 50
+"""Cells of a column that are looked at."""
+
+_NUMBERED = re.compile(r"(.*?)(\d{1,6})")
+_STEPS = {
+    "D": ("d", "day"), "W-MON": ("w", "wk", "week"), "MS": ("m", "month"), "QS": ("q", "quarter"), "YS": ("y", "year"),
+}  # fmt: skip
+"""By step, the words that its numbers may follow in a header; hours are meant by any other word."""
 
 
-def _parse_targets(
-    cells: Cells, roles: ColumnRoles, options: ReadOptions
-) -> tuple[list[Float64[np.ndarray, " rows"]], dict[str, DataError]]:
-    """The targets that can be read as numbers, and the errors of the others by name."""
-    numbers, refused = [], {}
-    for name in roles.targets or ():
-        try:
-            numbers.append(read_numbers(cells, name, options))
-        except DataError as error:
-            refused[name] = error
-    return numbers, refused
+class Steps(NamedTuple):
+    """The columns of a header that are steps: they have dates as names (`are_dates`), or numbered ones."""
+
+    names: list[str]
+    are_dates: bool
 
 
-def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
-    """Convert a text column to float64 if all its cells are numbers or missing, else return it unchanged."""
-    column = cells.frame[name]
-    numbers = replace(cells, frame=pd.DataFrame({name: column.mask(column.isin(MISSING))}))
+def _find_steps(names: Sequence[str]) -> Steps:
+    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ..."""
+    dates = [name for name in names if names_period(name)]
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        if _NUMBERED.fullmatch(name):
+            alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+    numbered = max(alike.values(), key=len, default=[])
+    return Steps(dates, True) if len(dates) >= len(numbered) else Steps(numbered, False)
+
+
+def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of neighbours among numbered names whose numbers do not go up by one."""
+    parts = [(found[1], int(found[2])) for name in names if (found := _NUMBERED.fullmatch(name))]
+    both = zip(pairwise(names), pairwise(parts), strict=True)
+    return [two for two, ((text, number), after) in both if after != (text, number + 1)]
+
+
+def _have_steps(header: Sequence[str], steps: Steps) -> bool:
+    """Whether a header has steps enough: more than other columns after the first one, and of numbers ten in a row."""
+    names, least = {*steps.names}, MIN_DATES if steps.are_dates else MIN_NUMBERS
+    if len(names) < least:
+        return False
+    others = [name for name in header[header.index(steps.names[0]) :] if name and name not in names]
+    breaks = 0 if steps.are_dates else len(_find_gaps(steps.names))
+    return len(names) > len(others) and len(names) >= least * (breaks + 1)
+
+
+def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Header) -> None:
+    """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
+
+    Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
+    series. Raises DataError if there are no rows.
+    """
+    names = ["" if is_unnamed(name) else name for name in header.names]
+    steps = _find_steps(names)
+    if not _have_steps(names, steps):
+        return
+    first = names.index(steps.names[0])
+    records = read_records(io.StringIO(raw.decode(), newline=""), separator)
     try:
-        return pd.Series(read_numbers(numbers, name, options))
-    except DataError:
-        return pd.Series(column)
+        rows = [row[: first + 1] for row in records if row][1:]
+    except csv.Error as error:
+        line = header.line + records.line_num - 1
+        raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
+    if not rows:
+        raise TooFewRows(f"{path}: a header and no rows")
+    columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
+    name = _name_series(columns, names[:first], steps)
+    if name is None:
+        return
+    known = {*steps.names, *([name] if isinstance(name, str) else name)}
+    others = [one for one in names if one and one not in known]
+    settings: dict[str, Any] = {"data": "long", "melt": True, "id_column": name}
+    settings |= {"drop": others} if others else {}
+    for usual, setting in _OTHER_NAMES.items():
+        settings |= setting if usual in others else {}
+    dated = [one for one in steps.names if one != name]
+    what, note = "dates", ""
+    if not steps.are_dates:
+        what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
+        freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
+        settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
+        note = " (the first date and the step are examples)"
+    span = f"from {quote(dated[0])} to {quote(dated[-1])} in line {header.line}"
+    raise SeriesInRows(f"{path}: one series a row, with {what} {span}", Remedy(settings, note))
+
+
+def _name_series(
+    columns: Mapping[str, Sequence[str]], before: Sequence[str], steps: Steps
+) -> str | list[str] | None:
+    """The columns that name the series of a file with one a row, or `ROW`; None if numbered names are no steps.
+
+    `columns` has the cells of the columns up to the first step, `before` the names of those before it.
+    """
+    frame = pd.DataFrame(columns)
+    ids = [name for name in columns if name and all(columns[name]) and frame[name].is_unique]
+
+    def are_texts(name: str) -> bool:
+        first = [cell.strip() for cell in columns[name][:_SAMPLED]]
+        are_times = all(names_period(cell) or re.match(TIME_OF_DAY, cell) for cell in first)
+        return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())
+
+    texts = list(filter(are_texts, ids))
+    if not texts and not steps.are_dates:
+        return None
+    named = [one for one in before if one and any(map(str.isalpha, "".join(columns[one])))]
+    pairs = [list(two) for two in combinations(named, 2) if not frame.duplicated(list(two)).any()]
+    return next(iter([*texts, *(name for name in ids if name in before), *pairs]), ROW)
+
+
+def melt_series(
+    path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions
+) -> Cells:
+    """Parse a file with one series a row into cells with one row for each series and step.
+
+    All columns that have no role are steps, in the order of the file.
+    Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.
+
+    Args:
+        path: the file, for messages.
+        raw, header: its text, and the header of it.
+        roles: the id columns, and the names that the columns of dates and of values receive.
+        options: how the text is parsed. With `start`, the names of the steps are left out.
+
+    Raises:
+        ConfigError: there is no id column, or there are several targets.
+        DataError: a column with a role is missing, one without a role is no step, or the file cannot be parsed.
+    """
+    if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
+        raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
+    columns = ColumnRoles(roles.id_columns, "", targets=(), static=roles.static, drop=roles.drop)
+    columns.check()
+    named, target = {*columns.all, *columns.drop}, roles.targets[0]
+    names = [name for name in header.names if name and (not is_unnamed(name) or name in named)]
+    steps = [name for name in names if name not in named]
+    cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
+    if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts
+        cells = parse_cells(path, raw, (), options, names, header=header)
+    table = cells.frame
+    if ROW in roles.id_columns and ROW not in table:
+        table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
+    columns.resolve(str(path), list(map(str, table.columns)))
+    _check_steps(f"{path}, line {header.line}", steps, options)
+    if options.start is not None and (again := table.duplicated(list(roles.id_columns))).any():
+        named = ", ".join(f"{name}={table.loc[again, name].iloc[0]}" for name in roles.id_columns)
+        raise DataError(
+            f"{path}: {named}: several rows, and each row is a series: name more columns in "
+            "data.id_column, or remove rows"
+        )
+    long = table[[*columns.all, *steps]].melt(
+        list(columns.all), steps, var_name=roles.date, value_name=target
+    )
+    if long[target].dtype.kind not in "iuf":
+        long[target] = long[target].mask(long[target].str.strip().isin([*MISSING, *options.na_texts]))
+    if options.start is not None:
+        long = long.drop(columns=roles.date)
+    return replace(cells, frame=long, n_lines=len(table))
+
+
+def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None:
+    """Raise DataError for a name unlike the other steps, and for numbers with gaps, which would shift the dates.
+
+    `place` is the file and the line, for the message.
+    """
+    steps = _find_steps(names)
+    others = [name for name in names if name not in {*steps.names}]
+    roles = "data.id_column, data.static_covariates or data.drop"
+    if steps.names and others:
+        kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
+        raise DataError(
+            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
+        )
+    is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
+    if is_numbered and (gaps := _find_gaps(names)):
+        before, after = map(quote, gaps[0])
+        raise DataError(
+            f"{place}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
+            f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
+        )

@@ -36,7 +36,7 @@ class ReadOptions:
         names: of the columns of a file without a header. Empty: column_1, column_2, ...
         start: date of the first row of each series in a file without dates; rows are `freq` apart.
         freq: step between rows, see `TableSource`.
-        melt: whether the file has one series a row, see `forecast.data.files.series_in_rows.melt_series`.
+        melt: whether the file has one series per row, see `forecast.data.files.read.melt_series`.
         sheet: name of the sheet of an Excel workbook. None: the only one.
         na_values: further numbers and texts that mean a missing value, such as -9999.
 

@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -16,16 +17,14 @@ import pandas as pd
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting
-from forecast.data.files.align import align
+from forecast.data.files.advice import MAX_TEXT, Settings, advise
+from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
-from forecast.data.files.date_column import DEFAULT_NAMES
-from forecast.data.files.date_columns import date_name, is_date
-from forecast.data.files.grid import Spacing, check_duplicates
-from forecast.data.files.header import SAMPLED
-from forecast.data.files.read import holds_text, read_file, rows_from_frame
+from forecast.data.files.grid import Spacing, align, check_duplicates
+from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
+from forecast.data.files.patterns import is_date
+from forecast.data.files.read import holds_text, read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.remedies import MAX_TEXT, Settings, advise
-from forecast.data.files.static_file import read_static
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote, read_text
 from forecast.data.panel import Panel
@@ -194,27 +193,25 @@ def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.nd
 
 def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
     """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
-    first, last = _EARLIEST, _LATEST
+    given = f"data.rows={rows if isinstance(rows, str) or not isinstance(rows, Sequence) else list(rows)}"
     if rows is None:
-        return first, last  # type: ignore[return-value]
+        return _EARLIEST, _LATEST
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
-        raise ConfigError(f"data.rows={rows}: write two dates, as in data.rows=[2006-01-01,null]")
-    dates = [
-        pd.to_datetime(str(date), format="ISO8601", errors="coerce") for date in rows if date is not None
-    ]
-    is_short = [len(str(date)) < len("20060101") for date in rows if date is not None]  # a year, or a month
-    if any(date is pd.NaT for date in dates) or any(is_short):
-        raise ConfigError(f"data.rows={list(rows)}: write dates as 2006-01-01 or 2006-01-01T06:00")
-    for bound in dates:
-        check_year(f"data.rows={list(rows)}", bound)
-    if rows[0] is not None:
-        first = dates[0]
-    if rows[1] is not None:
-        has_time = len(str(rows[1])) > len("2006-01-01")
-        last = dates[-1] if has_time else dates[-1] + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
+        raise ConfigError(f"{given}: write two dates, as in data.rows=[2006-01-01,null]")
+    bounds = [_EARLIEST, _LATEST]
+    for number, bound in enumerate(rows):
+        if bound is None:
+            continue
+        read = pd.to_datetime(str(bound), format="ISO8601", errors="coerce")
+        if read is pd.NaT or len(str(bound)) < len("20060101"):  # a year, or a month
+            raise ConfigError(f"{given}: write dates as 2006-01-01 or 2006-01-01T06:00")
+        check_year(given, read)
+        has_time = number == 0 or len(str(bound)) > len("2006-01-01")
+        bounds[number] = read if has_time else read + pd.Timedelta(days=1) - pd.Timedelta(1, "ns")
+    first, last = bounds
     if first.tz_localize(None) > last.tz_localize(None):
-        raise ConfigError(f"data.rows={list(rows)}: the first date lies after the last one")
-    return first, last  # type: ignore[return-value]
+        raise ConfigError(f"{given}: the first date lies after the last one")
+    return first, last
 
 
 def check_list(key: str, names: object) -> None:
@@ -233,21 +230,13 @@ def check_list(key: str, names: object) -> None:
         raise ConfigError(f"data.{key}={list(names)} must name columns, each once")
 
 
-def is_large(path: Location) -> bool:
-    """Whether a file, or any folder of Parquet files, has more than `MAX_TEXT` bytes."""
-    if is_folder(path):
-        return True
-    with opened(path) as (_, size):
-        return size > MAX_TEXT
-
-
 @dataclass(kw_only=True)
 class FileSource(TableSource, ReadOptions):
     """A CSV file, also compressed, a Parquet file, a folder of Parquet files, or a sheet of an Excel workbook.
 
     Args:
         path: the file, or its URL; see `forecast.system.location`.
-        static_path: a file of the static covariates, see `forecast.data.files.static_file.read_static`.
+        static_path: a file of the static covariates, see `forecast.data.files.read.read_static`.
         future_path: a file of future covariates after the ends of the series; its rows follow those of `path`.
         date_format, timezone, ...: how text is parsed, see `ReadOptions`.
     """
@@ -282,39 +271,36 @@ class FileSource(TableSource, ReadOptions):
 
     def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
         """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
-        is_text = holds_text(self.path)
-        if not error.remedies or (not is_text and is_large(self.path)):
-            return  # a workbook or Parquet file is read anew in each trial
-        try:
-            text = read_text(self.path, self._options()) if is_text else None
-        except ForecastError:  # a text that memory does not hold, which a conversion reads in parts
+        if not error.remedies:
             return
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        read_whole = partial(self._count_missing, text)
-        if text is None or len(text) <= MAX_TEXT or b"\n" not in text[:MAX_TEXT]:
-            advise(error, given, read_whole, read_whole, keys)
-        else:
-            head = text[: text.rindex(b"\n", 0, MAX_TEXT) + 1]
-            advise(error, given, partial(self._count_missing, head), read_whole, keys)
+        text = None
+        if holds_text(self.path):
+            try:
+                text = read_text(self.path, self._options())
+            except ForecastError:  # a text that memory does not hold, which a conversion reads in parts
+                return
+        elif is_folder(self.path) or _size(self.path) > MAX_TEXT:
+            return  # a workbook or Parquet file is read anew in each trial
+        read_whole = read_head = partial(self._count_missing, text)
+        if text is not None and len(text) > MAX_TEXT and b"\n" in text[:MAX_TEXT]:
+            read_head = partial(self._count_missing, text[: text.rindex(b"\n", 0, MAX_TEXT) + 1])
+        advise(error, self._given(), read_head, read_whole, keys)
+
+    def _given(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     def _count_missing(self, text: bytes | None, settings: Settings) -> int:
         """The missing rows, with more settings, of the file or a text of it. Raises DataError if most dates are."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        source_class: type[FileSource] = type(self)
+        given, source_class = self._given(), type(self)
         if "data" in settings:
             source_class = LongSource
-            given = {
-                key: value
-                for key, value in given.items()
-                if key not in ("id_column", "date_column", "target")
-            }
-        chosen = {key: value for key, value in settings.items() if key != "data"}
-        source = source_class(**{**given, **chosen})
+            given = {key: given[key] for key in given.keys() - {"id_column", "date_column", "target"}}
+        source = source_class(**{**given, **{key: settings[key] for key in settings.keys() - {"data"}}})
         source._text, source.roles = text, replace(source.roles, optional=self.roles.optional)
         with warnings.catch_warnings(action="ignore"):
             panel = TableSource.read(source)
         missing = int(panel.missing.max())
-        if "date_format" in settings and 3 * missing > 2 * len(panel.values):
+        if not settings.keys().isdisjoint({"date_format", "freq"}) and 3 * missing > 2 * len(panel.values):
             raise DataError(f"{self.path}: most dates are missing")
         return missing
 
@@ -338,6 +324,11 @@ class FileSource(TableSource, ReadOptions):
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
         options = replace(self._options(), skip_rows=None)  # a file of another kind
         return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
+
+
+def _size(path: Location) -> int:
+    with opened(path) as (_, size):
+        return size
 
 
 @dataclass(kw_only=True)
@@ -382,6 +373,14 @@ class FrameSource(TableSource):
             return frame.rename_axis([None] * frame.index.nlevels)
         return frame.rename_axis(self.roles.date) if has_dates(frame.index) else frame
 
+    def read(self) -> Panel:
+        """The panel. The message of a DataError names options as arguments, and not as keys of a command."""
+        try:
+            return super().read()
+        except DataError as error:
+            error.args = (re.sub(r"\bdata\.(?=[a-z_]+\b)", "", str(error)),)
+            raise
+
     def _read_given(self, options: ReadOptions) -> TableRows:
         return rows_from_frame(pd.DataFrame(self.frame), self.roles, options)
 
@@ -402,10 +401,6 @@ def as_frame(frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
     return frame
 
 
-def has_date_index(frame: pd.DataFrame) -> bool:
-    return isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
-
-
 def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     """The name of the dates of a table, of its index or of a column.
 
@@ -416,46 +411,40 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     Raises:
         DataError: nothing of the name `wanted` holds dates, or no column, or several columns of other names.
     """
-    dates = [str(name) for name, column in frame.items() if looks_like_dates(column)]
+    index = str(frame.index.name or "date")
+    while index in map(str, frame.columns):
+        index += "_index"
+    dates = [str(name) for name, column in frame.items() if _looks_like_dates(column)]
     if wanted not in DEFAULT_NAMES:
         if wanted in dates:
             return wanted
-        if str(frame.index.name) != wanted or not has_dates(frame.index):
-            there = f"; these columns do: {', '.join(dates)}" if dates else ""
-            raise DataError(
-                f"the DataFrame: neither the index nor a column named {quote(wanted)} (date_column) holds dates{there}"
-            )
-        return name_index(frame)
-    if has_date_index(frame):
-        return name_index(frame)
-    named = [name for name in DEFAULT_NAMES if name in dates]
-    if not named and len(dates) != 1:
-        if dates:
-            raise DataError(
-                f"the DataFrame has several columns of dates ({', '.join(dates)}): give one, such as "
-                f"date_column={dates[0]!r}"
-            )
+        if str(frame.index.name) == wanted and has_dates(frame.index):
+            return index
+        there = f"; these columns do: {', '.join(dates)}" if dates else ""
         raise DataError(
-            "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
-            "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
+            f"{FRAME}: neither the index nor a column named {quote(wanted)} (date_column) holds dates{there}"
         )
-    return [*named, *dates][0]
+    if isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex):
+        return index
+    named = [name for name in DEFAULT_NAMES if name in dates]
+    if named or len(dates) == 1:
+        return [*named, *dates][0]
+    if dates:
+        raise DataError(
+            f"{FRAME} has several columns of dates ({', '.join(dates)}): give one, such as date_column={dates[0]!r}"
+        )
+    raise DataError(
+        f"{FRAME} has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
+        "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
+    )
 
 
 def has_dates(index: pd.Index) -> bool:
     """Whether an index holds dates, periods or texts of dates."""
-    return looks_like_dates(index.to_series())
+    return _looks_like_dates(index.to_series())
 
 
-def name_index(frame: pd.DataFrame) -> str:
-    """The name of the index, `date` if it has none, with `_index` at its end where a column has that name."""
-    name, columns = str(frame.index.name or "date"), {*map(str, frame.columns)}
-    while name in columns:
-        name += "_index"
-    return name
-
-
-def looks_like_dates(column: pd.Series) -> bool:
+def _looks_like_dates(column: pd.Series) -> bool:
     """Whether a column has the type of dates or of periods, or begins with dates or with texts of dates."""
     if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column):
         return True

@@ -1,18 +1,28 @@
-"""Rows of a table as they are read from a file or a DataFrame, before they are checked and aligned."""
+"""Rows of a table: its cells as ids, dates and numbers, before they are checked and aligned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.files.cells import BOOLEANS, FRAME, Cells
-from forecast.data.files.columns import ColumnRoles
+from forecast.data.files.advice import find_split_dates, refuse
+from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
+from forecast.data.files.columns import (
+    ColumnRoles,
+    find_booleans,
+    read_covariates,
+    read_ids,
+    read_numbers_or_texts,
+)
+from forecast.data.files.dates import number_dates, read_dates
+from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
+from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, TooFewRows
 from forecast.system.formatting import shorten, write_setting
 
 
@@ -60,12 +70,8 @@ class TableRows:
         return self.utc_offset.zoned(pd.DatetimeIndex(self.dates[row : row + 1])).to_list()[0]
 
     def subject(self, row: int) -> str:
-        """Return the date of a row as the subject of a message, if `refuse` does not name it."""
+        """Return the date of a row as the subject of a message, if `error` does not name it."""
         return f"{self.date(row)} " if self.roles.id is None else ""
-
-    def name(self, row: int) -> str:
-        """Return the series and the date of a row for a message."""
-        return f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}"
 
     def place(self, row: int) -> tuple[Cells, int]:
         """Return the file of a row and its position there."""
@@ -74,27 +80,17 @@ class TableRows:
             return self.ahead, position - self.first_ahead
         return self.cells, position
 
-    def split_by_file(
-        self, rows: Int64[np.ndarray, " some"]
-    ) -> list[tuple[Cells, Int64[np.ndarray, " in_file"]]]:
-        """Return the rows of each file that has some of them."""
-        positions = rows if self.order is None else self.order[rows]
-        is_ahead = (positions >= self.first_ahead) & (self.ahead is not None)
-        parts = [(self.cells, rows[~is_ahead])]
-        if self.ahead is not None:
-            parts.append((self.ahead, rows[is_ahead]))
-        return [(cells, part) for cells, part in parts if len(part)]
-
     def line(self, row: int) -> str:
         """Return the line of a row in words, such as "line 7"."""
         cells, position = self.place(row)
         return cells.line(position)
 
-    def error(self, message: str, row: int, column: str | None = None) -> DataError:
-        """Return a DataError whose message names the line and the column of a row, and its series if it has a name."""
+    def error(self, message: str, row: int, column: str | None = None, **advice: Any) -> DataError:
+        """A DataError that names the line, column and series of a row; `advice` as `Cells.error` takes it."""
         cells, position = self.place(row)
-        series = "" if self.roles.id is None else f"{self.name(row)}: "
-        return cells.error(f"{series}{message}", row=position, column=column)
+        named = self.roles.id is not None
+        series = f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}: " if named else ""
+        return cells.error(f"{series}{message}", row=position, column=column, **advice)
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""
@@ -142,24 +138,6 @@ class TableRows:
             first_ahead=first_ahead,
         )
 
-    def refuse_new_series(self) -> None:
-        """Raise DataError for series of the second file that the first file does not have."""
-        if self.ahead is None:
-            return
-        is_ahead = np.asarray(self.order) >= self.first_ahead
-        known = np.bincount(self.codes[~is_ahead], minlength=len(self.ids)) > 0
-        new = np.flatnonzero((np.bincount(self.codes, minlength=len(self.ids)) > 0) & ~known)
-        if len(new):
-            named, kept = shorten(self.ids[new].map(quote).tolist()), self.ids[known].tolist()
-            where, advice = "future", "leave them out"
-            if self.cells.path != FRAME:
-                setting = write_setting("data.ids", kept) if len(kept) <= 8 else "data.ids"
-                where, advice = (
-                    str(self.ahead.path),
-                    f"leave them out, or name the series to forecast ({setting})",
-                )
-            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: {advice}")
-
     def _join_categories(
         self, other: "TableRows"
     ) -> tuple[Float64[np.ndarray, "rows future"], dict[str, Sequence[str]]]:
@@ -169,30 +147,117 @@ class TableRows:
         """
         blocks, texts = (self.future.copy(), other.future.copy()), dict(self.texts)
         for column, name in enumerate(self.roles.future):
-            mine, theirs = self.texts.get(name), other.texts.get(name)
-            if mine is None and theirs is None:
+            if name not in self.texts and name not in other.texts:
                 continue
-            for block, its_texts in zip(blocks, (mine, theirs), strict=True):
-                if its_texts is None:
-                    if np.isfinite(block[:, column]).any():
-                        raise (
-                            self._refuse_text(name, column, other)
-                            if mine is None
-                            else other._refuse_text(name, column, self)
-                        )
-                    block[:, column] = -1  # all cells are empty
-            joined = pd.Index([*(mine or ()), *(theirs or ())]).drop_duplicates()
-            codes = np.append(joined.get_indexer(pd.Index(theirs or ())), -1)
+            for rows, text_rows, block in zip((self, other), (other, self), blocks, strict=True):
+                if name in rows.texts:
+                    continue
+                if np.isfinite(block[:, column]).any():
+                    row = int((text_rows.future[:, column] >= 0).argmax())
+                    text = quote(text_rows.texts[name][int(text_rows.future[row, column])])
+                    message = f"{text} is text, where {rows.cells.path} has numbers: correct it"
+                    raise text_rows.error(message, row, name)
+                block[:, column] = -1  # all cells are empty
+            theirs = pd.Index(other.texts.get(name, ()), dtype=object)
+            joined = pd.Index(self.texts.get(name, ()), dtype=object).append(theirs).drop_duplicates()
+            codes = np.append(joined.get_indexer(theirs), -1)
             blocks[1][:, column] = codes[blocks[1][:, column].astype(np.int64)]
             texts[name] = joined.tolist()
         return np.concatenate(blocks), texts
 
-    def _refuse_text(self, name: str, column: int, texts: "TableRows") -> DataError:
-        """The error of a future covariate of numbers that is text in the rows `texts` of another file."""
-        found, codes = texts.texts[name], texts.future[:, column]
-        are_odd = [text.strip().lower() not in BOOLEANS for text in found]
-        is_odd = np.isin(codes, np.flatnonzero(are_odd))
-        row = int((is_odd if is_odd.any() else codes >= 0).argmax())
-        kind = "true and false" if name in self.booleans else "numbers"
-        text = quote(found[int(codes[row])])
-        return texts.error(f"{text} is text, where {self.cells.path} has {kind}: correct it", row, name)
+    def refuse_new_series(self) -> None:
+        """Raise DataError for series of the second file that the first file does not have."""
+        if self.ahead is None:
+            return
+        known = np.unique(self.codes[np.asarray(self.order) < self.first_ahead])
+        new = np.setdiff1d(self.codes, known)
+        if len(new):
+            where, advice, kept = "future", "leave them out", self.ids[known].tolist()
+            if self.cells.path != FRAME:
+                setting = write_setting("data.ids", kept) if len(kept) <= 8 else "data.ids"
+                where, advice = str(self.ahead.path), f"{advice}, or name the series to forecast ({setting})"
+            named = shorten(self.ids[new].map(quote).tolist())
+            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: {advice}")
+
+
+def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
+    """The static columns, one row per series: its value in the rows from `starts` to `ends`, NaN if none has one.
+
+    Raises DataError where it changes within a series.
+    """
+    columns = {}
+    history = ranges(starts, ends) if rows.static else starts
+    owners = rows.codes[history]
+    for name, column in rows.static.items():
+        codes, found = pd.factorize(column.iloc[history])
+        given = np.flatnonzero(codes >= 0)
+        firsts = np.full(len(rows.ids), -1)
+        firsts[owners[given][::-1]] = codes[given][::-1]
+        changed = given[codes[given] != firsts[owners[given]]]
+        if len(changed):
+            row, first = int(history[changed[0]]), found[firsts[owners[changed[0]]]]
+            raise rows.error(
+                f"{quote(column.iloc[row])}, and {quote(first)} above: a static column does not change within a "
+                "series; name it in data.past_covariates or data.future_covariates", row, name,
+            )  # fmt: skip
+        kind = object if isinstance(column.dtype, pd.CategoricalDtype) else float
+        columns[name] = np.append(np.asarray(found, dtype=kind), np.nan)[firsts]
+    return pd.DataFrame(columns, index=rows.ids)
+
+
+def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+    """Parse the cells of a table. Raises DataError for the first id, date or number that cannot be parsed."""
+    if not len(cells.frame):
+        raise TooFewRows(f"{cells.path}: no rows")
+    absent = {name: np.nan for name in roles.numbers if name not in cells.frame}
+    cells = replace(cells, frame=cells.frame.assign(**absent)) if absent else cells
+    codes, ids = read_ids(cells, roles.id_columns)
+    if options.start is not None:
+        dates, utc_offset = number_dates(codes, options), UtcOffset()
+    else:
+        try:
+            dates, utc_offset = read_dates(cells, roles.date, options, codes)
+        except DataError as error:
+            if found := find_split_dates(cells, roles):
+                what, remedies = found
+                raise DataError(f"{error}; {what}", remedies=[*remedies, *error.remedies]) from None
+            raise
+    static = {name: read_numbers_or_texts(cells, name, options) for name in roles.static}
+    texts: dict[str, Sequence[str]] = {}
+    targets = read_targets(cells, roles, options)
+    past = read_covariates(cells, roles.past, options, texts)
+    return TableRows(
+        cells=cells,
+        roles=roles,
+        ids=ids,
+        codes=codes,
+        dates=dates.to_numpy("datetime64[ns]"),
+        values=np.hstack([targets, past]) if roles.past else targets,
+        future=read_covariates(cells, roles.future, options, texts),
+        static={
+            name: one if one.dtype.kind == "f" else one.astype("category") for name, one in static.items()
+        },
+        utc_offset=utc_offset,
+        unit="ns" if dates.unit == "ns" else "us",
+        texts=texts,
+        booleans=find_booleans(cells, roles.numbers),
+    )
+
+
+def read_targets(
+    cells: Cells, roles: ColumnRoles, options: ReadOptions
+) -> Float64[np.ndarray, "rows n_targets"]:
+    """Return the targets as numbers. Raises DataError that names every column with text."""
+    names = list(roles.targets or ())
+    if all(are_numbers(pd.Series(cells.frame[name])) for name in names):
+        numbers = cells.frame[names].to_numpy(dtype=np.float64, na_value=np.nan)
+        return options.blank(np.ascontiguousarray(numbers))
+    read, refused = [], {}
+    for name in names:
+        try:
+            read.append(read_numbers(cells, name, options))
+        except DataError as error:
+            refused[name] = error
+    if refused:
+        raise refuse(cells, roles, options, refused)
+    return np.column_stack(read)

@@ -10,9 +10,8 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, time
 from typing import cast
 
 import numpy as np
@@ -26,6 +25,9 @@ from forecast.system.formatting import plural
 from forecast.system.location import Location, opened
 from forecast.system.memory import available
 
+UNREADABLE = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
+)  # fmt: skip
 _OTHER_KINDS = {
     b"PAR1": "a Parquet file",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
@@ -37,9 +39,35 @@ _OTHER_KINDS = {
     b"\x89PNG": "a picture",
     b"7z\xbc\xaf": "packed by 7-Zip",
 }
-UNREADABLE = (
-    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
-)  # fmt: skip
+_ZIP = b"PK\x03\x04"
+
+
+class _Zstd(io.RawIOBase):
+    """The content of a zstd file, as a stream that `io.BufferedReader` takes."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        content = self._stream.read(len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._at
+
+
+_UNPACK: dict[bytes, Callable] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_Zstd(file)),
+}
+"""By the first bytes of a packed file, what opens its content."""
 
 
 @contextmanager
@@ -50,38 +78,19 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
     """
     head = file.read(16)
     file.seek(0)
-    if head.startswith(b"\x1f\x8b"):
-        with gzip.GzipFile(fileobj=file) as stream:
-            yield stream
-    elif head.startswith(b"BZh"):
-        with bz2.BZ2File(file) as stream:
-            yield stream
-    elif head.startswith(b"\xfd7zXZ"):
-        with lzma.LZMAFile(file) as stream:  # type: ignore[arg-type]
-            yield stream
-    elif head.startswith(b"\x28\xb5\x2f\xfd"):
-        with io.BufferedReader(_Zstd(file)) as stream:
-            yield stream
-    elif head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+    for mark, kind in _OTHER_KINDS.items():
+        if head.startswith(mark):
+            raise DataError(f"{location}: {kind}, not CSV: save the table as CSV, Parquet or .xlsx")
+    if head.startswith((_ZIP, b"PK\x05\x06")):
         with zipfile.ZipFile(file) as archive, archive.open(_only_member(location, archive)) as stream:
             yield cast(io.BufferedIOBase, stream)
-    else:
-        for mark, kind in _OTHER_KINDS.items():
-            if head.startswith(mark):
-                raise DataError(f"{location}: {kind}, not CSV: save the table as CSV, Parquet or .xlsx")
+        return
+    unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), None)
+    if unpack is None:
         yield file
-
-
-def is_workbook(file: io.BufferedIOBase) -> bool:
-    """Return whether an open file is an Excel workbook (.xlsx)."""
-    head = file.read(4)
-    file.seek(0)
-    if head != b"PK\x03\x04":
-        return False
-    with zipfile.ZipFile(file) as archive:
-        found = "[Content_Types].xml" in archive.namelist()
-    file.seek(0)
-    return found
+        return
+    with unpack(file) as stream:
+        yield stream
 
 
 def _only_member(location: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
@@ -93,105 +102,69 @@ def _only_member(location: Location, archive: zipfile.ZipFile) -> zipfile.ZipInf
     return files[0]
 
 
-class _Zstd(io.RawIOBase):
-    """The content of a zstd file; a seek backwards begins again."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        self._file = file
-        self._begin()
-
-    def _begin(self) -> None:
-        self._file.seek(0)
-        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(self._file, "r"), "zstd"), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        content = self._stream.read(len(buffer))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        target = offset + (self._at if whence == io.SEEK_CUR else 0)
-        if target < self._at:
-            self._begin()
-        while self._at < target and self.readinto(memoryview(bytearray(min(1 << 20, target - self._at)))):
-            pass
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
+def is_workbook(file: io.BufferedIOBase) -> bool:
+    """Return whether an open file is an Excel workbook (.xlsx)."""
+    head = file.read(4)
+    file.seek(0)
+    if head != _ZIP:
+        return False
+    with zipfile.ZipFile(file) as archive:
+        found = "[Content_Types].xml" in archive.namelist()
+    file.seek(0)
+    return found
 
 
 _MEMORY_PER_BYTE = 2
 """Bytes of memory that reading a sheet needs per byte of its XML."""
 
 
-def sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptions) -> bytes:
-    """The rows of a sheet as lines of CSV in UTF-8, with the separator and the decimal sign of `options`.
+def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptions) -> bytes:
+    """The rows of the sheet `options.sheet` (None: the only one) as lines of CSV; row n of the sheet is line n.
 
-    The sheet is `options.sheet`; None: the only one. Row n of the sheet is line n. Formulas count as the values that
-    Excel saved with them.
-
-    Raises:
-        DataError: there is no such sheet, there are several, or the workbook is damaged or too large.
-        NotInstalled: openpyxl is not installed.
+    Formulas count as the values that Excel saved with them. Raises DataError for a sheet that is not there, for several
+    sheets, and for a workbook that is damaged or too large; NotInstalled without openpyxl.
     """
+    with zipfile.ZipFile(file) as archive:
+        _check_memory(location, _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist()))
+    file.seek(0)
     try:
         import openpyxl
     except ModuleNotFoundError:
         raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
-    _check_size(location, file)
     try:
         with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheet = book[_choose(location, book.sheetnames, options.sheet)]
-            text = io.StringIO()
-            writer = csv.writer(text, delimiter=options.separator, lineterminator="\n")
-            for row in sheet.iter_rows(values_only=True):
-                writer.writerow([_write(value, options.decimal_sign) for value in row])
+            sheet = book[_choose_sheet(location, book.sheetnames, options.sheet)]
+            rows = [[_write_cell(cell, options.decimal_sign) for cell in row] for row in sheet.values]
     except DataError:
         raise
     except Exception as error:  # whatever a damaged part of the XML causes
         reason = " ".join(str(error).split())
         raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
+    text = io.StringIO()
+    csv.writer(text, delimiter=options.separator, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 
-def _choose(location: Location, sheets: list[str], wanted: str | None) -> str:
-    names = ", ".join(sheets)
-    if wanted is not None:
-        if str(wanted) not in sheets:
-            raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {names}")
-        return str(wanted)
-    if len(sheets) != 1:
-        raise DataError(f"{location}: {len(sheets)} sheets: set data.sheet to one of {names}")
-    return sheets[0]
-
-
-def _write(value: object, decimal: str) -> str:
+def _write_cell(value: object, decimal: str) -> str:
     """A cell as text: numbers with the decimal sign of the options, dates in ISO 8601."""
-    if value is None:
-        return ""
-    if isinstance(value, datetime | time):
-        return str(value)
-    if isinstance(value, float):
-        return (str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)).replace(
-            ".", decimal
-        )
-    return str(value)
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    is_whole = value.is_integer() and abs(value) < 1e15
+    return (str(int(value)) if is_whole else repr(value)).replace(".", decimal)
 
 
-def _check_size(location: Location, file: io.BufferedIOBase) -> None:
-    """Raise DataError for a workbook that unpacks to more than fits into memory."""
-    with zipfile.ZipFile(file) as archive:
-        needed = _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist())
-    file.seek(0)
+def _choose_sheet(location: Location, sheets: list[str], wanted: str | None) -> str:
+    names = ", ".join(sheets)
+    if wanted is None and len(sheets) != 1:
+        raise DataError(f"{location}: {len(sheets)} sheets: set data.sheet to one of {names}")
+    if wanted is not None and str(wanted) not in sheets:
+        raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {names}")
+    return sheets[0] if wanted is None else str(wanted)
+
+
+def _check_memory(location: Location, needed: int) -> None:
+    """Raise DataError for more bytes than there is free memory."""
     if needed > available():
         raise DataError(
             f"{location}: needs some {needed / 2**30:,.1f} GiB of memory, and {available() / 2**30:,.1f} GiB are free"
@@ -215,25 +188,42 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
     """Return the text of a file as UTF-8 without a byte-order mark; compression and UTF-16 are detected and decoded.
 
     A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16.
-
-    Raises:
-        DataError: not text, not a regular file, or too large for the available memory.
+    Raises DataError for what is no text or no regular file, or too large for the available memory.
     """
     try:
         with opened(path) as (file, size):
             if is_workbook(file):
-                raw = sheet_as_csv(path, file, options)
+                raw = _sheet_as_csv(path, file, options)
             else:
                 with unpacked(path, file) as stream:
                     raw = decode(path, _read_whole(path, file, stream, size), options.encoding)
     except UNREADABLE as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise DataError(f"{path}: cannot be read: {reason}") from None
+        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
     check_text(path, raw)
     if raw.isspace() or not raw:
         raise DataError(f"{path}: empty")
     return raw
+
+
+def _read_whole(path: Location, file: io.BufferedIOBase, stream: io.BufferedIOBase, size: int) -> bytes:
+    """Read the stream to its end. Stop early at content that no table has, so that no archive bomb is unpacked."""
+    _check_memory(path, _TABLE_PER_TEXT * size)
+    chunks, total, line = [], 0, 1
+    while chunk := stream.read(_CHUNK):
+        if not chunks:
+            is_utf_8 = _encoding(chunk) == "utf-8"
+        if is_utf_8:
+            _refuse_zero(path, chunk, line)
+        if len(chunk) == _CHUNK and b"\n" not in chunk and b"\r" not in chunk:
+            raise DataError(f"{path}, line {line}: longer than {_CHUNK >> 20} MiB: this is no table")
+        chunks.append(chunk)
+        total, line = total + len(chunk), line + line_at(chunk, len(chunk)) - 1
+        if stream is not file and total > max(_BEFORE_RATIO, _MAX_RATIO * file.tell()):
+            raise DataError(f"{path}: unpacks to over {_MAX_RATIO} times its size: this is no table")
+        if total > size:
+            _check_memory(path, _TABLE_PER_TEXT * total)
+    return b"".join(chunks)
 
 
 def cut_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:
@@ -249,6 +239,17 @@ def cut_preamble(path: Location, raw: bytes, options: ReadOptions) -> bytes:
 def no_line_below(path: Location, options: ReadOptions) -> DataError:
     """The error of a file that ends above the line with which reading begins."""
     return DataError(f"{path}: data.skip_rows={options.skip_rows}: the file has no line below them")
+
+
+def _encoding(raw: bytes) -> str:
+    """Detect UTF-16 by its byte-order mark, or by the zeros in every second byte of ASCII; else return `utf-8`."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    head = raw[:4096]
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if even == 0 and odd > len(head) // 4:
+        return "utf-16-le"
+    return "utf-16-be" if odd == 0 and even > len(head) // 4 else "utf-8"
 
 
 def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:
@@ -272,64 +273,24 @@ def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
         line = line_at(raw, error.start) + first_line - 1
         advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
         raise DataError(f"{path}, line {line}: not text in UTF-8: {advice}") from None
+    _refuse_zero(path, raw, first_line)
+
+
+def _refuse_zero(path: Location, raw: bytes, first_line: int) -> None:
     if b"\0" in raw:
-        raise _zero_byte(path, line_at(raw, raw.index(b"\0")) + first_line - 1)
+        line = line_at(raw, raw.index(b"\0")) + first_line - 1
+        raise DataError(f"{path}, line {line}: a zero byte: this is no text, or the file is damaged")
 
 
 def line_at(raw: bytes, position: int) -> int:
     """Return the number of the line that contains the byte at `position`, from 1."""
-    end = b"\n" if b"\n" in raw else b"\r"
-    return raw.count(end, 0, position) + 1
+    return raw.count(b"\n" if b"\n" in raw else b"\r", 0, position) + 1
 
 
 def quote(text: object) -> str:
     """Return a text of a file in quotes, shortened to 60 characters and escaped, for a message."""
     shown = repr(str(text))
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
-
-
-def _read_whole(path: Location, file: io.BufferedIOBase, stream: io.BufferedIOBase, size: int) -> bytes:
-    """Read the stream to its end. Stop early at content that no table has, so that no archive bomb is unpacked."""
-    room, chunks, total = available(), [], 0
-    at_once = max(_CHUNK, size) if stream is file and _TABLE_PER_TEXT * size <= room else _CHUNK
-    while chunk := stream.read(at_once):
-        if not chunks:
-            has_zeros = _encoding(chunk[:4096]) != "utf-8"
-        if not has_zeros and b"\0" in chunk:
-            raise _zero_byte(path, _lines(chunks) + line_at(chunk, chunk.index(b"\0")))
-        if len(chunk) >= _CHUNK and chunk.find(b"\n", 0, _CHUNK) < 0 and chunk.find(b"\r", 0, _CHUNK) < 0:
-            line = _lines(chunks) + 1
-            raise DataError(f"{path}, line {line}: longer than {_CHUNK >> 20} MiB: this is no table")
-        chunks.append(chunk)
-        total += len(chunk)
-        if stream is not file and total > max(_BEFORE_RATIO, _MAX_RATIO * file.tell()):
-            raise DataError(f"{path}: unpacks to over {_MAX_RATIO} times its size: this is no table")
-        needed = _TABLE_PER_TEXT * max(size, total)
-        if needed > room:
-            raise DataError(
-                f"{path}: needs some {needed / 2**30:,.1f} GiB of memory, and {room / 2**30:,.1f} GiB are free"
-            )
-    return b"".join(chunks)
-
-
-def _lines(chunks: list[bytes]) -> int:
-    """The number of line ends in these chunks."""
-    return sum(line_at(chunk, len(chunk)) - 1 for chunk in chunks)
-
-
-def _encoding(raw: bytes) -> str:
-    """Detect UTF-16 by its byte-order mark, or by the zeros in every second byte of ASCII; else return `utf-8`."""
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    head = raw[:4096]
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if even == 0 and odd > len(head) // 4:
-        return "utf-16-le"
-    return "utf-16-be" if odd == 0 and even > len(head) // 4 else "utf-8"
-
-
-def _zero_byte(path: Location, line: int) -> DataError:
-    return DataError(f"{path}, line {line}: a zero byte: this is no text, or the file is damaged")
 
 
 def strip_blank_lines(raw: bytes) -> bytes:

@@ -1,33 +1,65 @@
-"""Conversion of local times with daylight saving time to UTC, in which no hour is repeated or skipped."""
+"""Local times with daylight saving time: their conversion to UTC, in which no hour is repeated or skipped."""
 
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Int32, Int64
+from jaxtyping import Bool, Int32
 
-from forecast.data.files.cells import FRAME, Cells
+from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import ConfigError, DataError, Remedy
+from forecast.system.errors import ConfigError, Remedy
 
-_ZONES = (
-    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Sao_Paulo", "America/Santiago",
-    "Australia/Sydney", "Pacific/Auckland", "Asia/Tehran", "Asia/Jerusalem",
-)  # fmt: skip
-"""One zone for each set of rules by which local clocks change, or changed in the last decades."""
+NO_TIME = np.timedelta64(0, "ns")
+Codes = Int32[np.ndarray, " rows"]
+"""Of each row, the number of its series."""
 
 
-def to_utc(
+def place_in_time(
     cells: Cells,
     column: str,
     dates: pd.DatetimeIndex,
-    timezone: str,
-    series: Int32[np.ndarray, " rows"],
-    *,
-    are_ends: bool = False,
+    utc_offset: UtcOffset,
+    options: ReadOptions,
+    series: Codes,
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`; return them with their UTC offset.
+
+    Local times move by `stamp` before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00
+    twice.
+    """
+    step = _find_step(dates, series, options) if options.stamp == "end" else NO_TIME
+    dates = pd.DatetimeIndex(dates - step) if step else dates
+    if utc_offset == UtcOffset() and options.timezone is not None:
+        utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
+        dates = _to_utc(cells, column, dates, options.timezone, series, are_ends=bool(step))
+    return dates, replace(utc_offset, stamp=step)
+
+
+def _find_step(dates: pd.DatetimeIndex, series: Codes, options: ReadOptions) -> np.timedelta64:
+    """The step of dates that are the ends of their steps: `freq`, or the most common one.
+
+    Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
+    """
+    if options.freq is not None:
+        first, second = date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
+        step = second - first
+    else:
+        steps = _steps(dates, series)
+        lengths, counts = np.unique(steps[steps > NO_TIME], return_counts=True)
+        if not len(lengths):
+            raise ConfigError("data.stamp=end: too few dates to tell the step between them: set data.freq")
+        step = lengths[counts.argmax()]
+    if step > np.timedelta64(1, "D"):
+        raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
+    return step
+
+
+def _to_utc(
+    cells: Cells, column: str, dates: pd.DatetimeIndex, timezone: str, series: Codes, *, are_ends: bool
 ) -> pd.DatetimeIndex:
     """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
 
@@ -36,11 +68,8 @@ def to_utc(
     series have one date, only an earlier date begins the second hour; if the hour has one date, half of its rows are in
     summer time. Dates without a time of day are days and stay unchanged.
 
-    `are_ends`: the dates of the file are ends of steps, which the advice on a skipped time then leaves out.
-
-    Raises:
-        ConfigError: the zone is not known.
-        DataError: a time that the zone's clocks skip.
+    `are_ends`: the dates of the file are ends of steps. Raises ConfigError for a zone that is not known, and DataError
+    for a time that the zone's clocks skip.
     """
     try:
         zone = ZoneInfo(timezone)
@@ -48,8 +77,7 @@ def to_utc(
         raise ConfigError(f"data.timezone={timezone!r} is not a zone: write one as Europe/Berlin") from None
     if is_days(dates):
         return dates
-    skipped = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").isna()
-    if skipped.any():
+    if (skipped := are_skipped(dates, zone)).any():
         row = int(skipped.argmax())
         message = (
             f"{dates[row]} does not exist in {timezone}, where clocks go forward: leave data.timezone out if the "
@@ -57,39 +85,31 @@ def to_utc(
         )
         remedies = [] if are_ends else [Remedy({"stamp": "end"}, " if dates are the ends of steps")]
         raise cells.error(message, row=row, column=column, remedies=remedies, joint=", or ")
-    order = _oldest_first(dates, series)
+    order = np.argsort(series, kind="stable")
+    if np.sign(_steps(dates, series).astype(np.int64)).sum() < 0:  # from newest to oldest
+        order = len(series) - 1 - np.argsort(series[::-1], kind="stable")
     is_summer = np.empty(len(dates), dtype=bool)
     is_summer[order] = _is_summer(dates[order], series[order], zone)
-    local = dates.tz_localize(zone, ambiguous=is_summer)
-    return local.tz_convert("UTC").tz_localize(None)
+    return dates.tz_localize(zone, ambiguous=is_summer).tz_convert("UTC").tz_localize(None)
 
 
-def _oldest_first(dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"]) -> Int64[np.ndarray, " rows"]:
-    """Return the order of rows by series; within a series that of the file, reversed if most dates descend."""
-    if np.sign(_steps(dates, series).astype(np.int64)).sum() >= 0:
-        return np.argsort(series, kind="stable")
-    return len(series) - 1 - np.argsort(series[::-1], kind="stable")
-
-
-def _steps(dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"]) -> np.ndarray:
+def _steps(dates: pd.DatetimeIndex, series: Codes) -> np.ndarray:
     """Return the differences of consecutive dates within each series."""
     order = np.argsort(series, kind="stable")
     return np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
 
 
-def _is_summer(
-    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], zone: ZoneInfo
-) -> Bool[np.ndarray, " rows"]:
+def _is_summer(dates: pd.DatetimeIndex, series: Codes, zone: ZoneInfo) -> Bool[np.ndarray, " rows"]:
     """Return True for the first of two equal local times, False for the second; other rows have no meaning.
 
     The rows of a series follow each other, from oldest to newest.
     """
-    twice = dates.tz_localize(zone, ambiguous="NaT", nonexistent="NaT").isna()
+    twice = are_repeated(dates, zone)
     begins = np.diff(series, prepend=series[:1]) != 0
     number = np.cumsum((np.diff(twice, prepend=False) | begins) & twice)  # of the run of such times, from 1
     steps = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1)
-    is_equal = ~begins & (steps == np.timedelta64(0))
-    went_back = ~begins & (steps < np.timedelta64(0))
+    is_equal = ~begins & (steps == NO_TIME)
+    went_back = ~begins & (steps < NO_TIME)
     several = bool((is_equal & ~twice).any())  # rows of one date
     second = np.zeros(len(dates), dtype=bool)
     went_back = pd.Series((went_back if several else went_back | is_equal)[twice])
@@ -99,6 +119,24 @@ def _is_summer(
         is_late = 2 * runs.cumcount() >= runs.transform("size")
         second[twice] |= (is_late & (runs.transform("nunique") == 1)).to_numpy()
     return ~second
+
+
+ZONES = (
+    "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Sao_Paulo", "America/Santiago",
+    "Australia/Sydney", "Pacific/Auckland", "Asia/Tehran", "Asia/Jerusalem",
+)  # fmt: skip
+"""One zone for each set of rules by which local clocks change, or changed in the last decades."""
+
+
+def are_skipped(dates: pd.DatetimeIndex, zone: ZoneInfo | str) -> Bool[np.ndarray, " dates"]:
+    """Whether the clocks of a zone skip each local time."""
+    is_summer = np.ones(len(dates), dtype=bool)
+    return np.asarray(dates.tz_localize(zone, ambiguous=is_summer, nonexistent="NaT").isna())
+
+
+def are_repeated(dates: pd.DatetimeIndex, zone: ZoneInfo | str) -> Bool[np.ndarray, " dates"]:
+    """Whether the clocks of a zone show each local time twice."""
+    return np.asarray(dates.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna())
 
 
 def is_days(dates: pd.DatetimeIndex) -> bool:
@@ -121,56 +159,6 @@ def zone_name(offset: str) -> str:
     return f"UTC{sign}{hours:02d}:{rest:02d}" if minutes else "UTC"
 
 
-def find_repeating_zone(
-    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], row: int, hours: int = 0
-) -> str | None:
-    """Return a zone whose clocks repeat the local time of a row, and with which all dates can be read.
-
-    Args:
-        dates, series: local times of the rows of some series.
-        row: a row whose series has several rows of its date, which then become different dates.
-        hours: hours by which the dates are later than the beginnings of their steps.
-    """
-    begins = pd.DatetimeIndex(dates - np.timedelta64(hours, "h"))
-    same = np.flatnonzero((dates == dates[row]) & (series == series[row]))
-    for zone in _ZONES:
-        if _is_ambiguous(begins[row], zone):  # type: ignore[arg-type]
-            utc = _try_to_utc(begins, zone, series)
-            if utc is not None and utc[same].is_unique:
-                return zone
-    return None
-
-
-def find_skipping_zone(
-    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], skipped: pd.DatetimeIndex
-) -> str | None:
-    """Return a zone whose clocks skip these local times, and with which the dates of each series are evenly spaced."""
-    for zone in _ZONES:
-        if (
-            skipped.tz_localize(zone, nonexistent="NaT", ambiguous=np.ones(len(skipped), dtype=bool))
-            .isna()
-            .all()
-        ):
-            utc = _try_to_utc(dates, zone, series)
-            if utc is not None and len(np.unique(_steps(utc, series))) == 1:
-                return zone
-    return None
-
-
-def _try_to_utc(
-    dates: pd.DatetimeIndex, zone: str, series: Int32[np.ndarray, " rows"]
-) -> pd.DatetimeIndex | None:
-    """The local times of a zone in UTC, see `to_utc`; None if its clocks skip one of them."""
-    try:
-        return to_utc(Cells(FRAME, pd.DataFrame(), first_line=0), "date", dates, zone, series)
-    except DataError:
-        return None
-
-
-def _is_ambiguous(date: pd.Timestamp, zone: str) -> bool:
-    return bool(pd.isna(date.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward")))
-
-
 def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, UtcOffset]:
     """Remove the time zone from dates and return them with their UTC offset.
 
@@ -191,45 +179,3 @@ def has_one_offset(dates: pd.DatetimeIndex) -> bool:
     """Return whether all dates of a time zone have the same UTC offset."""
     offsets = dates.tz_localize(None).to_numpy() - dates.tz_convert(None).to_numpy()
     return not len(offsets) or bool((offsets == offsets[0]).all())
-
-
-def place_in_time(
-    cells: Cells,
-    column: str,
-    dates: pd.DatetimeIndex,
-    utc_offset: UtcOffset,
-    options: ReadOptions,
-    series: Int32[np.ndarray, " rows"],
-) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`; return them with their UTC offset.
-
-    Local times move by `stamp` before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00
-    twice.
-    """
-    step = find_step(dates, series, options) if options.stamp == "end" else np.timedelta64(0, "ns")
-    dates = pd.DatetimeIndex(dates - step) if step else dates
-    if utc_offset == UtcOffset() and options.timezone is not None:
-        utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
-        dates = to_utc(cells, column, dates, options.timezone, series, are_ends=bool(step))
-    return dates, replace(utc_offset, stamp=step)
-
-
-def find_step(
-    dates: pd.DatetimeIndex, series: Int32[np.ndarray, " rows"], options: ReadOptions
-) -> np.timedelta64:
-    """The step of dates that are the ends of their steps: `freq`, or the most common one.
-
-    Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
-    """
-    if options.freq is not None:
-        first, second = date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
-        step = second - first
-    else:
-        steps = _steps(dates, series)
-        lengths, counts = np.unique(steps[steps > np.timedelta64(0)], return_counts=True)
-        if not len(lengths):
-            raise ConfigError("data.stamp=end: too few dates to tell the step between them: set data.freq")
-        step = lengths[counts.argmax()]
-    if step > np.timedelta64(1, "D"):
-        raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
-    return step

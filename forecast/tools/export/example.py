@@ -10,8 +10,7 @@ from typing import Any
 
 from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.dates import COUNTS
-from forecast.data.files.read import PARQUET
-from forecast.data.files.series_in_rows import ROW
+from forecast.data.files.read import PARQUET, ROW
 from forecast.data.time_features import DaysOfMonth, code_of, is_exchange, parse_frequency, split_code
 from forecast.data.utc_offset import OFFSET, TIME_END, UtcOffset
 from forecast.system.location import is_folder, locate
@@ -337,7 +336,7 @@ def _write_call(data: Mapping[str, Any], dates: Sequence[str]) -> list[str]:
 
 
 def _write_melting(data: Mapping[str, Any]) -> list[str]:
-    """Write the lines that read one series a row as `forecast.data.files.series_in_rows.melt_series` does."""
+    """Write the lines that read one series per row as `forecast.data.files.read.melt_series` does."""
     ids = list_id_columns(data.get("id_column"))
     kept = [*ids, *(data.get("static_covariates") or ())]
     columns = [*kept, *(data.get("drop") or ())]

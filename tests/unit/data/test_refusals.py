@@ -193,7 +193,7 @@ VALUES = [
     columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
     columns("no training value", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, {}, wind=[None] * 400 + [1.0] * 100),
     Refusal("text where the model was trained on numbers", "mine: column 'price' holds text, such as 'cheap', and numbers where the model was trained", DataError, text_in_trained_numbers),
-    file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, or write text in every cell", price=["1.5", "x", *["2"] * 498]),
+    file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, or write text in every cell, or set data.na_values=[x] if they are missing values", price=["1.5", "x", *["2"] * 498]),
     file("per cent", "table.csv, line 2, column 'price': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", price="98%"),
     file("text as a target", "table.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)", load="much"),
 ]  # fmt: skip

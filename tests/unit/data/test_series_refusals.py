@@ -160,8 +160,8 @@ FILES = [
     bad("a series without a target", "bad.csv, line 2: series 'a', 2024-01-01 00:00:00: no value of y in the whole series: leave it out", put("y", "a", None)),
     bad("no such covariate", "bad.csv: no column 'price'; there are 'unique_id', 'y', 'temperature', 'prise', 'region', 'size'; did you mean 'prise'? (data.future_covariates)", lambda f: f.rename(columns={"price": "prise"})),
     Refusal("a static file without a series", "static.csv: no row for 1 of 4 series, such as '002'", DataError, static_file_without_a_series),
-    Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(True, None)),
-    Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or set data.freq", DataError, off_the_grid(False, None)),
+    Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(True, None)),
+    Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(False, None)),
 ]  # fmt: skip
 OPTIONS = [
     option("features=S reads the target alone: leave data.past_covariates out, or set features=MS", features="S", past_covariates=["price"]),
@@ -170,7 +170,7 @@ OPTIONS = [
     option("data.ids: there is no series '02' in the DataFrame; did you mean 002?", ids=["02"]),
     option("data.scale_by=row is not one of series, all", scale_by="row"),
     option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
-    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or set data.freq", DataError, lambda f: delay(f, "c d", hours=5)),
+    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or give another step (freq)", DataError, lambda f: delay(f, "c d", hours=5)),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
     known("data.as_of names y: add it to data.future_covariates", as_of={"y": "told"}),
@@ -181,7 +181,7 @@ OPTIONS = [
     other_knowledge("other known_steps than the checkpoint's", known_steps=3),
 ]  # fmt: skip
 WARNINGS = [
-    Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
+    Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of y; mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),
     frame("a static number that is equal in all series", "data.static_covariates: 'size' is the same in every series, so it tells a model nothing", UserWarning, lambda f: f.assign(size=100.0), static_covariates=["size"]),

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.files.date_columns import find_parts, split_dates
+from forecast.data.files.dates import split_dates
+from forecast.data.files.patterns import find_parts
 
 
 @pytest.mark.parametrize(
@@ -29,15 +30,6 @@ def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], f
     assert read_table(tmp_path / "table.csv", date_column=names).grid.tolist() == dates.tolist()
 
 
-@pytest.mark.parametrize("names", [["year", "month", "day", "hour"], ["day", "hour"]])
-def test_hours_that_end_are_counted_from_1_to_24(tmp_path: Path, names: list[str]) -> None:
-    begins = pd.date_range("2023-12-31", periods=30, freq="h")
-    table = split_dates(begins + pd.Timedelta(hours=1), names, stamp=np.timedelta64(1, "h"))
-    assert table["hour"].tolist() == [*range(1, 25), *range(1, 7)]
-    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
-    assert read_table(tmp_path / "table.csv", date_column=names, stamp="end").grid.tolist() == begins.tolist()
-
-
 @pytest.mark.parametrize(("night", "hours"), [("2024-11-03", [1, 2, 2, 3]), ("2024-03-10", [1, 2, 4, 5])])
 def test_hours_that_end_are_those_of_the_file_where_clocks_change(
     tmp_path: Path, night: str, hours: list[int]
@@ -50,11 +42,6 @@ def test_hours_that_end_are_those_of_the_file_where_clocks_change(
     options = {"date_column": ["day", "hour"], "stamp": "end", "timezone": "America/New_York"}
     read = read_table(tmp_path / "table.csv", **options)
     assert read.grid.tolist() == begins.tz_convert("UTC").tz_localize(None).tolist()
-
-
-def test_columns_of_unknown_names_become_one_date() -> None:
-    dates = pd.date_range("2024-01-01", periods=3, freq="h")
-    assert split_dates(dates, ["anno", "mese", "giorno"])["date"].tolist() == dates.tolist()
 
 
 def test_months_beside_years_are_named_mm() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecast.data.files.sources import LongSource, read_table
-from forecast.data.files.text import line_of_row
+from forecast.data.files.sources import read_table
 from forecast.system.errors import DataError
 from tests.support.csv_files import write
 
@@ -49,22 +48,6 @@ def test_messages_name_the_lines_of_the_file(bad: dict[int, str], says: str, tmp
     path = write(tmp_path, with_lines({3: "", 5: "", **bad}))
     with pytest.raises(DataError, match=f"table.csv, {says}"):
         read_table(path)
-
-
-def test_the_line_of_a_row_is_that_of_a_list_without_the_skipped_lines() -> None:
-    for skipped in ((), (2,), (3, 4, 9), (2, 4, 6), (11,)):
-        lines = [line for line in range(2, 20) if line not in skipped]
-        assert [line_of_row(2 + row, skipped) for row in range(len(lines))] == lines
-
-
-def test_a_file_with_one_series_a_row_skips_them_too(tmp_path: Path) -> None:
-    header, rows = "country,2021-01-28,2021-01-29,2021-01-30,2021-01-31", ["Mali,1,2,5,6", "Chad,3,x,7,8"]
-    path = write(tmp_path, with_lines({3: ""}, rows, header))
-    with (
-        pytest.warns(UserWarning, match="skipped 1 line without a value: line 3"),
-        pytest.raises(DataError, match="line 4, column 'y': 'x' is not a number"),
-    ):
-        LongSource(path=path, melt=True, id_column="country").read()
 
 
 @pytest.mark.parametrize("header", ["load", "load,price"])

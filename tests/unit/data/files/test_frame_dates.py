@@ -1,6 +1,5 @@
 """Where the dates of a DataFrame are."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,15 +34,6 @@ def test_the_dates_are_the_index_or_a_column(frame: pd.DataFrame, name: str) -> 
     assert source.date_column == name
     assert list(panel.columns) == ["load"]
     assert panel.dates(np.arange(40)).equals(DATES)
-
-
-def test_the_future_is_laid_out_as_the_past() -> None:
-    whole = FRAME.assign(price=np.arange(40.0)).reset_index(names="time")
-    panel = read_frame(
-        whole[:30], future=whole.loc[30:, ["time", "price"]], columns=["load"], future_covariates=["price"]
-    )
-    assert panel.future is not None
-    assert panel.future[:, 0].tolist() == list(range(40))
 
 
 TWO = FRAME.assign(date=DATES + pd.Timedelta(days=9), time=DATES).reset_index(drop=True)
@@ -123,24 +113,3 @@ def test_rows_out_of_order_or_twice_get_advice_that_helps(
 ) -> None:
     read_as_advised([frame[:5], frame[6:8], frame[5:6], frame[8:]], sort)
     read_as_advised([frame[:5], frame[4:]], remove)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda f: f.reset_index(drop=True),
-            "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index",
-        ),
-        (
-            lambda f: f.reset_index(names="sent").assign(received=DATES),
-            "the DataFrame has several columns of dates (sent, received): give one, such as date_column='sent'",
-        ),
-    ],
-)
-def test_a_frame_without_dates_or_with_several_is_refused(
-    change: Callable[[pd.DataFrame], pd.DataFrame], message: str
-) -> None:
-    with pytest.raises(DataError) as refused:
-        FrameSource(change(FRAME))
-    assert str(refused.value).startswith(message)

@@ -56,16 +56,6 @@ def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
     assert np.flatnonzero(np.isnan(panel.values[panel.starts[1] :, 0])).tolist() == [15]
 
 
-def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
-    frame = PRICES.assign(known=1.0)
-    frame.loc[frame.index[-4:], "price"] = np.nan
-    panel = read_table(
-        write(tmp_path / "a.csv", frame), steps="rows", columns=["price"], future_covariates=["known"]
-    )
-    assert (panel.ends - panel.starts).tolist() == [121]
-    assert panel.with_dates_after_ends(4).grid.equals(panel.grid)
-
-
 @pytest.mark.parametrize(
     ("dates", "step"),
     [
@@ -83,11 +73,6 @@ def test_rows_of_future_covariates_keep_their_dates(tmp_path: Path) -> None:
 )
 def test_the_step_between_dates_with_gaps(dates: pd.DatetimeIndex, step: str) -> None:
     assert step_with_gaps(dates.to_numpy(), dates.to_numpy()[::-1]) == step
-
-
-def test_the_step_fits_all_series() -> None:
-    with_weekends = pd.date_range("2023-10-07", periods=30)
-    assert step_with_gaps(PRICES.index.to_numpy(), np.append(PRICES.index, with_weekends)) == "D"
 
 
 def table(dates: list[str], header: str = "date") -> str:
@@ -146,12 +131,6 @@ def test_a_file_without_header_and_dates(tmp_path: Path, names: list[str], expec
     np.testing.assert_array_equal(panel.values[:, 1], 2 * np.arange(10))
 
 
-def test_dates_in_a_file_without_header(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("".join(f"2024-01-{n:02},{n}\n" for n in range(1, 11)))
-    panel = read_table(tmp_path / "a.csv", header="none", date_column="column_1")
-    assert (panel.columns, panel.freq, panel.values[0, 0]) == (("column_2",), "D", 1)
-
-
 def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,v\n" + "".join(f"{name},{n}\n" for n, name in enumerate("aababb")))
     panel = LongSource(
@@ -159,12 +138,6 @@ def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     ).read()
     assert panel.grid_starts.tolist() == [0, 0]
     assert panel.values[:, 0].tolist() == [0, 1, 3, 2, 4, 5]
-
-
-def test_rows_of_parquet_without_dates(tmp_path: Path) -> None:
-    pd.DataFrame({"x": np.arange(9)}).to_parquet(tmp_path / "a.parquet")
-    panel = read_table(tmp_path / "a.parquet", start="2024-01-01", freq="MS")
-    assert str(panel.grid[-1].date()) == "2024-09-01"  # type: ignore
 
 
 def test_periods_are_dates_at_their_beginnings() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from forecast.data import read_table
 from forecast.data.files.sources import LongSource
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import DataError
 from tests.support.commands import answer
 from tests.support.csv_files import write
 
@@ -44,42 +44,6 @@ def test_the_separator_below_is_named_too(tmp_path: Path) -> None:
     assert read_table(path, skip_rows=3, separator=";", decimal=",").columns == ("load", "price")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda text: text.replace("date,load,price", "date,load,load"),
-            "line 3: column 'load' appears twice",
-        ),
-        (
-            lambda text: text.replace(",7,7.5", ",seven,7.5"),
-            "line 11, column 'load': 'seven' is not a number",
-        ),
-        (lambda text: text.replace(",7,7.5", ",7,7.5,9"), "line 11: 4 fields, where the lines above have 3"),
-        (lambda text: text.replace("date,load,price", "day,load,price"), "no column 'date' in line 3"),
-    ],
-    ids=["header", "cell", "fields", "name"],
-)
-def test_lines_are_those_of_the_file(change, message: str, tmp_path: Path) -> None:
-    path = write(tmp_path, change(TITLED))
-    options = {"date_column": "date", "skip_rows": 2}
-    if "no column" in message:
-        options["date_column"] = "dates"
-        message = message.replace("'date'", "'dates'")
-    with pytest.raises(DataError, match=message):
-        read_table(path, **options)
-
-
-def test_a_number_that_cannot_be(tmp_path: Path) -> None:
-    path = write(tmp_path, TITLED)
-    with pytest.raises(DataError, match=r"data\.skip_rows=99: the file has no line below them"):
-        read_table(path, skip_rows=99)
-    with pytest.raises(ConfigError, match=r"data\.skip_rows=-1 must be a whole number of lines"):
-        read_table(path, skip_rows=-1)
-    pd.DataFrame({"date": DATES, "load": 1.0}).to_parquet(tmp_path / "a.parquet")
-    assert len(read_table(tmp_path / "a.parquet", skip_rows=1).grid) == 30  # it has no lines
-
-
 STATION = "Station,Berlin\nFrom,2024-01-01\nTo,2024-03-01\n"
 
 
@@ -104,49 +68,12 @@ def test_only_lines_above_a_likely_header_are_named(text: str, advice: str, tmp_
     assert advice in str(error.value)
 
 
-def test_a_place_of_the_header_that_is_wrong_is_said(tmp_path: Path) -> None:
-    place = r"no column 'day' in line 3, where data.skip_rows=2 places the header, which looks like a row"
-    with pytest.raises(DataError, match=place):
-        read_table(write(tmp_path, f"date,load,price\n{ROWS}"), skip_rows=2, date_column="day")
-
-
 def test_a_file_whose_first_line_is_the_header_keeps_it(tmp_path: Path) -> None:
     """As another file for a trained model, or one of the future, which may be without the lines above the header."""
     path = write(tmp_path, f"date,load,price\n{ROWS}")
     with pytest.warns(UserWarning, match="line 1 names the dates: data.skip_rows=2 is not applied"):
         panel = read_table(path, skip_rows=2)
     assert panel.grid.equals(DATES)
-
-
-def test_numbers_of_minutes_in_columns_of_their_own(tmp_path: Path) -> None:
-    """As the half hours of NSRDB, below the names and values of a station."""
-    dates = pd.date_range("2017-01-01", periods=96, freq="30min")
-    rows = "".join(f"{d.year},{d.month},{d.day},{d.hour},{d.minute},{n}\n" for n, d in enumerate(dates))
-    path = write(
-        tmp_path,
-        f"Source,Station,City,State,Country,Zone\nNSRDB,7,-,-,-,-5\nYear,Month,Day,Hour,Minute,GHI\n{rows}",
-    )
-    with pytest.raises(DataError, match=r"the header seems to be line 3: set data.skip_rows=2"):
-        read_table(path)
-    with pytest.raises(DataError, match=r"set data.date_column=\[Year,Month,Day,Hour,Minute\]$"):
-        read_table(path, skip_rows=2)
-    parts = ["Year", "Month", "Day", "Hour"]
-    with pytest.raises(DataError) as error:
-        read_table(path, skip_rows=2, date_column=parts)
-    assert "Minute" not in str(error.value)
-    panel = read_table(path, skip_rows=2, date_column=[*parts, "Minute"])
-    assert panel.grid.equals(dates)
-    assert panel.columns == ("GHI",)
-
-
-def test_compact_dates_with_times_below_a_title(tmp_path: Path) -> None:
-    rows = "".join(f"{date:%Y%m%d:%H%M},{n},1\n" for n, date in enumerate(DATES))
-    path = write(tmp_path, f"Latitude:\t52.5\nElevation: 38\n\n\ntime,G(i),T2m\n{rows}")
-    with pytest.raises(
-        DataError, match=r"the header seems to be line 5; with data.skip_rows=4, the next error is"
-    ):
-        read_table(path)
-    assert read_table(path, skip_rows=4, date_column="time", date_format="%Y%m%d:%H%M").grid.equals(DATES)
 
 
 @pytest.mark.parametrize("title", ["A title\n", ""])

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from forecast.data import Panel, read_frame, read_table
-from forecast.data.time_features import season_length
 from forecast.system.errors import DataError
 
 KINDS = {  # kind: (given dates, next dates, step, season)
@@ -89,24 +88,3 @@ def test_dates_that_follow_no_calendar_are_refused(tmp_path: Path, dates: str) -
         read(tmp_path, texts(dates), "csv")
     with pytest.raises(DataError, match="no weekly or monthly pattern"):
         read(tmp_path, texts(dates), "csv", steps="rows")
-
-
-@pytest.mark.parametrize(
-    ("freq", "season"), [("2MS", 6), ("2W-MON", 26), ("28D", 13), ("7D", 52), ("5MS", 1), ("14D", 26)]
-)
-def test_a_year_is_the_season_of_multiples_of_weeks_and_months(freq: str, season: int) -> None:
-    assert season_length(freq) == season
-
-
-@pytest.mark.parametrize(
-    ("date_format", "dates", "first"),
-    [
-        ("%G-W%V", "2015-W53 2016-W01 2016-W02", "2015-12-28"),
-        ("%Y/%W", "2016/01 2016/02 2016/03", "2016-01-04"),
-        ("%Y/%U", "2016/01 2016/02 2016/03", "2016-01-03"),
-    ],
-)
-def test_formats_of_weeks_have_the_first_day_of_the_week(
-    tmp_path: Path, date_format: str, dates: str, first: str
-) -> None:
-    assert str(read(tmp_path, dates.split(), "csv", date_format=date_format).grid[0].date()) == first  # type: ignore[call-arg]

@@ -64,10 +64,6 @@ def test_ids_of_a_file_are_joined(tmp_path: Path, suffix: str) -> None:
     assert_same(panel, joined(sales()))
 
 
-def test_ids_of_a_frame_are_joined() -> None:
-    assert_same(read_frame(sales(), **OPTIONS), joined(sales()))
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_an_empty_part_of_an_id(tmp_path: Path, suffix: str) -> None:
     frame = sales().assign(dept=lambda rows: rows["dept"].where(rows["store"] != "10"))

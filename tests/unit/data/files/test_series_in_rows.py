@@ -69,14 +69,6 @@ def test_text_is_read_with_the_options_of_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_steps_without_dates_are_numbered(tmp_path: Path) -> None:
-    header = ",".join(f"V{number}" for number in range(1, 14))
-    path = write(tmp_path, f"{header}\nH1{',5' * 11},\nH2{',6' * 12}\n")
-    panel = LongSource(path=path, melt=True, id_column="V1", start="2010-01-01", freq="h").read()
-    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 12})
-    assert str(panel.grid[0]) == "2010-01-01 00:00:00"
-
-
 @pytest.mark.parametrize("name", ["d_{}", "day_{}", "t{}", "F{}", "week {}", "{}"])
 def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
     """The refusal names the columns that are no steps, and its settings read the file."""
@@ -93,22 +85,6 @@ def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
     assert panel.freq == {"d_{}": "D", "day_{}": "D", "week {}": "W-MON"}.get(name, "h")
 
 
-def test_columns_with_the_name_of_the_target_or_without_one_do_not_matter(tmp_path: Path) -> None:
-    text = WIDE.replace("country,lat", ",country,y").replace("Mali,", "0,Mali,").replace("Chad,", "1,Chad,")
-    path = write(tmp_path, text.replace("0,", ",", 1).replace("1,Chad", ",Chad", 1))
-    panel = LongSource(path=path, melt=True, id_column="country", target="v", drop=["y"], **DATED).read()
-    assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
-
-
-def test_commas_at_the_ends_of_lines_shift_nothing(tmp_path: Path) -> None:
-    """Where rows end in a comma and the header does not, pandas takes the first column for an index."""
-    rows = WIDE.replace("7,\n", "7,,\n").replace("9\n", "9,\n")
-    for text in (rows, rows.replace("2/4/21\n", "2/4/21,\n")):
-        options: dict[str, Any] = {"id_column": "country", "drop": ["lat"]}
-        panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
-        assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
-
-
 @pytest.mark.parametrize(
     ("names", "freq"),
     [
@@ -122,46 +98,6 @@ def test_names_of_years_quarters_and_months(names: list[str], freq: str, tmp_pat
     panel = LongSource(path=path, melt=True, id_column="land", drop=["code"]).read()
     assert_equal(values_by_id(panel), {"Aruba": [1.0, 2, 3, 4], "Chad": [5.0, 6, np.nan, 8]})
     assert panel.freq == freq
-
-
-def test_columns_are_left_out(tmp_path: Path) -> None:
-    text = WIDE.replace("2/4/21", "2/4/21,Total").replace("7,\n", "7,,21\n").replace("9\n", "9,29\n")
-    options: dict[str, Any] = {"id_column": "country", "drop": ["lat", "Total"]}
-    panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
-    assert_equal(values_by_id(panel), by_pandas(WIDE, ["country"]))
-
-
-def test_a_file_without_a_header(tmp_path: Path) -> None:
-    path = write(tmp_path, f"H1{',5' * 11},\nH2{',6' * 12}\n")
-    options: dict[str, Any] = {"header": "none", "id_column": "column_1", "start": "2010-01-01", "freq": "h"}
-    panel = LongSource(path=path, melt=True, **options).read()
-    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 12})
-
-
-def test_one_part_of_an_id_may_be_empty(tmp_path: Path) -> None:
-    text = (
-        WIDE.replace("country,", "province,country,").replace("Mali,", ",Mali,").replace("Chad,", "Lac,Chad,")
-    )
-    options: dict[str, Any] = {"id_column": ["province", "country"], "drop": ["lat"]}
-    panel = LongSource(path=write(tmp_path, text), melt=True, **options, **DATED).read()
-    assert panel.ids.tolist() == ["/Mali", "Lac/Chad"]
-
-
-def test_a_sheet_of_a_workbook(tmp_path: Path) -> None:
-    pytest.importorskip("openpyxl")
-    frame = pd.DataFrame(
-        {"country": ["Mali", "Chad"], **{f"2021-01-0{n}": [n, 2.5 * n] for n in range(1, 7)}}
-    )
-    frame.to_excel(tmp_path / "wide.xlsx", index=False)
-    panel = LongSource(path=tmp_path / "wide.xlsx", melt=True, id_column="country").read()
-    assert_equal(values_by_id(panel), {"Mali": [1.0, 2, 3, 4, 5, 6], "Chad": [2.5 * n for n in range(1, 7)]})
-
-
-def test_static_covariates_are_kept(tmp_path: Path) -> None:
-    source = LongSource(
-        path=write(tmp_path, WIDE), melt=True, id_column="country", static_covariates=["lat"], **DATED
-    )
-    assert source.read().static["lat"].to_dict() == {"Mali": 17.5, "Chad": 15.4}
 
 
 @pytest.mark.parametrize(
@@ -182,51 +118,12 @@ def test_a_column_of_dates_names_no_series(name: str, step: str, cells: list[str
     assert list(panel.columns) == columns
 
 
-@pytest.mark.parametrize(
-    ("names", "cells", "says"),
-    [
-        ("Monat", [f"{month:02}/2024" for month in range(1, 13)], "no column 'date' in line 1"),
-        ("Datum,Uhrzeit", [f"2024-03-01,{hour:02}:00" for hour in range(12)], "'Datum' looks like dates"),
-    ],
-)
-@pytest.mark.filterwarnings("error:.*looks like dates and is used")
-def test_months_and_times_of_one_day_name_no_series(
-    names: str, cells: list[str], says: str, tmp_path: Path
-) -> None:
-    header = ",".join([names, *(f"s_{number}" for number in range(12))])
-    path = write(tmp_path, "\n".join([header, *(f"{cell}{',5' * 12}" for cell in cells)]) + "\n")
-    with pytest.raises((DataError, UserWarning), match=says):
-        read_table(path)
-
-
-def test_names_of_series_beside_a_column_of_dates(tmp_path: Path) -> None:
-    rows = [f"2024-03-0{number},shop {chr(96 + number)}{',5' * 12}" for number in range(1, 5)]
-    header = ",".join(["opened", "shop", *(f"d_{number}" for number in range(1, 13))])
-    with pytest.raises(DataError, match=r"data.id_column=shop data.drop=\[opened\]"):
-        read_table(write(tmp_path, "\n".join([header, *rows]) + "\n"))
-
-
 def test_steps_without_names_of_steps_are_numbered_by_their_places(tmp_path: Path) -> None:
     """A file without a header may have its ids between the steps."""
     path = write(tmp_path, f"5,5,H1{',5' * 9}\n6,6,H2{',6' * 9}\n")
     options: dict[str, Any] = {"header": "none", "id_column": "column_3", "start": "2010-01-01", "freq": "h"}
     panel = LongSource(path=path, melt=True, **options).read()
     assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 11})
-
-
-def test_several_rows_of_one_id_are_not_joined_to_one_series(tmp_path: Path) -> None:
-    text = "id,d_1,d_2,d_3,d_4\nA,1,2,3,4\nA,10,20,30,40\nB,5,6,7,8\n"
-    given: dict[str, Any] = {"melt": True, "start": "2010-01-01", "freq": "D"}
-    with pytest.raises(DataError, match="id=A: several rows, and each row is a series: name more columns"):
-        LongSource(path=write(tmp_path, text), id_column="id", **given).read()
-    panel = LongSource(path=write(tmp_path, text), id_column="row", drop=["id"], **given).read()
-    assert values_by_id(panel)["2"] == [10, 20, 30, 40]
-
-
-def test_the_lines_of_a_file_may_end_in_carriage_returns(tmp_path: Path) -> None:
-    path = write(tmp_path, WIDE.replace("\n", "\r"))
-    with pytest.raises(DataError, match="one series a row, with dates from '1/28/21' to '2/4/21' in line 1"):
-        read_table(path)
 
 
 def test_an_unclosed_quote_below_a_header_of_steps_is_named(tmp_path: Path) -> None:

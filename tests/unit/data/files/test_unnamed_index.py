@@ -7,9 +7,6 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_table
-from forecast.data.store import StoreSource
-from forecast.system.errors import DataError
-from tests.support.commands import answer
 
 DATES = pd.date_range("2024-01-01", periods=40, freq="h")
 FRAME = pd.DataFrame({"date": DATES, "load": np.arange(40.0)})
@@ -35,16 +32,3 @@ def test_dates_without_a_name_are_found(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="'Unnamed: 0' looks like dates and is used"):
         panel = read_table(tmp_path / "table.csv")
     assert (panel.columns, panel.grid.tolist()) == (("load",), DATES.tolist())
-
-
-def test_a_store_holds_the_same_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    FRAME.to_csv(tmp_path / "table.csv")
-    assert answer(monkeypatch, "convert", tmp_path, "data.path=table.csv") in (0, None)
-    panel = StoreSource(path=tmp_path / "table.store").read()
-    assert panel.columns == ("load",)
-
-
-def test_row_numbers_alone_are_nothing_to_forecast(tmp_path: Path) -> None:
-    FRAME[["date"]].to_csv(tmp_path / "table.csv")
-    with pytest.raises(DataError, match="no column beside 'date': there is nothing to forecast"):
-        read_table(tmp_path / "table.csv")
