@@ -1,6 +1,5 @@
 """Body of `python -m forecast.check`: describe a data file before training."""
 
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,15 +8,14 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from tqdm import tqdm
 
 from forecast.cli.overrides import parse, typed_overrides
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
-from forecast.tools.check.diagnosis import STAGES, Diagnosis, diagnose
+from forecast.tools.check.advice import Choices
+from forecast.tools.check.diagnosis import Diagnosis, diagnose
 from forecast.tools.check.report import collect_findings, print_report
-from forecast.tools.check.settings import Choices
 
 FIGURES = (".png", ".svg", ".pdf")
 
@@ -41,7 +39,7 @@ def check(config: DictConfig) -> None:
 
 
 def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False) -> Diagnosis:
-    """Read and examine the data of a configuration of `forecast.check`, with a progress bar.
+    """Read and examine the data of a configuration of `forecast.check`.
 
     Args:
         typed: the keys below `data` that the user typed.
@@ -54,13 +52,8 @@ def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False
         pred_len=config.pred_len or 1,
         features=config.features or "M",
     )
-    with tqdm(total=len(STAGES), delay=2, leave=False, file=sys.stderr) as bar:
-
-        def stage(name: str) -> None:
-            bar.set_description(name, refresh=False)
-            bar.update()
-
-        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit), stage)
+    with status("Examining the data"):
+        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit))
 
 
 def read_choices(config: DictConfig, typed: dict[str, Any]) -> Choices:

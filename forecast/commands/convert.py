@@ -23,7 +23,7 @@ from forecast.system.files import check_output_folder
 from forecast.system.formatting import plural
 from forecast.system.location import locate
 from forecast.system.progress import bar
-from forecast.tools.check.settings import write_command
+from forecast.tools.check.advice import write_command
 
 
 def convert(config: DictConfig) -> None:

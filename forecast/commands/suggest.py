@@ -9,9 +9,8 @@ from forecast.cli.compose import compose_command
 from forecast.cli.overrides import options_with_key, parse, values_of
 from forecast.commands.check import examine
 from forecast.system.errors import ConfigError
+from forecast.tools.check.advice import Setting, leave_out_typed, print_suggested
 from forecast.tools.check.diagnosis import Diagnosis, warnings_only_with_errors
-from forecast.tools.check.options import describe_options
-from forecast.tools.check.settings import Setting, leave_out_typed, print_suggested
 
 CHECKED = ("seq_len", "label_len", "pred_len", "features")
 """Keys beside those of `data` that the suggestions depend on."""
@@ -48,7 +47,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
     found = _diagnose(config, about)
     settings = leave_out_typed(found.settings, _find_settled(config, typed, found.settings))
-    return print_suggested(settings, describe_options(found, typed))
+    return print_suggested(settings, found.describe_options(typed))
 
 
 def _diagnose(config: DictConfig, about: dict[str, Override]) -> Diagnosis:

@@ -17,7 +17,7 @@ REASONS = {
     "inference/origins.py": "the splits of several series may lie on different dates",
     "linear/covariate_steps.py": "the gaps of rows on disk are not searched",
     "reports/scores.py": "a table has no scores by series beside its own",
-    "tools/check/diagnosis.py": "the report on a table describes no series",
+    "tools/check/report.py": "the report on a table describes no series",
     "reports/plotted_forecast.py": "pictures show the variables of a table, and one variable of many series",
 }
 """Why a module asks."""
