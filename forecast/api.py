@@ -223,7 +223,7 @@ def write_overrides(
 
 def suggest_for(frame: pd.DataFrame | pd.Series, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
-    from forecast.tools.check.options import suggest_overrides  # only this reads SciPy
+    from forecast.tools.check.diagnosis import suggest_overrides
 
     typed = {key_of_override(text) for text in given}
     config = compose_command("train", given)

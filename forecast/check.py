@@ -1,6 +1,5 @@
 """Describe a data file before training: `python -m forecast.check --help`."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig
-from tqdm import tqdm
 
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_without_run_folder
@@ -22,8 +20,8 @@ from forecast.system.progress import status
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
+    from forecast.tools.check.advice import Choices, Setting
     from forecast.tools.check.diagnosis import Diagnosis
-    from forecast.tools.check.settings import Choices, Setting
 
 FIGURES = (".png", ".svg", ".pdf")
 CHECKED = ("seq_len", "label_len", "pred_len", "features")
@@ -56,13 +54,13 @@ def check(config: DictConfig) -> None:
 
 
 def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False) -> "Diagnosis":
-    """Read and examine the data of a configuration of `forecast.check`, with a progress bar.
+    """Read and examine the data of a configuration of `forecast.check`.
 
     Args:
         typed: the keys below `data` that the user typed.
         must_fit: whether lengths that leave no windows are refused; else shorter ones are suggested.
     """
-    from forecast.tools.check.diagnosis import STAGES, diagnose
+    from forecast.tools.check.diagnosis import diagnose
 
     make = partial(
         instantiate,
@@ -71,18 +69,13 @@ def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False
         pred_len=config.pred_len or 1,
         features=config.features or "M",
     )
-    with tqdm(total=len(STAGES), delay=2, leave=False, file=sys.stderr) as bar:
-
-        def stage(name: str) -> None:
-            bar.set_description(name, refresh=False)
-            bar.update()
-
-        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit), stage)
+    with status("Examining the data"):
+        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit))
 
 
 def read_choices(config: DictConfig, typed: dict[str, Any]) -> "Choices":
     """Return the settings of the user that the suggestions depend on."""
-    from forecast.tools.check.settings import Choices
+    from forecast.tools.check.advice import Choices
 
     return Choices(
         seq_len=config.seq_len,
@@ -137,8 +130,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
         DataError: as `forecast.check` does, or a split has no window of the typed lengths.
     """
-    from forecast.tools.check.options import describe_options
-    from forecast.tools.check.settings import leave_out_typed, print_suggested
+    from forecast.tools.check.advice import leave_out_typed, print_suggested
 
     typed = {override.key_or_group: override for override in parse(arguments) if not override.is_delete()}
     for key in WITH_OWN_SETTINGS:
@@ -155,7 +147,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
     found = _diagnose(config, about)
     settings = leave_out_typed(found.settings, _find_settled(config, typed, found.settings))
-    return print_suggested(settings, describe_options(found, typed))
+    return print_suggested(settings, found.describe_options(typed))
 
 
 def _diagnose(config: DictConfig, about: "dict[str, Override]") -> "Diagnosis":

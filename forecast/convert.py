@@ -72,7 +72,7 @@ def report(file: Path, output: Path) -> None:
     from forecast.data.panel import describe_panel
     from forecast.data.row_ranges import StoredValues
     from forecast.data.store import open_store
-    from forecast.tools.check.settings import write_command
+    from forecast.tools.check.advice import write_command
 
     panel = open_store(output)
     assert isinstance(panel.values, StoredValues)

@@ -29,7 +29,7 @@ PRELOADED = (
     "forecast.api",
     "forecast.training.run",
     "forecast.tools.check.report",
-    "forecast.tools.check.options",
+    "forecast.tools.check.diagnosis",
 )
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
 """Environment variables that are read when modules are imported begin with these."""

@@ -1,22 +1,35 @@
-"""Suggested settings, with a reason for each."""
+"""Suggested settings, each with its reason, and the training command with them."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from forecast.data import Panel
+from forecast.cli.overrides import FREE_TEXT
+from forecast.data import DataModule, Panel
 from forecast.data.covariates import MAX_INDICATORS
 from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
 from forecast.data.time_features import rows_in
+from forecast.data.window_starts import refuse_short_split
 from forecast.system.errors import ConfigError, check_choice
-from forecast.system.formatting import plural, shorten
-from forecast.tools.check.columns import Column
-from forecast.tools.check.lengths import PATCH
-from forecast.tools.check.relations import CategoryColumn, Copy
+from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
+from forecast.tools.check.columns import CategoryColumn, Column, Copy
+from forecast.tools.check.gaps import SplitPart
 from forecast.tools.check.seasons import Season
-from forecast.tools.check.settings import Choices, Setting
 
+MAX_PAST, MAX_HORIZON = 720, 96
+"""Largest seq_len and pred_len that are suggested unless the user gives others."""
+PATCH, PAST = 24, 336
+"""Steps per token and default seq_len of model=residual_informer."""
+PAST_DAYS = 5
+"""Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/results.md)."""
+HORIZON = 24
+"""pred_len if no season suggests another."""
+MIN_TRAINING_RATIO = 16
+"""A past of several seasons is suggested only if the training rows are this many times as long."""
 FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
 """Longest windows for which attention=full and attention=nystrom are suggested."""
 MIN_TOKENS, DIFFERENT = 4, 50
@@ -29,6 +42,180 @@ EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
 MAX_ERROR_RATIO = 0.9
 """Another season is suggested if its MSE is below this fraction of the MSE of the default season."""
+HEAVY_TAILS = 10.0
+"""Excess kurtosis from which a transform is suggested: those of hourly loads and of ETT are lower, of prices higher."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A suggested value of a configuration key, and the reason."""
+
+    key: str
+    value: Any
+    why: str
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Values that the user chose; None where there is no choice.
+
+    Attributes:
+        target_typed: whether `target` was typed; some data sets have a default target.
+        columns_typed: whether data.columns was typed.
+        columns: the targets; None: all columns without another role.
+        steps, na_values: these options; None if the source has no such option.
+        must_fit: whether lengths that leave no windows are refused, as in training; else shorter ones are suggested.
+    """
+
+    seq_len: int | None = None
+    label_len: int | None = None
+    pred_len: int | None = None
+    features: str | None = None
+    target: str | None = None
+    target_typed: bool = False
+    season: int | None = None
+    batch_size: int | None = None
+    columns: Sequence[str] | None = None
+    columns_typed: bool = False
+    past_covariates: Sequence[str] = ()
+    future_covariates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    steps: str | None = None
+    freq: str | None = None
+    eval_stride: int | None = 1
+    na_values: Sequence[int | float | str] | None = ()
+    must_fit: bool = False
+
+
+def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list[Setting]:
+    """Leave out the settings of the keys in `typed`, and with the key `model` all settings of a model."""
+    others = [setting for setting in settings if setting.key not in typed]
+    return [setting for setting in others if "model" not in typed or not setting.key.startswith("model")]
+
+
+def print_suggested(settings: Sequence[Setting], options: Sequence[str]) -> list[str]:
+    """Print suggested settings with their reasons to standard error, and return them as overrides.
+
+    `options` are lines on settings that are not suggested; they are printed too.
+    """
+    lines = [format_argument(setting.key, setting.value) for setting in settings]
+    for line, setting in zip(lines, settings, strict=True):
+        print(f"suggested: {line}  ({setting.why})", file=sys.stderr)
+    for option in options:
+        print(f"not set:   {option}", file=sys.stderr)
+    return lines
+
+
+def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program: str = "train") -> str:
+    """Return a command, quoted for a shell: the data keys that the user typed, then the settings."""
+    chosen = dict(typed) | {setting.key: setting.value for setting in settings}
+    arguments = [format_argument(key, value) for key, value in chosen.items()]
+    return " ".join(["python", "-m", f"forecast.{program}", *map(quote_for_shell, arguments)])
+
+
+def format_argument(key: str, value: Any) -> str:
+    """Format an override so that the commands read the same value back."""
+    text = f"{key}={value}"
+    return text if isinstance(value, str) and FREE_TEXT.match(text) else f"{key}={write_value(value)}"
+
+
+def suggest_lengths(
+    parts: Sequence[SplitPart], seasons: Sequence[Season], usual: int, day: int, choices: Choices
+) -> list[Setting]:
+    """Suggest seq_len, label_len and pred_len that leave windows in every split; empty if no lengths do.
+
+    `usual` is the default season, `day` the number of rows of a day. Of several series, the lengths fit one whose
+    splits have the median number of rows.
+    """
+    strongest = max(seasons, key=lambda season: season.strength, default=None)
+    pred_len = _suggest_horizon(parts, strongest, usual, choices)
+    if pred_len is None:
+        return []
+    train, horizon = parts[0], pred_len.value
+    room = most = train.typical - horizon
+    if choices.seq_len is not None:
+        past, why = choices.seq_len, "as asked"
+    else:
+        most = max(1, room // 2)
+        few = [season for season in seasons if season.rows <= train.typical / 8]
+        past, why = _choose_past(few, strongest, horizon, day, train)
+    if past > most:
+        why = f"not {past} ({why}): {_describe_rows(train)}"
+        past = most - most % strongest.rows if strongest and strongest.rows <= most else most
+    label = min(past // 2, 2 * horizon) if choices.label_len is None else min(choices.label_len, past)
+    is_asked = label == choices.label_len
+    label_why = "as asked" if is_asked else "last steps that the decoder reads again, at most half of seq_len"
+    return [Setting("seq_len", past, why), Setting("label_len", label, label_why), pred_len]
+
+
+def check_lengths(name: str, parts: Sequence[SplitPart], choices: Choices) -> None:
+    """Raise DataError, as training does, if no series has a window of the lengths that the user chose in a split.
+
+    `name` is the name of the data.
+    """
+    chosen = {key: value for key in ("seq_len", "pred_len") if (value := getattr(choices, key))}
+    seq_len, pred_len = chosen.get("seq_len", 1), chosen.get("pred_len", 1)
+    for part in parts:
+        if chosen and not part.windows(seq_len, pred_len).any():
+            needed = pred_len + (seq_len if part.name == "train" else 0)
+            asked = ", ".join(f"{key}={value}" for key, value in chosen.items())
+            raise refuse_short_split(name, part.name, needed, asked, part.lengths)
+
+
+def _suggest_horizon(
+    parts: Sequence[SplitPart], strongest: Season | None, usual: int, choices: Choices
+) -> Setting | None:
+    """pred_len; None if no horizon leaves a window in every split."""
+    train, val, test = parts
+    room = min(val.typical, test.typical, train.typical - 1)
+    if room < 1:
+        return None
+    if choices.pred_len is not None:
+        horizon, why = choices.pred_len, "as asked"
+    elif 4 <= usual <= MAX_HORIZON:
+        horizon, why = usual, "the default season of this frequency"
+    elif strongest and 4 <= strongest.rows <= MAX_HORIZON:
+        horizon, why = strongest.rows, f"the strongest season, {strongest.title}"
+    else:
+        horizon, why = HORIZON, f"no season has 4 to {MAX_HORIZON} rows"
+    most = room if choices.pred_len is not None else max(1, room // 2)
+    if horizon > most:
+        shortest = min((val, test), key=lambda part: part.typical)
+        split = "; data.split=[0.6,0.2,0.2] has more" if shortest.name == "val" else ""
+        horizon, why = most, f"not {horizon} ({why}): {_describe_rows(shortest)}{split}"
+    return Setting("pred_len", horizon, why)
+
+
+def _describe_rows(part: SplitPart) -> str:
+    """The number of rows of a split in a typical series."""
+    name = "training" if part.name == "train" else part.name
+    per_series = " per series (median)" if len(part.lengths) > 1 else ""
+    return f"the {name} part has {part.typical:,} rows{per_series}"
+
+
+def _choose_past(
+    seasons: Sequence[Season], strongest: Season | None, horizon: int, day: int, train: SplitPart
+) -> tuple[int, str]:
+    """seq_len and the reason."""
+    rows, typical = train.n_rows, train.typical
+    recent = min(PAST_DAYS * day, MAX_PAST)
+    if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
+        candidates = [(recent, f"at most {PAST_DAYS} days of steps below an hour")]
+    else:
+        candidates = [
+            (4 * horizon, "four horizons") if 4 * horizon <= MAX_PAST else (MAX_PAST, "long enough")
+        ]
+    if strongest and strongest.rows <= MAX_PAST:
+        times, words = (2, "two of ") if 2 * strongest.rows <= MAX_PAST else (1, "")
+        candidates.append((times * strongest.rows, f"{words}the strongest season, {strongest.title}"))
+    if rows >= MIN_TRAINING_RATIO * PAST and typical >= 2 * PAST:
+        candidates.append((PAST, "the default of models on patches"))
+    for season in seasons:
+        if season.rows <= MAX_PAST:
+            three = 3 * season.rows <= min(MAX_PAST, rows / MIN_TRAINING_RATIO)
+            times, words = (3, "three of the longest season") if three else (1, "the longest season")
+            candidates.append((times * season.rows, f"{words}, {season.title}"))
+    return max(candidates, key=lambda candidate: candidate[0])
 
 
 def suggest_season(
@@ -41,10 +228,9 @@ def suggest_season(
     shortest = min(map(len, train), default=0)
     if choices.season is not None and choices.season < shortest:
         return []
-    periods = {1, usual, *(season.rows for season in seasons)}
     errors = {
         period: float(np.mean([_repeat_error(rows, period) for rows in train]))
-        for period in periods
+        for period in {1, usual, *(season.rows for season in seasons)}
         if period < shortest
     }
     if not errors:
@@ -65,6 +251,33 @@ def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> flo
     deviation = rows.std(0)
     scaled = rows / np.where(deviation > 0, deviation, 1)
     return float(np.square(scaled[period:] - scaled[:-period]).mean())
+
+
+def suggest_transform(
+    train: Sequence[Float64[np.ndarray, "_ columns"]], targets: Sequence[str], data: DataModule
+) -> list[Setting]:
+    """Suggest data.transform=auto for targets with outliers, of which the squared error would learn most.
+
+    `train` has the training rows of the targets, of one or several series.
+    """
+    kurtosis = [_excess_kurtosis(rows) for rows in train if len(rows)]
+    if not kurtosis or data.options.transform is not None:
+        return []
+    heavy = np.mean(kurtosis, axis=0) > HEAVY_TAILS
+    if not heavy.any():
+        return []
+    listed = _list_first([name for name, is_heavy in zip(targets, heavy, strict=True) if is_heavy])
+    why = f"outliers in {listed}; kept if validation errors are lower with it"
+    return [Setting("data.transform", "auto", why)]
+
+
+def _excess_kurtosis(rows: Float64[np.ndarray, "rows columns"]) -> Float64[np.ndarray, " columns"]:
+    """0 for normal values, and for columns of at most two values, such as the days on which something happened."""
+    centered = rows - rows.mean(0)
+    variance = (centered**2).mean(0)
+    has_two_values = ((rows == rows.min(0)) | (rows == rows.max(0))).all(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(has_two_values, 0.0, (centered**4).mean(0) / variance**2 - 3)
 
 
 def suggest_training(
@@ -93,14 +306,8 @@ def suggest_training(
         settings.append(Setting("model.patch_len", patch, why))
     if choices.batch_size is None:
         settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
-    return [
-        *settings,
-        Setting(
-            "trainer.max_epochs",
-            epochs,
-            f"at most, {plural(steps, 'step')} each; early stopping may end sooner",
-        ),
-    ]
+    why = f"at most, {plural(steps, 'step')} each; early stopping may end sooner"
+    return [*settings, Setting("trainer.max_epochs", epochs, why)]
 
 
 def suggest_model(panel: Panel, features: str) -> list[Setting]:
@@ -129,8 +336,7 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
             raise ConfigError(f"features={choices.features} needs data.target, one of: {listed}")
         return Setting("features", choices.features, "as asked")
     if len(targets) == 1:
-        covariates = (*panel.past_covariates, *panel.future_covariates)
-        read = " and the covariates" if covariates else ""
+        read = " and the covariates" if panel.past_covariates or panel.future_covariates else ""
         return Setting("features", "M", f"the one target from its own past{read}")
     if choices.target_typed:
         return Setting("features", "MS", f"{choices.target} from all columns")
@@ -152,11 +358,11 @@ def suggest_columns(
     settings, dropped = [], {}
     if useless and rest:
         if len(rest) <= MAX_LISTED:
-            named = [f"{name} ({reason})" for name, reason in useless.items()]
-            settings.append(Setting("data.columns", rest, f"without {_list_first(named)}"))
+            settings.append(Setting("data.columns", rest, f"without {_list_reasons(useless)}"))
         elif len(useless) <= MAX_LISTED:
             dropped = useless
-    read, left_out = _sort_texts(texts, choices)
+    reasons = {text.name: _reason_against_text(text, choices) for text in texts}
+    read = [text for text in texts if not reasons[text.name]]
     if read:
         values = _list_first([f"{text.name} has {text.distinct}" for text in read])
         others = "data.future_covariates if known in advance, data.drop if not wanted"
@@ -164,61 +370,37 @@ def suggest_columns(
         settings.append(
             Setting("data.past_covariates", names, f"text is read as categories ({values}); {others}")
         )
-    dropped |= left_out
+    dropped |= {name: reason for name, reason in reasons.items() if reason}
     if dropped:
-        named = _list_first([f"{name} ({reason})" for name, reason in dropped.items()])
-        settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {named}"))
+        settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {_list_reasons(dropped)}"))
     return settings
 
 
 def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str | None) -> dict[str, str]:
     """The targets to leave out, each with the reason; never `target`."""
-    useless = {
-        column.name: reason
-        for column in columns
-        if column.name != target and (reason := _reason_to_leave_out(column))
-    }
-    offered = {column.name for column in columns}
+    useless = {column.name: column.useless for column in columns if column.useless and column.name != target}
+    offered = {column.name for column in columns} - {target}
     repeated = {
         copy.name: copy.relation
         for copy in copies
-        if copy.name in offered
-        and copy.name != target
-        and copy.source not in useless
-        and not (copy.is_function or copy.is_sum)
+        if copy.name in offered and copy.source not in useless and not copy.is_sum
     }
     return repeated | useless
 
 
-def _reason_to_leave_out(column: Column) -> str:
-    if np.isnan(column.mean):
-        return "empty"
-    if column.constant:
-        return "constant"
-    if column.empty_in:
-        return f"no value in {' and '.join(column.empty_in)}"
-    if column.calendar:
-        return "follows from the date, which the model reads"
-    return "counts the rows" if column.counter else ""
+def _reason_against_text(text: CategoryColumn, choices: Choices) -> str:
+    """Why a column of text is left out; empty if it is read as categories."""
+    if choices.features == "S":
+        return "text cannot be forecast"
+    if text.distinct < 2:
+        return "text with one value or none"
+    if text.distinct > MOSTLY_DIFFERENT * text.filled:
+        return "text that differs in most rows"
+    return f"text with more than {MAX_INDICATORS} values" if text.distinct > MAX_INDICATORS else ""
 
 
-def _sort_texts(
-    texts: Sequence[CategoryColumn], choices: Choices
-) -> tuple[list[CategoryColumn], dict[str, str]]:
-    """The columns of text to read as categories, and the others, each with the reason to leave it out."""
-    read, left_out = [], {}
-    for text in texts:
-        if choices.features == "S":
-            left_out[text.name] = "text cannot be forecast"
-        elif text.distinct < 2:
-            left_out[text.name] = "text with one value or none"
-        elif text.distinct > MOSTLY_DIFFERENT * text.filled:
-            left_out[text.name] = "text that differs in most rows"
-        elif text.distinct > MAX_INDICATORS:
-            left_out[text.name] = f"text with more than {MAX_INDICATORS} values"
-        else:
-            read.append(text)
-    return read, left_out
+def _list_reasons(left_out: Mapping[str, str]) -> str:
+    return _list_first([f"{name} ({reason})" for name, reason in left_out.items()])
 
 
 def _list_first(names: Sequence[str]) -> str:
@@ -227,13 +409,14 @@ def _list_first(names: Sequence[str]) -> str:
 
 def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:
     """Suggest data.na_values, with those that were typed, for numbers that are probably codes for missing values."""
-    codes: dict[int, list[str]] = {}
+    codes: dict[int | float, list[str]] = {}
     for column in columns:
         if column.sentinel is not None:
-            codes.setdefault(int(column.sentinel), []).append(column.name)
+            code = int(column.sentinel) if column.sentinel.is_integer() else column.sentinel
+            codes.setdefault(code, []).append(column.name)
     if not codes or choices.na_values is None:
         return []
-    named = "; ".join(f"{code} in {', '.join(names[:4])}" for code, names in codes.items())
+    named = "; ".join(f"{code:g} in {', '.join(names[:4])}" for code, names in codes.items())
     return [
         Setting("data.na_values", [*choices.na_values, *codes], f"probable codes for missing values: {named}")
     ]

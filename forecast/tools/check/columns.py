@@ -1,44 +1,19 @@
-"""Facts about each column, with notes on unusual ones."""
+"""Facts about each column, with notes on unusual ones; copies, sums and columns of text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Float64, Int
 
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
-from forecast.system.formatting import write_setting
-from forecast.tools.check.gaps import SplitPart, all_columns, all_values, date_at, runs
+from forecast.system.formatting import plural, write_setting
+from forecast.tools.check.gaps import SplitPart, all_columns, all_values, format_date, runs
 
 SENTINEL_COUNT = 3
 """A code for a missing value comes at least this often."""
-
-
-def find_sentinel(known: Float[np.ndarray, " known"]) -> float | None:
-    """The lowest or highest number if it is a probable code for a missing value, such as −9999.
-
-    It must be a whole number other than 0, or have no other digits than 9 (−99.99), that comes at least
-    `SENTINEL_COUNT` times, and must lie farther from all other numbers than these lie from each other.
-    """
-    if not len(known):
-        return None
-    for extreme in (float(known.min()), float(known.max())):
-        rest = known[known != extreme]
-        if (
-            extreme == 0
-            or not len(rest)
-            or not (extreme.is_integer() or {*f"{abs(extreme):g}"} == {"9", "."})
-            or len(known) - len(rest) < SENTINEL_COUNT
-        ):
-            continue
-        distance = min(abs(extreme - rest.min()), abs(extreme - rest.max()))
-        if distance > rest.max() - rest.min() > 0:
-            return extreme
-    return None
-
-
 MIN_DISTANCE = 10
 """Least distance of a gross error from the range of the other numbers, in lengths of this range.
 
@@ -53,6 +28,35 @@ Zeros stand for missing values more often than other numbers. The counts 1, 2, 3
 """
 MIN_NUMBERS = 50
 """Fewest numbers of a series in which gross errors are sought."""
+OUTLIER = 10
+"""A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
+MIN_COUNTED = 10
+"""Fewest numbers of a column that counts rows."""
+LARGE_DRIFT, DRIFT = 1.0, 0.5
+"""Smallest absolute drifts that are noted, in standard deviations of the training rows."""
+STUCK = 0.01
+"""A run of equal values is noted if it is longer than this fraction of the rows."""
+MANY_ZEROS = 0.3
+"""Smallest fraction of zeros that is noted."""
+LABELS = {"train": "training", "val": "validation", "test": "test"}
+"""Names of the splits in notes."""
+REPEATS = 3
+"""Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
+
+MAX_SHIFT = 48
+"""Largest number of rows by which a copy is sought to be shifted."""
+MAX_ROWS, MAX_COLUMNS = 5_000, 100
+"""Newest rows, and first columns, that are compared."""
+MIN_ROWS = 50
+"""Fewest rows in which copies are sought."""
+EXCEPTIONS = 0.01
+"""Largest share of rows that do not follow a sum: values of gaps are interpolated."""
+ROUND_OFF = 1e-4
+"""Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
+MAX_DECIMALS = 6
+"""Most decimals to which numbers that sums are sought among may be rounded."""
+WHOLE = 0.05
+"""Largest distance of the coefficients of a sum from 0 and 1, by least squares on rounded numbers."""
 
 
 @dataclass(frozen=True)
@@ -67,113 +71,208 @@ class GrossError:
 
 
 @dataclass(frozen=True)
-class Isolated:
-    """Rows of a series that hold gross errors; its other numbers lie from `low` to `high`."""
+class Column:
+    """Facts about a column of all series, in original units; missing numbers do not count.
 
-    rows: tuple[int, ...] = ()
-    low: float = np.nan
-    high: float = np.nan
+    Attributes:
+        missing: missing numbers in rows that have another number.
+        zeros: fraction of the numbers that are zero.
+        longest_run: rows of the longest run of equal values, which begins at `run_from`, a date and a series.
+        stuck: whether this run is longer than a few rows and the fraction `STUCK` of the longest series.
+        outliers: numbers more than `OUTLIER` interquartile ranges beyond the quartiles of their series.
+        gross_errors: numbers far from all others of their series; the first ones.
+        sentinel: a number that is probably a code for a missing value; None: there is no such number.
+        counter, calendar: whether it counts the rows of every series, or is a function of a part of the date.
+        empty_in: names of the splits in which no series has a number.
+        constant, constant_in_training: whether it is constant in every series.
+        drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
+            median of the series; NaN if the training rows are constant.
+    """
+
+    name: str
+    minimum: float = np.nan
+    mean: float = np.nan
+    maximum: float = np.nan
+    missing: int = 0
+    zeros: float = 0.0
+    longest_run: int = 0
+    run_from: str = ""
+    stuck: bool = False
+    outliers: int = 0
+    gross_errors: tuple[GrossError, ...] = ()
+    sentinel: float | None = None
+    counter: bool = False
+    calendar: bool = False
+    empty_in: tuple[str, ...] = ()
+    constant: bool = False
+    constant_in_training: bool = False
+    drift: float = np.nan
+
+    @property
+    def findings(self) -> list[tuple[str, str]]:
+        """What is unusual, the most serious first, each with the reason to leave the column out, or no reason."""
+        if np.isnan(self.mean):
+            return [("empty", "empty")]
+        drop, nothing = write_setting("data.drop", [self.name]), f"no value in {' and '.join(self.empty_in)}"
+        drift = abs(self.drift)
+        table = [
+            (self.counter, f"counts the rows ({drop})", "counts the rows"),
+            (
+                self.calendar,
+                f"follows from the date ({drop})",
+                "follows from the date, which the model reads",
+            ),
+            (self.empty_in, nothing, nothing),
+            (self.constant, "constant", "constant"),
+            (self.constant_in_training and not self.constant, "constant in training", ""),
+            (self.missing, f"{self.missing:,} missing", ""),
+            (self.sentinel is not None, f"{self.sentinel or 0:g} looks like a code for a missing value", ""),
+            (drift >= DRIFT, "large drift" if drift >= LARGE_DRIFT else "drift", ""),
+            (self.outliers, plural(self.outliers, "outlier"), ""),
+            (self.stuck, f"one value {self.longest_run:,} times from {self.run_from}", ""),
+            (self.zeros >= MANY_ZEROS and not self.constant, f"{self.zeros:.0%} zeros", ""),
+        ]
+        return [(note, reason) for applies, note, reason in table if applies]
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for note, _ in self.findings]
+
+    @property
+    def useless(self) -> str:
+        """Why the column is left out; empty if it is read."""
+        return next((reason for _, reason in self.findings if reason), "")
 
 
-def find_gross_errors(values: Float[np.ndarray, " rows"]) -> Isolated:
+def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
+    """The facts about each column of numbers."""
+    values = all_values(panel)
+    series = [slice(*ends) for ends in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)]
+    found = {find_sentinel(column[rows]) for column in values.T for rows in series}
+    codes = sorted(code for code in found if code is not None)
+    date_parts = number_date_parts(panel.local_dates(np.arange(len(values))))
+    has_row = ~np.isnan(values).all(1)
+    columns = []
+    for name, column in zip(all_columns(panel), values.T, strict=True):
+        rows = ranges(panel.starts, panel.ends)
+        known = column[rows][~np.isnan(column[rows])]
+        if not len(known):
+            columns.append(Column(name))
+            continue
+        ends = float(known.min()), float(known.max())
+        sentinel = next((code for code in codes if code in ends), None)  # a code of one column is one in all
+        empty_in = [part.name for part in parts if np.isnan(column[ranges(part.first, part.stop)]).all()]
+        one = Column(
+            name,
+            minimum=ends[0],
+            mean=float(known.mean()),
+            maximum=ends[1],
+            missing=int((np.isnan(column) & has_row)[rows].sum()),
+            zeros=float((known == 0).mean()),
+            sentinel=sentinel,
+            calendar=follows_date(column, date_parts),
+            empty_in=tuple(LABELS[part] for part in empty_in),
+        )
+        columns.append(_measure_series(one, column, panel, parts))
+    return columns
+
+
+def _measure_series(
+    one: Column, column: Float[np.ndarray, " rows"], panel: Panel, parts: Sequence[SplitPart]
+) -> Column:
+    """Add the facts that are measured series by series, over the series that have a number."""
+    train, test, by_series, errors = parts[0], parts[-1], [], []
+    for series, (start, end) in enumerate(zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)):
+        values = column[start:end]
+        known = values[~np.isnan(values)]
+        if not len(known):
+            continue
+        before, after = (column[part.first[series] : part.stop[series]] for part in (train, test))
+        before, after = before[~np.isnan(before)], after[~np.isnan(after)]
+        varies = len(before) > 0 and before.min() < before.max()
+        length, first = find_longest_run(values)
+        low, high, wrong = find_gross_errors(np.where(values == one.sentinel, np.nan, values))
+        dates = panel.local_dates(start + np.array(wrong, dtype=np.int64))
+        errors += [
+            GrossError(str(panel.ids[series]), date, float(values[row]), low, high)
+            for row, date in zip(wrong, dates, strict=True)
+        ]
+        by_series.append({
+            "run": length,
+            "row": start + first,
+            "id": str(panel.ids[series]),
+            "outliers": count_outliers(known),
+            "counts": is_counter(values),
+            "constant": known.min() == known.max(),
+            "constant_in_training": len(before) > 0 and not varies,
+            "drift": (after.mean() - before.mean()) / before.std() if varies and len(after) else np.nan,
+        })  # fmt: skip
+    facts = pd.DataFrame(by_series)
+    run = facts.loc[facts["run"].idxmax()]
+    constant = bool(facts["constant"].all())
+    date = format_date(panel.local_dates(np.array([run["row"]]))[0])
+    return replace(
+        one,
+        longest_run=int(run["run"]),
+        run_from=f"{date} in {run['id']}" if run["id"] else date,
+        stuck=not constant and run["run"] > max(4, STUCK * panel.lengths.max()),
+        outliers=int(facts["outliers"].sum()),
+        gross_errors=tuple(errors[:MAX_GROSS_ERRORS]),
+        counter=bool(facts["counts"].all()),
+        constant=constant,
+        constant_in_training=bool(facts["constant_in_training"].all()),
+        drift=float(facts["drift"].median()),
+    )
+
+
+def find_sentinel(values: Float[np.ndarray, " rows"]) -> float | None:
+    """The lowest or highest number if it is a probable code for a missing value, such as −9999.
+
+    It must be a whole number other than 0, or have no other digits than 9 (−99.99), that comes at least
+    `SENTINEL_COUNT` times, and must lie farther from all other numbers than these lie from each other.
+    """
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return None
+    for extreme in (float(known.min()), float(known.max())):
+        rest = known[known != extreme]
+        is_code = extreme.is_integer() or {*f"{abs(extreme):g}"} == {"9", "."}
+        if extreme == 0 or not is_code or not len(rest) or len(known) - len(rest) < SENTINEL_COUNT:
+            continue
+        distance = min(abs(extreme - rest.min()), abs(extreme - rest.max()))
+        if distance > rest.max() - rest.min() > 0:
+            return extreme
+    return None
+
+
+def find_gross_errors(values: Float[np.ndarray, " rows"]) -> tuple[float, float, list[int]]:
     """The rows of at most `MAX_GROSS_ERRORS` numbers that lie far from all others; NaN does not count.
 
     They lie `MIN_DISTANCE` from all others, or are zero and lie `ZERO_DISTANCE` from them.
+
+    Returns:
+        The range of the other numbers, and the rows.
     """
     rows = np.flatnonzero(~np.isnan(values))
     if len(rows) < MIN_NUMBERS:
-        return Isolated()
+        return np.nan, np.nan, []
     known = values[rows]
-    far = np.argpartition(-np.abs(known - np.median(known)), MAX_GROSS_ERRORS)[: MAX_GROSS_ERRORS + 1]
-    far = far[np.argsort(-np.abs(known[far] - np.median(known)), kind="stable")]
+    distances = np.abs(known - np.median(known))
+    far = np.argpartition(-distances, MAX_GROSS_ERRORS)[: MAX_GROSS_ERRORS + 1]
+    far = far[np.argsort(-distances[far], kind="stable")]
     for count in range(MAX_GROSS_ERRORS, 0, -1):
         rest = np.delete(known, far[:count])
-        low, high = rest.min(), rest.max()
+        low, high = float(rest.min()), float(rest.max())
         distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
         if high > low and distance > MIN_DISTANCE * (high - low):
-            return Isolated(tuple(sorted(rows[far[:count]].tolist())), float(low), float(high))
+            return low, high, sorted(rows[far[:count]].tolist())
     zeros = known == 0
     rest = np.sort(known[~zeros])
     if 0 < zeros.sum() <= MAX_GROSS_ERRORS and rest[0] * rest[-1] > 0:
         distance, extent = np.abs(rest).min(), rest[-1] - rest[0]
         if distance > max(ZERO_DISTANCE * extent, ZERO_GAPS * np.diff(rest).max()):
-            return Isolated(tuple(rows[zeros].tolist()), float(rest[0]), float(rest[-1]))
-    return Isolated()
-
-
-def name_gross_errors(
-    panel: Panel, column: Float[np.ndarray, " rows"], by_series: Sequence[Isolated]
-) -> tuple[GrossError, ...]:
-    """The first `MAX_GROSS_ERRORS` gross errors of a column of all series."""
-    found: list[GrossError] = []
-    for series, isolated in enumerate(by_series):
-        if isolated.rows and len(found) < MAX_GROSS_ERRORS:
-            rows = int(panel.starts[series]) + np.array(isolated.rows)
-            found += [
-                GrossError(str(panel.ids[series]), date, value, isolated.low, isolated.high)
-                for date, value in zip(panel.local_dates(rows), column[rows].tolist(), strict=True)
-            ]
-    return tuple(found[:MAX_GROSS_ERRORS])
-
-
-OUTLIER = 10
-"""A number is an outlier if it lies more than this many interquartile ranges beyond the quartiles."""
-MIN_COUNTED = 10
-"""Fewest numbers of a column that counts rows."""
-
-
-@dataclass(frozen=True)
-class SeriesColumn:
-    """Facts about one column of one series; see `Column`."""
-
-    minimum: float
-    maximum: float
-    total: float
-    known: int
-    zeros: int
-    missing: int
-    leading_missing: int
-    leading_zeros: int
-    longest_run: int
-    run_start: int
-    outliers: int
-    gross_errors: Isolated
-    sentinel: float | None
-    counter: bool
-    constant: bool
-    constant_in_training: bool
-    drift: float
-
-
-def measure_series_column(
-    values: Float[np.ndarray, " rows"], has_row: Bool[np.ndarray, " rows"], train: slice, test: slice
-) -> SeriesColumn:
-    """Return the facts about one column of one series."""
-    known = values[~np.isnan(values)]
-    before, after = (part[~np.isnan(part)] for part in (values[train], values[test]))
-    run, start = find_longest_run(values)
-    empty, sentinel = not len(known), find_sentinel(known)
-    return SeriesColumn(
-        minimum=np.inf if empty else float(known.min()),
-        maximum=-np.inf if empty else float(known.max()),
-        total=float(known.sum()),
-        known=len(known),
-        zeros=int((known == 0).sum()),
-        missing=int(np.isnan(values[has_row]).sum()),
-        leading_missing=_count_leading(np.isnan(values)),
-        leading_zeros=_count_leading(values == 0),
-        longest_run=run,
-        run_start=start,
-        outliers=_count_outliers(known),
-        gross_errors=find_gross_errors(
-            values if sentinel is None else np.where(values == sentinel, np.nan, values)
-        ),
-        sentinel=sentinel,
-        counter=is_counter(values),
-        constant=not empty and bool(known.min() == known.max()),
-        constant_in_training=len(before) > 0 and bool(before.min() == before.max()),
-        drift=_measure_drift(before, after),
-    )
+            return float(rest[0]), float(rest[-1]), rows[zeros].tolist()
+    return np.nan, np.nan, []
 
 
 def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
@@ -185,31 +284,11 @@ def find_longest_run(values: Float[np.ndarray, " rows"]) -> tuple[int, int]:
     return int(lengths[longest]) + 1, int(starts[longest])
 
 
-def _count_leading(mask: Bool[np.ndarray, " rows"]) -> int:
-    """Rows before the first one where `mask` is false."""
-    return len(mask) if mask.all() else int(mask.argmin())
-
-
-def _count_outliers(known: Float[np.ndarray, " known"]) -> int:
-    if not len(known):
-        return 0
+def count_outliers(known: Float[np.ndarray, " known"]) -> int:
+    """The numbers far beyond the quartiles, see `OUTLIER`; none if the quartiles are equal."""
     low, high = np.quantile(known, (0.25, 0.75))
     reach = OUTLIER * (high - low)
     return int(((known < low - reach) | (known > high + reach)).sum()) if reach > 0 else 0
-
-
-def _measure_drift(before: Float[np.ndarray, " train"], after: Float[np.ndarray, " test"]) -> float:
-    if not len(before) or not len(after) or before.min() == before.max():
-        return np.nan
-    return float((after.mean() - before.mean()) / before.std())
-
-
-def numbers_rows(values: Float[np.ndarray, " rows"]) -> bool:
-    """Whether a column of all series holds consecutive whole numbers, each once, as one that numbers a long file."""
-    known = values[~np.isnan(values)]
-    if len(known) < MIN_COUNTED or known.max() - known.min() != len(known) - 1:
-        return False
-    return bool((np.diff(np.sort(known)) == 1).all())
 
 
 def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
@@ -224,150 +303,10 @@ def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
     return len(rows) >= MIN_COUNTED and bool(is_next.all())
 
 
-LARGE_DRIFT, DRIFT = 1.0, 0.5
-"""Smallest absolute drifts that are noted, in standard deviations of the training rows."""
-STUCK = 0.01
-"""A run of equal values is noted if it is longer than this fraction of the rows."""
-LABELS = {"train": "training", "val": "validation", "test": "test"}
-"""Names of the splits in notes."""
-REPEATS = 3
-"""Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
-MANY_ZEROS = 0.3
-"""Smallest fraction of zeros that is noted."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """Facts about a column of all series, in original units; missing numbers do not count.
-
-    Attributes:
-        minimum, mean, maximum: NaN in an empty column.
-        missing: missing numbers in rows that have another number.
-        leading_missing: rows before the first number, the most of any series.
-        zeros: fraction of the numbers that are zero.
-        leading_zeros: zeros before the first other number, the most of any series.
-        longest_run: rows of the longest run of equal values, which begins on the date `run_from` of `series`.
-        outliers: numbers more than `series_column.OUTLIER` interquartile ranges beyond the quartiles of their series;
-            none if that range is 0.
-        gross_errors: numbers far from all others of their series, see `gross_errors`; the first ones.
-        sentinel: a number that is probably a code for a missing value; None: there is no such number.
-        counter: whether it counts the rows of every series, as 0, 1, 2, ... does, or those of the file.
-        calendar: whether it is a function of a part of the date, such as the hour or the weekday.
-        empty_in: names of the splits in which no series has a number.
-        constant, constant_in_training: whether it is constant in every series.
-        drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
-            median of the series; NaN if the training rows are constant.
-    """
-
-    name: str
-    minimum: float
-    mean: float
-    maximum: float
-    missing: int
-    leading_missing: int
-    zeros: float
-    leading_zeros: int
-    longest_run: int
-    run_from: pd.Timestamp
-    series: str
-    outliers: int
-    gross_errors: tuple[GrossError, ...]
-    sentinel: float | None
-    counter: bool
-    calendar: bool
-    empty_in: tuple[str, ...]
-    constant: bool
-    constant_in_training: bool
-    drift: float
-
-    @property
-    def drop(self) -> str:
-        """The setting that leaves the column out, as it is typed."""
-        return write_setting("data.drop", [self.name])
-
-    def list_notes(self, rows: int) -> list[str]:
-        """Return notes on what is unusual, the most serious first; `rows` is the length of the longest series."""
-        if np.isnan(self.mean):
-            return ["empty"]
-        notes = []
-        if self.counter:
-            notes.append(f"counts the rows ({self.drop})")
-        if self.calendar and not self.constant:
-            notes.append(f"follows from the date ({self.drop})")
-        if self.empty_in:
-            notes.append(f"no value in {' and '.join(self.empty_in)}")
-        if self.constant:
-            notes.append("constant")
-        elif self.constant_in_training:
-            notes.append("constant in training")
-        if self.missing:
-            notes.append(f"{self.missing:,} missing")
-        if self.sentinel is not None:
-            notes.append(f"{self.sentinel:g} looks like a code for a missing value")
-        if abs(self.drift) >= DRIFT:
-            notes.append("large drift" if abs(self.drift) >= LARGE_DRIFT else "drift")
-        if self.outliers:
-            notes.append(f"{self.outliers:,} outlier{'s' * (self.outliers > 1)}")
-        if not self.constant:
-            if self.leading_zeros > max(2, STUCK * rows):
-                notes.append(f"begins with {self.leading_zeros:,} zeros")
-            elif self.longest_run > max(4, STUCK * rows):
-                where = f" in {self.series}" if self.series else ""
-                notes.append(f"one value {self.longest_run:,} times from {format_date(self.run_from)}{where}")
-            if self.zeros >= MANY_ZEROS:
-                notes.append(f"{self.zeros:.0%} zeros")
-        return notes
-
-
-def format_date(date: pd.Timestamp) -> str:
-    """Format a date, with the time and the seconds only if they are not zero."""
-    if date == date.normalize():
-        return f"{date:%Y-%m-%d}"
-    return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
-
-
-def measure_columns(
-    panel: Panel, parts: Sequence[SplitPart]
-) -> tuple[list[Column], list[list[SeriesColumn]]]:
-    """Return the facts about each column, and about each column of each series (columns, series)."""
-    names, values = all_columns(panel), all_values(panel)
-    has_row = np.logical_or.reduce(~np.isnan(values), axis=1)
-    train, test = parts[0], parts[-1]
-    borders = [
-        each.tolist() for each in (panel.starts, panel.ends, train.first, train.stop, test.first, test.stop)
-    ]
-    by_series = []
-    for column in values.T:
-        by_series.append([
-            measure_series_column(
-                column[start:end],
-                has_row[start:end],
-                slice(train_first - start, train_last - start),
-                slice(test_first - start, test_last - start),
-            )
-            for start, end, train_first, train_last, test_first, test_last in zip(*borders, strict=True)
-        ])  # fmt: skip
-    columns, parts_of_dates = [], number_date_parts(panel.local_dates(np.arange(len(values))))
-    for name, column, each in zip(names, values.T, by_series, strict=True):
-        is_empty = {part.name: np.isnan(column[ranges(part.first, part.stop)]).all() for part in parts}
-        empty_in = tuple(LABELS[part] for part, empty in is_empty.items() if empty)
-        columns.append(pool_series(name, column, each, panel, empty_in, follows_date(column, parts_of_dates)))
-    return share_sentinels(columns), by_series
-
-
 def number_date_parts(dates: pd.DatetimeIndex) -> list[Int[np.ndarray, " rows"]]:
     """Number the values of each part of the dates, such as the hour and the weekday, from 0 on."""
-    minutes = dates.hour * 60 + dates.minute
-    parts = (
-        dates.hour,
-        dates.minute,
-        minutes,
-        dates.day_of_week,
-        dates.day,
-        dates.month,
-        dates.day_of_year,
-        dates.year,
-    )
+    names = ("hour", "minute", "day_of_week", "day", "month", "day_of_year", "year")
+    parts = [dates.hour * 60 + dates.minute, *(getattr(dates, name) for name in names)]
     return [np.unique(part, return_inverse=True)[1] for part in parts]
 
 
@@ -392,50 +331,168 @@ def follows_date(
     return False
 
 
-def share_sentinels(columns: Sequence[Column]) -> list[Column]:
-    """Take the code for missing values of one column for that of every column whose lowest or highest number it is."""
-    codes = {column.sentinel for column in columns} - {None}
-    shared = []
-    for column in columns:
-        code = next((code for code in codes if code in (column.minimum, column.maximum)), None)
-        gross_errors = tuple(error for error in column.gross_errors if error.value != code)
-        shared.append(replace(column, sentinel=code, gross_errors=gross_errors))
-    return shared
+@dataclass(frozen=True)
+class Copy:
+    """A column with `column[t] = source[t − shift]`, up to a factor. With a negative shift it holds later rows.
+
+    If `is_sum`, it is the sum of several columns, and `source` names them all: `a + b`.
+    """
+
+    name: str
+    source: str
+    shift: int = 0
+    is_sum: bool = False
+
+    @property
+    def relation(self) -> str:
+        """The relation of the column to its source, in words."""
+        if self.is_sum:
+            return f"is the sum {self.source}"
+        rows = plural(abs(self.shift), "row")
+        if self.shift < 0:
+            return f"holds {self.source} of {rows} later"
+        return f"repeats {self.source}" + (f" {rows} earlier" if self.shift else "")
 
 
-def pool_series(
-    name: str,
-    column: Float[np.ndarray, " rows"],
-    by_series: Sequence[SeriesColumn],
-    panel: Panel,
-    empty_in: tuple[str, ...],
-    calendar: bool,
-) -> Column:
-    """Combine the facts about one column of all series."""
-    known = sum(each.known for each in by_series)
-    filled = [each for each in by_series if each.known]
-    stuck = max(range(len(by_series)), key=lambda series: by_series[series].longest_run)
-    row = int(panel.starts[stuck]) + by_series[stuck].run_start
-    drifts = [each.drift for each in by_series if not np.isnan(each.drift)]
-    return Column(
-        name=name,
-        minimum=min(each.minimum for each in by_series) if known else np.nan,
-        mean=sum(each.total for each in by_series) / known if known else np.nan,
-        maximum=max(each.maximum for each in by_series) if known else np.nan,
-        missing=sum(each.missing for each in by_series),
-        leading_missing=max(each.leading_missing for each in by_series),
-        zeros=sum(each.zeros for each in by_series) / known if known else 0.0,
-        leading_zeros=max(each.leading_zeros for each in by_series),
-        longest_run=by_series[stuck].longest_run,
-        run_from=date_at(panel.local_dates(np.array([row])), 0),
-        series=str(panel.ids[stuck]),
-        outliers=sum(each.outliers for each in by_series),
-        gross_errors=name_gross_errors(panel, column, [each.gross_errors for each in by_series]),
-        sentinel=next((each.sentinel for each in by_series if each.sentinel is not None), None),
-        counter=known > 0 and (all(each.counter for each in filled) or numbers_rows(column)),
-        calendar=calendar,
-        empty_in=empty_in,
-        constant=known > 0 and all(each.constant for each in filled),
-        constant_in_training=known > 0 and all(each.constant_in_training for each in filled),
-        drift=float(np.median(drifts)) if drifts else np.nan,
+def find_copies_and_sums(
+    values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None
+) -> list[Copy]:
+    """The columns that repeat another one, then the other columns that are sums of several."""
+    found = find_copies(values, names, target)
+    known = {copy.name for copy in found}
+    rest = [i for i, name in enumerate(names) if name not in known]
+    return found + find_sums(values[:, rest], [names[i] for i in rest])
+
+
+def find_copies(
+    values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None = None
+) -> list[Copy]:
+    """The columns that repeat an earlier column of the table, or `target`, each with the smallest shift.
+
+    Changes from row to row are compared, because levels of slow columns are alike at any small shift.
+    """
+    changes = np.diff(values[-MAX_ROWS:, :MAX_COLUMNS], axis=0)
+    if len(changes) < MIN_ROWS:
+        return []
+    changes = changes - changes.mean(0)
+    found: dict[str, Copy] = {}
+    for shift in sorted(range(-MAX_SHIFT, MAX_SHIFT + 1), key=abs):
+        size = len(changes) - abs(shift)
+        if size < MIN_ROWS:
+            continue
+        later, earlier = changes[max(shift, 0) :][:size], changes[max(-shift, 0) :][:size]
+        norms = np.linalg.norm(later, axis=0)[:, None] * np.linalg.norm(earlier, axis=0)
+        correlation = np.abs(later.T @ earlier) / np.where(norms > 0, norms, np.inf)
+        for i, j in np.argwhere(correlation > 1 - ROUND_OFF).tolist():
+            # of two columns, the one that comes later and is not the target is the copy
+            if i != j and (names[j] == target or (j < i and names[i] != target)):
+                found.setdefault(names[i], Copy(names[i], names[j], shift))
+    return list(found.values())
+
+
+def find_sums(values: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> list[Copy]:
+    """The columns that are the sum of two or more others.
+
+    A sum of rounded numbers may differ from the rounded sum by half a unit of the last decimal for each number.
+    """
+    values = values[-MAX_ROWS:, :MAX_COLUMNS]
+    filled = np.flatnonzero(np.isfinite(values).any(0))
+    values, names = values[:, filled], [names[i] for i in filled.tolist()]
+    wrong = [row for column in values.T for row in find_gross_errors(column)[2]]  # they would decide the fit
+    values = np.delete(values, wrong, axis=0)
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < MIN_ROWS:
+        return []
+    scale = np.linalg.norm(values, axis=0)
+    # the triangular factor has the least-squares coefficients of all rows
+    factor = np.linalg.qr(values / np.where(scale > 0, scale, 1.0), mode="r")
+    units, deviations, found = np.array([find_unit(column) for column in values.T]), values.std(0), []
+    for total in range(values.shape[1]):
+        parts = find_parts(factor, scale, total)
+        round_off = units[[total, *parts]].sum() / 2 + 1e-9 * np.abs(values[:, total]).max()
+        if not parts or round_off > WHOLE * deviations[[total, *parts]].min():
+            continue
+        error = np.abs(values[:, parts].sum(1) - values[:, total])
+        if (error > round_off).mean() <= EXCEPTIONS:
+            found.append(Copy(names[total], " + ".join(names[i] for i in parts), is_sum=True))
+    return found
+
+
+def find_parts(
+    factor: Float64[np.ndarray, "columns columns"], scale: Float64[np.ndarray, " columns"], total: int
+) -> list[int]:
+    """The columns whose coefficients in a least-squares fit of a column are all 1; none if there are not two of them.
+
+    Columns with the lowest coefficients are left out until the others have 1. Where subtotals are there too, several
+    sums fit, of which the fit is a mixture at first.
+    """
+    parts = np.array([i for i in range(len(scale)) if i != total and scale[i] > 0])
+    while len(parts) >= 2:
+        weights = np.linalg.lstsq(factor[:, parts], factor[:, total], rcond=None)[0]
+        if np.linalg.norm(factor[:, parts] @ weights - factor[:, total]) > WHOLE:
+            break
+        weights *= scale[total] / scale[parts]
+        if np.abs(weights - 1).max() <= WHOLE:
+            return parts.tolist()
+        kept = weights > WHOLE
+        parts = parts[kept] if not kept.all() else np.delete(parts, weights.argmin())
+    return []
+
+
+def find_unit(column: Float64[np.ndarray, " rows"]) -> float:
+    """The unit of the last decimal of rounded numbers; 0 for numbers of more decimals."""
+    for decimals in range(MAX_DECIMALS + 1):
+        if np.allclose(column, np.round(column, decimals), rtol=1e-12, atol=0):
+            return 10.0**-decimals
+    return 0.0
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """Facts about a column of text.
+
+    Attributes:
+        distinct: number of different texts.
+        most_frequent: the text that comes most often, in this fraction of the cells with text; empty if there is none.
+        missing, filled: empty cells and cells with text.
+    """
+
+    name: str
+    distinct: int
+    most_frequent: str
+    fraction: float
+    missing: int
+    filled: int
+
+    @property
+    def note(self) -> str:
+        """The facts in words."""
+        missing = f"; {self.missing:,} missing" if self.missing else ""
+        most = f", most often {self.most_frequent!r} ({self.fraction:.0%})" if self.distinct else ""
+        return f"text, {plural(self.distinct, 'value')}{most}{missing}"
+
+
+def measure_categories(panel: Panel) -> list[CategoryColumn]:
+    """The facts about the covariates that are text; of static ones, a cell is that of a series."""
+    texts: dict[str, pd.Series] = {}
+    for block, names in ((panel.values, panel.columns), (panel.future, panel.future_columns)):
+        for number, name in enumerate(names):
+            if name in panel.texts and block is not None:
+                codes = np.asarray(block)[:, number]
+                codes = codes[~np.isnan(codes)].astype(np.int64)  # -1: an empty cell
+                texts[name] = pd.Series(np.array([*panel.texts[name], None], dtype=object)[codes])
+    texts |= {
+        str(name): column
+        for name, column in panel.static.items()
+        if not pd.api.types.is_numeric_dtype(column.dtype)
+    }
+    return [_measure_texts(name, column) for name, column in texts.items()]
+
+
+def _measure_texts(name: str, texts: pd.Series) -> CategoryColumn:
+    counts = texts.astype(str)[texts.notna()].value_counts()
+    filled = int(counts.sum())
+    most, count = next(iter(counts.items()), ("", 0))
+    return CategoryColumn(
+        name, len(counts), str(most), count / max(filled, 1), missing=len(texts) - filled, filled=filled
     )

@@ -1,47 +1,55 @@
 """The examination of a panel before training."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
 
-from forecast.data import DataModule, Panel
+from forecast.data import DataModule, Panel, frame_data
+from forecast.data.source import Source
+from forecast.data.split import spread_stride
 from forecast.data.store import check_fits_memory
 from forecast.data.time_features import rows_in
 from forecast.system.errors import TextColumns
+from forecast.system.formatting import quote_for_shell, shorten, write_mapping
 from forecast.tools.check import advice
-from forecast.tools.check.columns import Column, measure_columns
+from forecast.tools.check.advice import HORIZON, PAST, Choices, Setting
+from forecast.tools.check.columns import (
+    CategoryColumn,
+    Column,
+    Copy,
+    find_copies_and_sums,
+    measure_categories,
+    measure_columns,
+)
 from forecast.tools.check.gaps import (
-    BaselineScores,
     Gaps,
     SplitPart,
     find_calendar_of_gaps,
     find_gaps,
-    interpolate,
     split_parts,
 )
-from forecast.tools.check.lengths import HORIZON, PAST, check_lengths, suggest_lengths
-from forecast.tools.check.relations import (
-    CategoryColumn,
-    Copy,
-    find_copies_and_functions,
-    measure_categories,
-    suggest_transform,
-)
 from forecast.tools.check.seasons import Season, find_seasons
-from forecast.tools.check.series import (
-    SeriesFacts,
-    choose_longest,
-    last_rows,
-    measure_series,
-    training_rows,
-)
-from forecast.tools.check.settings import Choices, Setting
 
 MakeData = Callable[..., DataModule]
 """Creates the data module that the user chose, with other values of the options given by keyword."""
+SAMPLED = 8
+"""Number of series, the longest, in which seasons are searched."""
+CELLS = 8_000_000
+"""Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
+KEYS = {
+    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.columns",
+    "data.drop", "data.past_covariates", "data.season", "data.transform", "data.steps", "trainer.max_epochs",
+}  # fmt: skip
+"""The settings that are suggested for a DataFrame."""
+SPLIT = (0.7, 0.1, 0.2)
 
 
 @dataclass(frozen=True)
@@ -66,37 +74,27 @@ def read(make: MakeData, choices: Choices) -> Reading:
     Raises:
         DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
     """
-    reading = _read_with_forecasts(make, choices, _read_with_texts(make, choices))
-    if (choices.steps, choices.freq) != ("dates", None):
-        return reading
-    calendar = find_calendar_of_gaps(reading.panel)
-    if calendar is None:
-        return reading
-    why = f"the rows are {calendar.describe()}: dates between them are not missing"
-    return _read_again(make, choices, reading, Setting("data.steps", "rows", why))
-
-
-def _read_with_texts(make: MakeData, choices: Choices) -> Reading:
-    """Read the data, and again where columns of text without another role would be targets."""
-    data = make()
+    data, texts = make(), ()
     try:
-        return Reading(data, _read_panel(data), texts=(), settings=[])
+        panel = _read_panel(data)
     except TextColumns as error:
         if choices.columns is not None or data.options.target in error.names:
             raise
-        data = make(past_covariates=[*choices.past_covariates, *error.names])
-        return Reading(data, _read_panel(data), texts=error.names, settings=[])
-
-
-def _read_with_forecasts(make: MakeData, choices: Choices, reading: Reading) -> Reading:
-    """Read a table again where names of targets say that they are forecasts, which are known in advance."""
-    targets = reading.panel.targets
-    names = [name for name in targets if "forecast" in name.lower() and name != choices.target]
+        texts = error.names
+        data = make(past_covariates=[*choices.past_covariates, *texts])
+        panel = _read_panel(data)
+    reading = Reading(data, panel, texts, settings=[])
+    names = [name for name in panel.targets if "forecast" in name.lower() and name != choices.target]
     is_chosen = choices.columns is not None or choices.future_covariates or choices.steps is None
-    if not names or len(names) == len(targets) or is_chosen:
-        return reading
-    why = "their names say that they are forecasts: known for the steps to forecast"
-    return _read_again(make, choices, reading, Setting("data.future_covariates", names, why))
+    if names and len(names) < len(panel.targets) and not is_chosen:
+        why = "their names say that they are forecasts: known for the steps to forecast"
+        reading = _read_again(make, choices, reading, Setting("data.future_covariates", names, why))
+    if (choices.steps, choices.freq) == ("dates", None):
+        calendar = find_calendar_of_gaps(reading.panel)
+        if calendar is not None:
+            why = f"the rows are {calendar.describe()}: dates between them are not missing"
+            reading = _read_again(make, choices, reading, Setting("data.steps", "rows", why))
+    return reading
 
 
 def _read_again(make: MakeData, choices: Choices, reading: Reading, setting: Setting) -> Reading:
@@ -106,7 +104,7 @@ def _read_again(make: MakeData, choices: Choices, reading: Reading, setting: Set
     data = make(past_covariates=[*choices.past_covariates, *reading.texts], **chosen)
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = _read_panel(data)
-    return replace(reading, data=data, panel=panel, settings=settings)
+    return Reading(data, panel, reading.texts, settings)
 
 
 def _read_panel(data: DataModule) -> Panel:
@@ -130,7 +128,14 @@ def warnings_only_with_errors() -> Iterator[None]:
         raise
 
 
-STAGES = ("reading", "columns", "seasons", "baselines")
+@dataclass(frozen=True)
+class BaselineScores:
+    """Scores of the baselines, best first, on `windows` test windows (every `every`-th of them)."""
+
+    scores: dict[str, dict[str, float]]
+    windows: int
+    every: int
+    season: int
 
 
 @dataclass(frozen=True)
@@ -140,118 +145,121 @@ class Diagnosis:
     Attributes:
         file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
-        interpolated: `panel` with lines across its gaps.
-        has_file_options: whether data.steps and data.na_values say how the data are read; not of a store.
-        not_read: columns of the file that no option names.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
         copies: columns that repeat another one, in the longest series.
-        seasons: seasons of the targets, measured on the longest series; `by_column` holds the targets of one series
-            after another.
-        season_rows: number of rows in which seasons were searched.
-        season: rows that the seasonal-naive baseline repeats by default.
-        lengths: seq_len and pred_len that were given, else suggested, else training's defaults.
+        seasons: seasons of the targets, measured on the longest series.
         settings: empty if the panel is too short for any windows; `baselines` is None then.
     """
 
-    name: str
+    data: DataModule
     file: Panel
     panel: Panel
-    interpolated: Panel
     gaps: Gaps
-    has_file_options: bool
-    not_read: tuple[str, ...]
     columns: list[Column]
     categories: list[CategoryColumn]
     copies: list[Copy]
-    series: SeriesFacts
+    choices: Choices
     targets: tuple[str, ...]
     seasons: list[Season]
-    season_rows: int
-    season: int
     parts: list[SplitPart]
-    lengths: tuple[int, int]
     settings: list[Setting]
     baselines: BaselineScores | None
 
     @property
-    def counts_series(self) -> bool:
-        """Whether the series have ids, so that the report describes series, and not only the columns of a table."""
-        return self.file.has_ids
+    def suggested(self) -> dict[str, Any]:
+        """The suggested value of each key."""
+        return {setting.key: setting.value for setting in self.settings}
 
-    def suggestion(self, key: str) -> object:
-        """The suggested value of a key; None if there is none."""
-        return {setting.key: setting.value for setting in self.settings}.get(key)
+    @property
+    def name(self) -> str:
+        path = self.data.source.path
+        return f"{self.data.name} (synthetic)" if path is None else str(path)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """seq_len and pred_len that were given, else suggested, else training's defaults."""
+        return (
+            self.choices.seq_len or self.suggested.get("seq_len", PAST),
+            self.choices.pred_len or self.suggested.get("pred_len", HORIZON),
+        )
+
+    @property
+    def season(self) -> int:
+        """The rows that the seasonal-naive baseline repeats by default."""
+        return self.choices.season or self.panel.season
+
+    def describe_options(self, typed: Collection[str]) -> list[str]:
+        """Settings that depend on what the numbers are, and are not suggested; `typed`: the keys that are set."""
+        lines = []
+        if any(season.name == "a week" for season in self.seasons) and "data.holidays" not in typed:
+            lines.append(
+                "if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)"
+            )
+        positive = [one.name for one in self.columns if one.name in self.targets and one.minimum >= 0]
+        if positive and "data.lower" not in typed:
+            is_each = len(positive) == len(self.targets)
+            example = "data.lower=0" if is_each else f"data.lower={write_mapping(positive[0], 0)}"
+            lines.append(f"never negative: {shorten(positive)}; if it cannot be: {quote_for_shell(example)}")
+        return lines
 
 
-def diagnose(make: MakeData, choices: Choices, stage: Callable[[str], object]) -> Diagnosis:
+def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     """Read and examine the panel of `make()`, whose window lengths and `features` do not matter.
-
-    `stage` is called with each of STAGES as it begins.
 
     Raises:
         DataError, ConfigError: as training does, except for splits that are too short, unless `choices.must_fit`.
     """
-    stage("reading")
     reading = read(make, choices)
     data, file = reading.data, reading.panel
-    stage("columns")
-    parts = split_file(file, data, choices)
-    columns, by_series = measure_columns(file, parts)
-    gaps, categories = find_gaps(file), measure_categories(file)
-    features, codes = advice.suggest_features(file, choices), advice.suggest_na_values(columns, choices)
-    whole, longest = interpolate(file), choose_longest(file)
-    newest = last_rows(whole, longest[:1], range(len(file.columns)))
-    copies = find_copies_and_functions(newest, file.columns, choices.target)
-    offered = [column for column in columns if column.name in file.targets]
-    texts = [category for category in categories if category.name in reading.texts]
+    parts = split_parts(file, data.options.split, data.options.scale_by)
+    if choices.must_fit:
+        advice.check_lengths(data.title, parts, choices)
+    columns, categories = measure_columns(file, parts), measure_categories(file)
+    features, longest = advice.suggest_features(file, choices), choose_longest(file)
+    (newest,) = interpolate(file, longest[:1], file.columns)
+    copies = find_copies_and_sums(newest, file.columns, choices.target)
+    offered = [each for each in columns if each.name in file.targets]
+    texts = [each for each in categories if each.name in reading.texts]
     useful = advice.suggest_columns(offered, copies, texts, choices)
-    panel, interpolated = choose_columns(file, useful), choose_columns(whole, useful)
+    panel = choose_columns(file, useful)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
-    stage("seasons")
-    index = [panel.columns.index(name) for name in targets]
-    values = last_rows(interpolated, longest, index)
-    seasons = find_seasons(values, panel.freq, panel.calendar)
-    lengths = suggest_lengths(parts, seasons, panel.season, rows_in(1, panel.freq), choices)
+    values = interpolate(panel, longest, targets)
+    newest = np.hstack([rows[-min(map(len, values)) :] for rows in values])
+    seasons = find_seasons(newest, panel.freq, panel.calendar)
+    lengths = advice.suggest_lengths(parts, seasons, panel.season, rows_in(1, panel.freq), choices)
     baselines, settings = None, []
     if lengths:
-        train = training_rows(interpolated, longest, index, parts[0])
-        settings = [*reading.settings, *codes, *useful, features, *lengths]
-        settings += advice.suggest_season(train, seasons, panel.season, choices)
-        settings += [*suggest_transform(train, targets, data), *advice.suggest_model(panel, features.value)]
-        stage("baselines")
-        baselines, n_windows = measure(panel, data, settings, choices)
+        first, stop = (rows[longest] - panel.starts[longest] for rows in (parts[0].first, parts[0].stop))
+        ends = zip(values, first.tolist(), stop.tolist(), strict=True)
+        train = [rows[begin:end] for rows, begin, end in ends if end > begin]
+        settings = [
+            *reading.settings,
+            *advice.suggest_na_values(columns, choices),
+            *useful,
+            features,
+            *lengths,
+            *advice.suggest_season(train, seasons, panel.season, choices),
+            *advice.suggest_transform(train, targets, data),
+            *advice.suggest_model(panel, features.value),
+        ]
+        baselines, n_windows = score_baselines(panel, data, settings, choices)
         settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
-    chosen = choose_lengths(lengths, choices)
     return Diagnosis(
-        name=name_source(data),
+        data=data,
         file=file,
         panel=panel,
-        interpolated=interpolated,
-        gaps=gaps,
-        has_file_options=choices.steps is not None,
-        not_read=data.source.without_role,
+        gaps=find_gaps(file),
         columns=columns,
         categories=categories,
         copies=copies,
-        series=measure_series(file, gaps, by_series, parts, chosen),
+        choices=choices,
         targets=tuple(targets),
         seasons=seasons,
-        season_rows=len(values),
-        season=choices.season or panel.season,
         parts=parts,
-        lengths=chosen,
         settings=settings,
         baselines=baselines,
     )
-
-
-def split_file(file: Panel, data: DataModule, choices: Choices) -> list[SplitPart]:
-    """The splits of the file. Raises DataError if chosen lengths must fit, and do not."""
-    parts = split_parts(file, data.options.split, data.options.scale_by)
-    if choices.must_fit and (choices.seq_len or choices.pred_len):
-        check_lengths(data.title, parts, choices)
-    return parts
 
 
 def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
@@ -264,30 +272,98 @@ def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
     return replace(panel, texts={name: t for name, t in panel.texts.items() if name not in left_out})
 
 
-def measure(
+def choose_longest(panel: Panel) -> Int64[np.ndarray, " chosen"]:
+    """The numbers of the longest series, at most `SAMPLED`; none is shorter than half of the longest."""
+    longest = np.argsort(-panel.lengths, kind="stable")[:SAMPLED]
+    return longest[2 * panel.lengths[longest] >= panel.lengths.max()]
+
+
+def interpolate(
+    panel: Panel, series: Int64[np.ndarray, " chosen"], columns: Sequence[str]
+) -> list[Float64[np.ndarray, "_ columns"]]:
+    """These columns of each of these series, with lines across gaps; zeros where there is no value at all."""
+    index = [panel.columns.index(name) for name in columns]
+    values = np.asarray(panel.values)
+    return [
+        pd.DataFrame(values[start:end, index]).interpolate(limit_direction="both").fillna(0.0).to_numpy()
+        for start, end in zip(panel.starts[series], panel.ends[series], strict=True)
+    ]
+
+
+@dataclass
+class PanelSource(Source):
+    """A data source that returns a given panel."""
+
+    panel: Panel
+    path: Path | None = None
+
+    def read(self) -> Panel:
+        return self.panel
+
+
+def score_baselines(
     panel: Panel, data: DataModule, settings: list[Setting], choices: Choices
 ) -> tuple[BaselineScores, int]:
-    """Score the baselines with these settings; also the number of training windows."""
-    from forecast.tools.check.baselines import cut_windows, score_baselines  # imports PyTorch
+    """MSE and MAE (scaled) and MASE of each baseline on the test windows, as training with these settings reports them.
+
+    With so many covariates that their choice takes long in training, the settings of the linear baseline may differ.
+
+    Returns:
+        The scores, and the number of training windows.
+    """
+    from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
+    from forecast.evaluation.measurement import score_windows
 
     values = {setting.key: setting.value for setting in settings}
     options = {
+        **vars(data.options),
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
         "target": choices.target,
         "season": values.get("data.season", choices.season),
         "eval_stride": choices.eval_stride,
     }
-    windows = cut_windows(panel, data, options)
-    return score_baselines(windows), windows.n_windows["train"]
+    chosen = DataModule(PanelSource(panel), **options)
+    with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported
+        chosen.setup()
+    fitted, windows = FittedBaselines.fit(chosen, thorough=False), chosen.windows["test"]
+    every = spread_stride(len(windows), max(1, CELLS // (chosen.pred_len * chosen.n_targets)), chosen.season)
+    forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}
+    found = score_windows(forecasters, chosen, fitted, "test", stride=every)
+    scores = {name: {score: each[score] for score in ("mse", "mae", "mase")} for name, each in found.items()}
+    ranked = dict(sorted(scores.items(), key=lambda item: item[1]["mse"]))
+    count, season = -(-len(windows) // every), fitted.seasonal_naive_season
+    return BaselineScores(ranked, count, every * windows.stride, season), chosen.n_windows["train"]
 
 
-def choose_lengths(lengths: list[Setting], choices: Choices) -> tuple[int, int]:
-    """seq_len and pred_len that were given, else suggested, else the defaults of training."""
-    suggested = {setting.key: setting.value for setting in lengths}
-    default = {"seq_len": PAST, "pred_len": HORIZON}
-    chosen = {key: getattr(choices, key) or suggested.get(key, default[key]) for key in default}
-    return chosen["seq_len"], chosen["pred_len"]
+def suggest_overrides(
+    frame: pd.DataFrame | pd.Series,
+    columns: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    typed: Collection[str],
+) -> list[str]:
+    """Print the settings that suit a DataFrame, and return them as overrides of the command line.
 
+    Args:
+        frame: as `forecast.fit` takes it.
+        columns: the arguments of `fit` that name columns.
+        chosen: seq_len, label_len, pred_len and features, if the caller sets them.
+        typed: the keys that the caller sets, which are left out.
 
-def name_source(data: DataModule) -> str:
-    return f"{data.name} (synthetic)" if data.source.path is None else str(data.source.path)
+    Returns:
+        Overrides.
+
+    Raises:
+        DataError: a DataFrame that cannot be used, or whose rows are too few for windows of these lengths.
+    """
+    fixed = {"name": "frame", "split": SPLIT, "steps": "dates", "seq_len": 1}
+    options = {**fixed, "pred_len": chosen.get("pred_len", 1), **columns}
+    named = ("target", "past_covariates", "future_covariates")
+    names = {key: columns[key] for key in named if key in columns}
+    choices = Choices(steps="dates", must_fit=True, **chosen, **names)
+    with warnings_only_with_errors():
+        found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices)
+    for each in found.settings:
+        if each.key == "data.na_values":
+            warnings.warn(f"{each.why}: replace them by NaN in the DataFrame", stacklevel=2)
+    settings = [each for each in advice.leave_out_typed(found.settings, typed) if each.key in KEYS]
+    return advice.print_suggested(settings, found.describe_options(typed))

@@ -1,21 +1,18 @@
-"""The figure of a panel: curves with their split and gaps, their average season and their autocorrelation."""
+"""The figure of a panel: curves with their split and gaps, and their autocorrelation."""
 
-import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecast.data.panel import describe_size
-from forecast.data.time_features import choose_evenly_spaced, parse_frequency
-from forecast.reports.figures import TRUTH_COLOUR, format_dates, save, style_axis, subplots
-from forecast.tools.check.columns import format_date
+from forecast.data.time_features import choose_evenly_spaced
+from forecast.reports.figures import TRUTH_COLOUR, format_dates, label_values, save, style_axis, subplots
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.gaps import runs
+from forecast.tools.check.report import describe_data
 from forecast.tools.check.seasons import autocorrelation
 
 MAX_CURVES = 6
@@ -27,27 +24,6 @@ MISSING = "#d62728"
 SEASON = "#0b6e99"
 MAX_LAG = 1_000
 """Largest lag of the autocorrelation."""
-LABEL = 24
-"""Largest number of characters of a series id in a label."""
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-DAY, QUARTER_HOUR = pd.Timedelta(days=1), pd.Timedelta(minutes=15)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One column of one series.
-
-    Attributes:
-        raw: values of the file, NaN where they are missing.
-        interpolated: the values with lines across gaps.
-        parts: rows of this series in each split.
-    """
-
-    label: str
-    dates: pd.DatetimeIndex
-    raw: Float[np.ndarray, " rows"]
-    interpolated: Float[np.ndarray, " rows"]
-    parts: dict[str, range]
 
 
 def save_figure(diagnosis: Diagnosis, path: Path) -> None:
@@ -55,49 +31,23 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
 
 
 def draw_figure(diagnosis: Diagnosis) -> Figure:
-    panel = diagnosis.file
-    curves = [cut_curve(diagnosis, series, name) for series, name in choose_curves(diagnosis)]
-    profiles = [average_by(curve.dates, panel.freq) for curve in curves]
-    profile = next((each for each in profiles if each), None)
-    widths = (3.2, 1.3, 1.3) if profile else (3.2, 1.3)
-    figure, axes = subplots(
-        len(curves), len(widths), figsize=(15, 2.2 * len(curves) + 1.2), squeeze=False, width_ratios=widths
-    )
-    for row, (curve, own_profile) in enumerate(zip(curves, profiles, strict=True)):
-        draw_curve(axes[row, 0], curve)
-        if own_profile:
-            draw_profile(axes[row, 1], curve, own_profile)
-        elif profile:
-            axes[row, 1].set_axis_off()
-        draw_autocorrelation(axes[row, -1], diagnosis, curve)
-    if profile:
-        axes[0, 1].set_title(f"by {profile.name}: mean, quartiles shaded", fontsize=9)
-    axes[0, -1].set_title("autocorrelation by lag; dotted: seasons", fontsize=9)
-    label_parts(axes[0, 0], diagnosis)
-    figure.suptitle(describe_figure(diagnosis, len(curves)), fontsize=11, parse_math=False)
-    figure.tight_layout()
-    return figure
-
-
-def describe_figure(diagnosis: Diagnosis, curves: int) -> str:
-    panel = diagnosis.file
-    count, of = (len(panel), "series") if diagnosis.counts_series else (len(diagnosis.columns), "columns")
-    more = f", {curves} of {count:,} {of}" if curves < count else ""
-    return (
-        f"{diagnosis.name}: {describe_size(panel, f'{panel.n_rows:,} rows')}, {panel.describe_step()}, "
-        f"{format_date(panel.first_date)} to {format_date(panel.last_date)}{more}"
-    )
-
-
-def label_parts(axis: Axes, diagnosis: Diagnosis) -> None:
-    """Write the number of rows of each split above an axis."""
+    curves = choose_curves(diagnosis)
+    height = 2.2 * len(curves) + 1.2
+    figure, axes = subplots(len(curves), 2, figsize=(13, height), squeeze=False, width_ratios=(3.2, 1.3))
+    for (left, right), (series, name) in zip(axes, curves, strict=True):
+        values = draw_curve(left, diagnosis, series, name)
+        draw_autocorrelation(right, diagnosis, values)
+    axes[0, 1].set_title("autocorrelation by lag; dotted: seasons", fontsize=9)
     for number, part in enumerate(diagnosis.parts):
-        axis.annotate(
+        axes[0, 0].annotate(
             f"{part.name} {part.n_rows:,}", (0.01 + 0.14 * number, 1.03), xycoords="axes fraction", fontsize=9,
             bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
         )  # fmt: skip
-    if diagnosis.gaps:
-        axis.annotate("missing", (0.9, 1.03), xycoords="axes fraction", fontsize=9, color=MISSING)
+    if diagnosis.gaps.missing_rows or diagnosis.gaps.missing_numbers:
+        axes[0, 0].annotate("missing", (0.9, 1.03), xycoords="axes fraction", fontsize=9, color=MISSING)
+    figure.suptitle(describe_data(diagnosis), fontsize=11, parse_math=False)
+    figure.tight_layout()
+    return figure
 
 
 def choose_curves(diagnosis: Diagnosis) -> list[tuple[int, str]]:
@@ -110,52 +60,32 @@ def choose_curves(diagnosis: Diagnosis) -> list[tuple[int, str]]:
     return [(i // len(names), names[i % len(names)]) for i in chosen]
 
 
-def cut_curve(diagnosis: Diagnosis, series: int, name: str) -> Curve:
-    panel = diagnosis.file
+def draw_curve(axis: Axes, diagnosis: Diagnosis, series: int, name: str) -> Float[np.ndarray, " rows"]:
+    """Draw a column of a series over its splits, with its gaps. Returns its values."""
+    panel = diagnosis.panel
     start, end = int(panel.starts[series]), int(panel.ends[series])
-    names = (
-        shorten(str(panel.ids[series])),
-        name if len(diagnosis.targets) > 1 else "",
-    )  # a table has the id ""
-    return Curve(
-        label="\n".join(filter(None, names)) or name,
-        dates=panel.local_dates(np.arange(start, end)),
-        raw=np.asarray(diagnosis.panel.values)[start:end, diagnosis.panel.columns.index(name)],
-        interpolated=np.asarray(diagnosis.interpolated.values)[
-            start:end, diagnosis.panel.columns.index(name)
-        ],
-        parts={
-            part.name: range(int(part.first[series]) - start, int(part.stop[series]) - start)
-            for part in diagnosis.parts
-        },
-    )
-
-
-def shorten(text: str) -> str:
-    """Cut the middle out of a text of more than `LABEL` characters: ids often differ at their ends."""
-    return text if len(text) <= LABEL else f"{text[: LABEL // 2 - 3]}...{text[-LABEL // 2 :]}"
-
-
-def draw_curve(axis: Axes, curve: Curve) -> None:
-    values, dates = curve.raw, curve.dates
-    for name, rows in curve.parts.items():
-        if rows:
-            stop = min(rows.stop, len(dates) - 1)
-            axis.axvspan(dates[rows.start], dates[stop], color=PARTS[name], linewidth=0)  # pyright: ignore[reportArgumentType]
-    for start, length in zip(*runs(np.isnan(values)), strict=True):
-        stop = min(start + length, len(dates) - 1)
-        axis.axvspan(dates[max(0, start - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)  # pyright: ignore[reportArgumentType]
+    values = np.asarray(panel.values)[start:end, panel.columns.index(name)]
+    dates = diagnosis.file.local_dates(np.arange(start, end))
+    for part in diagnosis.parts:
+        first, stop = int(part.first[series]) - start, int(part.stop[series]) - start
+        if stop > first:
+            axis.axvspan(dates[first], dates[min(stop, len(dates) - 1)], color=PARTS[part.name], linewidth=0)  # pyright: ignore[reportArgumentType]
+    for first, length in zip(*runs(np.isnan(values)), strict=True):
+        stop = min(first + length, len(dates) - 1)
+        axis.axvspan(dates[max(0, first - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)  # pyright: ignore[reportArgumentType]
     shown = envelope(values)
     axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
     format_dates(axis, 3, 9)
     if len(dates) > 1:
         axis.set_xlim(dates[0], dates[-1])  # pyright: ignore[reportArgumentType]
-    axis.set_ylabel(curve.label, parse_math=False)
-    tidy(axis)
+    column = name if len(diagnosis.targets) > 1 or not panel.ids[series] else ""
+    label_values(axis, " ".join(filter(None, (str(panel.ids[series]), column))))
+    style_axis(axis)
+    return values
 
 
-def envelope(values: Float[np.ndarray, " rows"]) -> np.ndarray:
-    """Rows that draw the same line: the lowest and the highest of each stretch, and the missing ones."""
+def envelope(values: Float[np.ndarray, " rows"]) -> Int[np.ndarray, " shown"]:
+    """Rows that draw the same line: the lowest and the highest of each stretch, and the first of each gap."""
     width = max(1, len(values) // POINTS)
     if width < 3:
         return np.arange(len(values))
@@ -163,70 +93,20 @@ def envelope(values: Float[np.ndarray, " rows"]) -> np.ndarray:
     first = np.arange(len(whole)) * width
     low = np.where(np.isnan(whole), np.inf, whole).argmin(1) + first
     high = np.where(np.isnan(whole), -np.inf, whole).argmax(1) + first
-    open_rows = runs(np.isnan(values))[0]
     rest = np.arange(len(whole) * width, len(values))
-    return np.unique(np.concatenate([low, high, open_rows, rest]))
+    return np.unique(np.concatenate([low, high, runs(np.isnan(values))[0], rest]))
 
 
-@dataclass(frozen=True)
-class Profile:
-    """The phase of each row in a day (hours), a week (weekday) or a year (month), by which values are averaged."""
-
-    name: str
-    phase: Shaped[np.ndarray, " rows"]
-
-
-def average_by(dates: pd.DatetimeIndex, freq: str) -> Profile | None:
-    """The phases of these dates; None if hours of less than two days would be averaged."""
-    step = parse_frequency(freq)
-    if not isinstance(step, pd.offsets.Day | pd.offsets.BusinessDay | pd.offsets.Tick):
-        return Profile("month", dates.month.to_numpy())
-    if not isinstance(step, pd.offsets.Tick) or step.nanos >= DAY.value:
-        return Profile("weekday", dates.day_of_week.to_numpy())
-    if len(dates) * step.nanos < 2 * DAY.value:
-        return None
-    short = step.nanos < QUARTER_HOUR.value
-    return Profile("hour of day", (dates.hour if short else dates.hour + dates.minute / 60).to_numpy())
-
-
-def draw_profile(axis: Axes, curve: Curve, profile: Profile) -> None:
-    phases = np.unique(profile.phase)
-    groups = [curve.interpolated[profile.phase == each] for each in phases]
-    low, high = np.transpose([np.quantile(group, (0.25, 0.75)) for group in groups])
-    axis.fill_between(phases, low, high, color=SEASON, alpha=0.2, linewidth=0)
-    axis.plot(
-        phases,
-        [group.mean() for group in groups],
-        color=SEASON,
-        linewidth=1.5,
-        marker="." if len(phases) < 32 else None,
-    )
-    if profile.name == "weekday":
-        axis.set_xticks(phases, [WEEKDAYS[int(each)] for each in phases])
-    elif profile.name == "hour of day":
-        axis.set_xticks(range(0, 25, 6))
-    tidy(axis)
-
-
-def choose_lags(diagnosis: Diagnosis, rows: int) -> int:
-    """Two of the longest season or three of the baselines' season, at most half of the rows."""
+def draw_autocorrelation(axis: Axes, diagnosis: Diagnosis, values: Float[np.ndarray, " rows"]) -> None:
+    """Draw it up to two of the longest season or three of the baselines' season, at most half of the rows."""
     longest = max((season.rows for season in diagnosis.seasons if season.rows <= MAX_LAG / 2), default=0)
-    wanted = max(2 * longest, 3 * diagnosis.season, 40)
-    return min(MAX_LAG, wanted, math.ceil(rows / 2))
-
-
-def draw_autocorrelation(axis: Axes, diagnosis: Diagnosis, curve: Curve) -> None:
-    lags = choose_lags(diagnosis, len(curve.interpolated))
-    correlation = autocorrelation(curve.interpolated[:, None], lags)[:, 0]
+    lags = min(MAX_LAG, max(2 * longest, 3 * diagnosis.season, 40), -(-len(values) // 2))
+    filled = pd.Series(values).interpolate(limit_direction="both").fillna(0.0).to_numpy()
+    correlation = autocorrelation(filled[:, None], lags)[:, 0]
     for season in diagnosis.seasons:
         if season.rows < len(correlation):
             axis.axvline(season.rows, color=SEASON, linewidth=1, linestyle=":")
     axis.axhline(0, color="#999999", linewidth=0.8)
     axis.plot(np.arange(1, len(correlation)), correlation[1:], color=TRUTH_COLOUR, linewidth=1)
     axis.set_ylim(min(-0.3, correlation.min()), 1)
-    tidy(axis)
-
-
-def tidy(axis: Axes) -> None:
-    axis.tick_params(labelsize=8)
     style_axis(axis)

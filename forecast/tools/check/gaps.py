@@ -1,6 +1,6 @@
-"""Missing rows, gaps of the calendar, and windows."""
+"""Missing rows, gaps of the calendar, and the splits of a panel."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,25 +15,26 @@ from forecast.system.errors import ConfigError, DataError
 
 MAX_NAMED = 3
 """Largest number of gaps, and of missing numbers, that are named."""
+DAYS = ("D", "B")
+CONTINUOUS = 0.9
+"""Share of a week's steps from which rows come at all hours."""
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Consecutive missing rows of one series; `first` and `last` are missing too."""
+class Gap:
+    """Consecutive missing rows of one series, or a missing number of a column; `first` and `last` are missing too."""
 
     series: str  # empty if the source has no ids
+    column: str  # empty for missing rows
     first: pd.Timestamp
     last: pd.Timestamp
     rows: int
 
-
-@dataclass(frozen=True)
-class Place:
-    """A missing number."""
-
-    series: str
-    column: str
-    date: pd.Timestamp
+    def __str__(self) -> str:
+        dates = format_date(self.first)
+        if self.rows > 1:
+            dates += f" to {format_date(self.last)} ({self.rows:,} rows)"
+        return " ".join(filter(None, (self.series, self.column, dates)))
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,7 @@ class Gaps:
     Attributes:
         missing_rows: dates between the first and the last row of a series without any value.
         stretches: number of runs of consecutive missing rows.
-        first_stretches: the first of these runs.
-        longest: the longest run; None if there is none.
+        longest: the longest of these runs.
         missing_numbers: missing numbers in the other rows.
         places: the first missing numbers.
         by_series: missing rows and numbers of each series together.
@@ -52,18 +52,17 @@ class Gaps:
 
     missing_rows: int
     stretches: int
-    first_stretches: tuple[Stretch, ...]
-    longest: Stretch | None
+    longest: tuple[Gap, ...]
     missing_numbers: int
-    places: tuple[Place, ...]
+    places: tuple[Gap, ...]
     by_series: Int64[np.ndarray, " series"]
 
-    def __bool__(self) -> bool:
-        return self.missing_rows > 0 or self.missing_numbers > 0
 
-
-def date_at(dates: pd.DatetimeIndex, row: int | np.integer) -> pd.Timestamp:
-    return dates[row]  # pyright: ignore[reportReturnType]
+def format_date(date: pd.Timestamp) -> str:
+    """Format a date, with the time and the seconds only if they are not zero."""
+    if date == date.normalize():
+        return f"{date:%Y-%m-%d}"
+    return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
 def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
@@ -90,59 +89,32 @@ def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
 def find_gaps(panel: Panel) -> Gaps:
     """Count and locate the missing rows and numbers up to the end of each series. A row without values is missing."""
     columns, missing = all_columns(panel), np.isnan(all_values(panel))
-    missing[~in_history(panel)] = False
-    missing_rows = np.logical_and.reduce(missing, axis=1)
+    history = np.zeros(
+        len(missing), dtype=bool
+    )  # after the end of a series, only future covariates are known
+    history[ranges(panel.starts, panel.ends)] = True
+    missing[~history] = False
+    missing_rows = missing.all(1)
     # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)
     rows, numbers = np.nonzero(missing & ~missing_rows[:, None])
-    longest = int(lengths.argmax()) if len(lengths) else None
 
-    def stretch(run: int) -> Stretch:
-        first, last = panel.local_dates(np.array([starts[run], starts[run] + lengths[run] - 1]))
-        return Stretch(series_at(panel, starts[run]), first, last, int(lengths[run]))
+    def gap(row: int, length: int = 1, column: str = "") -> Gap:
+        first, last = panel.local_dates(np.array([row, row + length - 1]))
+        series = panel.ids[panel.series_of(np.array([row]))[0]]
+        return Gap(str(series), column, first, last, int(length))
 
+    stretches = sorted(zip(starts.tolist(), lengths.tolist(), strict=True), key=lambda stretch: -stretch[1])
+    places = list(zip(rows.tolist(), numbers.tolist(), strict=True))[:MAX_NAMED]
+    of_series = panel.series_of(np.concatenate([np.flatnonzero(missing_rows), rows]))
     return Gaps(
         missing_rows=int(missing_rows.sum()),
         stretches=len(starts),
-        first_stretches=tuple(stretch(run) for run in range(min(MAX_NAMED, len(starts)))),
-        longest=None if longest is None else stretch(longest),
+        longest=tuple(gap(*stretch) for stretch in stretches[:MAX_NAMED]),
         missing_numbers=len(rows),
-        places=tuple(
-            Place(series_at(panel, row), columns[number], date_at(panel.local_dates(np.array([row])), 0))
-            for row, number in zip(rows[:MAX_NAMED], numbers[:MAX_NAMED], strict=True)
-        ),
-        by_series=np.bincount(
-            panel.series_of(np.concatenate([np.flatnonzero(missing_rows), rows])), minlength=len(panel)
-        ),
+        places=tuple(gap(row, column=columns[number]) for row, number in places),
+        by_series=np.bincount(of_series, minlength=len(panel)),
     )
-
-
-def series_at(panel: Panel, row: int | np.integer) -> str:
-    """The id of the series that a row belongs to."""
-    return str(panel.ids[panel.series_of(np.array([row]))[0]])
-
-
-def in_history(panel: Panel) -> Bool[np.ndarray, " rows"]:
-    """False for the rows after the end of each series, where only future covariates are known."""
-    history = np.zeros(len(panel.values), dtype=bool)
-    history[ranges(panel.starts, panel.ends)] = True
-    return history
-
-
-def interpolate(panel: Panel) -> Panel:
-    """The panel with lines across its gaps, for the search for seasons and for pictures."""
-    if not panel.has_missing:
-        return panel
-    values = np.asarray(panel.values).copy()
-    for start, end in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True):
-        rows = pd.DataFrame(values[start:end]).interpolate(limit_direction="both")
-        values[start:end] = rows.fillna(0.0)  # of a series without any value
-    return replace(panel, values=values)
-
-
-DAYS = ("D", "B")
-CONTINUOUS = 0.9
-"""Share of a week's steps from which rows come at all hours."""
 
 
 def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
@@ -206,10 +178,6 @@ class SplitPart:
         return int(self.lengths.sum())
 
     @property
-    def longest(self) -> int:
-        return int(self.lengths.max())
-
-    @property
     def typical(self) -> int:
         """The median number of rows of the series that have rows in this split and in training."""
         used = np.sort(self.lengths[self.has_scale & (self.lengths > 0)])
@@ -239,17 +207,6 @@ def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Sp
             raise DataError(
                 f"{panel.n_rows} rows leave none for the {name} part: give more rows, or another data.split"
             )
-        begins = date_at(panel.local_dates(first[used]).sort_values(), 0)
-        ends = date_at(panel.local_dates(last[used] - 1).sort_values(), -1)
+        begins, ends = panel.local_dates(first[used]).min(), panel.local_dates(last[used] - 1).max()
         parts.append(SplitPart(name, first, last, first - panel.starts, has_scale, begins, ends))
     return parts
-
-
-@dataclass(frozen=True)
-class BaselineScores:
-    """Scores of the baselines, best first, on `windows` test windows (every `every`-th of them)."""
-
-    scores: dict[str, dict[str, float]]
-    windows: int
-    every: int
-    season: int

@@ -1,31 +1,60 @@
-"""Findings as lines, tables and JSON."""
+"""The findings as one table of rows, from which the lines of the terminal and the JSON file follow."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 
-from forecast.data.domain import FILLS
-from forecast.data.panel import describe_size, series_entry
+from forecast.data.panel import describe_size
 from forecast.evaluation.levels import windows_needed
 from forecast.evaluation.scores import LABELS
 from forecast.system.formatting import plural, shorten, write_setting, write_value
-from forecast.tools.check.columns import Column, format_date
+from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
-from forecast.tools.check.gaps import Gaps, Place, SplitPart, Stretch
-from forecast.tools.check.options import describe_options
-from forecast.tools.check.seasons import CYCLES, Season, calendar_periods
-from forecast.tools.check.settings import write_command
+from forecast.tools.check.gaps import format_date
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
+MAX_NAMED = 4
+"""Largest number of series named in a line."""
 LEVEL = 80
 """Level of the intervals, in percent, for which validation should have enough windows."""
+MAX_COLUMNS = 16
+"""Largest number of columns in the table."""
+
+
+class Finding(NamedTuple):
+    """One row of the report: the section that it belongs to, what was found, and a setting that mends it, if any."""
+
+    section: str
+    says: str
+    setting: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.says} ({self.setting})" if self.setting else self.says
+
+
+def list_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """All findings but those on single columns, which are notes in the table of columns."""
+    found: list[Finding] = []
+    if diagnosis.data.source.without_role:
+        roles = "name them in data.columns, data.past_covariates or data.future_covariates"
+        found.append(Finding("not read", shorten(diagnosis.data.source.without_role), roles))
+    parts = (
+        _find_series,
+        _find_gaps,
+        _find_errors,
+        _find_copies,
+        _find_seasons,
+        _find_split,
+        _find_baselines,
+    )
+    return [*found, *(finding for part in parts for finding in part(diagnosis))]
 
 
 def describe_data(diagnosis: Diagnosis) -> str:
@@ -38,306 +67,192 @@ def describe_data(diagnosis: Diagnosis) -> str:
     )
 
 
-def describe_not_read(diagnosis: Diagnosis) -> list[str]:
-    """Name the columns of the file that no option names."""
-    if not diagnosis.not_read:
-        return []
-    return [
-        f"{shorten(diagnosis.not_read)} (name them in data.columns, data.past_covariates or data.future_covariates)"
-    ]
+def measure_series(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Counts of the series of a file with ids, and the names of the first or worst of them; empty for a table.
+
+    `most_gaps` has the series with the most missing rows and numbers, `without_windows` those that are too short for a
+    window of a split.
+    """
+    panel, missing = diagnosis.file, diagnosis.gaps.by_series
+    if not panel.has_ids:
+        return {}
+    rows, worst = np.sort(panel.lengths), np.argsort(-missing, kind="stable")[:MAX_NAMED]
+    short = {part.name: np.flatnonzero(part.windows(*diagnosis.lengths) == 0) for part in diagnosis.parts}
+    return {
+        "count": len(panel),
+        "shortest": rows[0],
+        "median": rows[(len(rows) - 1) // 2],
+        "longest": rows[-1],
+        "with_gaps": (missing > 0).sum(),
+        "most_gaps": [(str(panel.ids[number]), missing[number]) for number in worst if missing[number]],
+        "without_windows": {
+            name: (len(numbers), [str(panel.ids[number]) for number in numbers[:MAX_NAMED]])
+            for name, numbers in short.items()
+        },
+    }
 
 
-def describe_series(diagnosis: Diagnosis) -> list[str]:
-    """Describe the lengths of the series, and count those with gaps or constant columns."""
-    facts = diagnosis.series
-    lines = [f"{facts.shortest:,} to {facts.longest:,} rows each (median {facts.median:,})"]
-    if facts.with_gaps:
-        worst = ", ".join(f"{name} ({count:,})" for name, count in facts.most_gaps)
-        lines.append(
-            f"{facts.with_gaps:,} of {facts.count:,} have gaps; most missing rows and numbers: "
-            f"{abbreviate(worst, facts.with_gaps, len(facts.most_gaps))}"
-        )
-    for what, (count, names) in {
-        "a constant column": facts.constant,
-        "a column that is constant in training": facts.constant_in_training,
-    }.items():
-        if count:
-            lines.append(
-                f"{count:,} of {facts.count:,} have {what}: {abbreviate(', '.join(names), count, len(names))}"
-            )
-    return lines
+def _find_series(diagnosis: Diagnosis) -> Iterator[Finding]:
+    if facts := measure_series(diagnosis):
+        length = f"{facts['shortest']:,} to {facts['longest']:,} rows each (median {facts['median']:,})"
+        yield Finding("series", length)
+        if count := facts["with_gaps"]:
+            worst = [f"{name} ({missing:,})" for name, missing in facts["most_gaps"]]
+            named = f"{', '.join(worst)}{', ...' if count > len(worst) else ''}"
+            have = f"{count:,} of {facts['count']:,} have gaps; most missing rows and numbers: {named}"
+            yield Finding("series", have)
 
 
-def abbreviate(text: str, count: int, shown: int) -> str:
-    """Add an ellipsis if the text names only `shown` of `count` items."""
-    return f"{text}, ..." if count > shown else text
-
-
-def describe_gaps(diagnosis: Diagnosis) -> list[str]:
-    gaps, lines = diagnosis.gaps, []
-    codes = [
-        f"{column.sentinel:g} in {column.name}" for column in diagnosis.columns if column.sentinel is not None
-    ]
+def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
+    gaps = diagnosis.gaps
+    codes = [f"{one.sentinel:g} in {one.name}" for one in diagnosis.columns if one.sentinel is not None]
     if codes:
-        lines.append(
-            f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)}"
-            + (" (data.na_values)" if diagnosis.has_file_options else "")
-        )
-    if not gaps:
-        return lines or ["none: no date and no number is missing"]
-    if gaps.missing_rows and gaps.longest:
+        what = f"probable codes for missing values, which are read as numbers: {shorten(codes, 4)}"
+        yield Finding("gaps", what, "data.na_values" if "data.na_values" in diagnosis.suggested else "")
+    if gaps.missing_rows:
         fraction = gaps.missing_rows / diagnosis.file.n_rows
-        named = abbreviate(
-            ", ".join(map(describe_stretch, gaps.first_stretches)), gaps.stretches, len(gaps.first_stretches)
-        )
-        lines.append(
-            f"{gaps.missing_rows:,} rows are missing or empty in all columns ({fraction:.1%}), in "
-            f"{plural(gaps.stretches, 'place')}: {named}"
-        )
-        if gaps.stretches > 1:
-            lines.append(f"the longest: {describe_stretch(gaps.longest)}")
-        lines.append("the notes on columns do not count these rows")
-        if not diagnosis.has_file_options:
-            lines.append(
-                "whether these rows follow a calendar, such as weekends, is not examined for a store: check the file "
-                "that it was converted from"
-            )
+        named = _list_some(gaps.longest, gaps.stretches)
+        what = f"{gaps.missing_rows:,} rows are missing or empty in all columns ({fraction:.1%})"
+        yield Finding("gaps", f"{what}, in {plural(gaps.stretches, 'place')}: {named}")
     if gaps.missing_numbers:
-        places = ", ".join(map(describe_place, gaps.places))
-        places = abbreviate(places, gaps.missing_numbers, len(gaps.places))
-        lines.append(f"{gaps.missing_numbers:,} numbers are missing: {places}")
-    lines.append(
-        f"missing values are never scored; in the past of a window they are completed (data.fill={FILLS[0]})"
-    )
-    return lines
+        named = _list_some(gaps.places, gaps.missing_numbers)
+        yield Finding("gaps", f"{gaps.missing_numbers:,} numbers are missing: {named}")
+    if not (codes or gaps.missing_rows or gaps.missing_numbers):
+        yield Finding("gaps", "none: no date and no number is missing")
 
 
-def describe_copies(diagnosis: Diagnosis) -> list[str]:
-    """Name the columns that repeat another one: they add nothing to it, or hold what is not known yet."""
-    lines = []
+def _list_some(names: Sequence[object], count: int) -> str:
+    """The names, with an ellipsis if there are `count`, and more than these."""
+    return ", ".join(map(str, names)) + (", ..." if count > len(names) else "")
+
+
+def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
+    """The numbers that are probably errors."""
+    for column in diagnosis.columns:
+        for error in column.gross_errors:
+            place = " ".join(filter(None, (error.series, column.name)))
+            others = f"all others from {error.low:.6g} to {error.high:.6g}"
+            value = f"{error.value:,.12g} in {place} at {format_date(error.date)}"
+            yield Finding("errors", f"{value}, and {others}: correct it")
+
+
+def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
+    """The columns that repeat another one: they add nothing to it, or hold what is not known yet."""
     for copy in diagnosis.copies[:MAX_COPIES]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
-        if copy.is_sum:
-            why = "the parts and the sum say the same"
-        if copy.is_function:
-            why = f"if it is computed from {copy.source}, leave it out"
+        why = "the parts and the sum say the same" if copy.is_sum else why
         is_target = (copy.name,) == diagnosis.targets
-        remedy = "" if is_target else f" ({write_setting('data.drop', [copy.name])})"
-        lines.append(f"{copy.name} {copy.relation}: {why}{remedy}")
-    return lines
+        remedy = "" if is_target else write_setting("data.drop", [copy.name])
+        yield Finding("copies", f"{copy.name} {copy.relation}: {why}", remedy)
 
 
-def describe_gross_errors(diagnosis: Diagnosis) -> list[str]:
-    """Describe the numbers that are probably errors; data.na_values is named if it removes these numbers alone."""
-
-    def is_elsewhere(value: float, column: Column) -> bool:
-        others = [each for each in diagnosis.columns if each is not column]
-        return any(each.minimum <= value <= each.maximum for each in others) or (
-            value == 0 and diagnosis.counts_series
-        )
-
-    return [
-        f"{error.value:,.12g} in {' '.join(filter(None, (error.series, column.name)))} at "
-        f"{format_date(error.date)}, and all others from {error.low:.6g} to {error.high:.6g}: correct it"
-        + (
-            f", or set data.na_values=[{error.value:.12g}]"
-            if diagnosis.has_file_options and not is_elsewhere(error.value, column)
-            else ""
-        )
-        for column in diagnosis.columns
-        for error in column.gross_errors
-    ]
-
-
-def describe_stretch(gap: Stretch) -> str:
-    series = f"{gap.series} " if gap.series else ""
-    if gap.rows == 1:
-        return series + format_date(gap.first)
-    return f"{series}{format_date(gap.first)} to {format_date(gap.last)} ({gap.rows:,} rows)"
-
-
-def describe_place(place: Place) -> str:
-    return " ".join(filter(None, (place.series, place.column, format_date(place.date))))
-
-
-def describe_seasons(diagnosis: Diagnosis) -> list[str]:
-    lines = []
-    for number, season in enumerate(diagnosis.seasons):
-        spread = ""
-        shorter = [other.rows for other in diagnosis.seasons[:number]]
-        parts = [rows for rows in shorter if season.rows % rows == 0]
-        others = [rows for rows in shorter if season.rows % rows]
-        beside = f", including that of {list_rows(parts)}" if parts else ""
-        beside += f", without that of {list_rows(others)}" if others else ""
-        known = season.by_column[~np.isnan(season.by_column)]
-        if len(known) > 1:
-            spread = f" ({known.min():.0%} to {known.max():.0%})"
-        lines.append(
-            f"{name_season(season)}: {season.word}, explains {season.strength:.0%} of the variance about the moving "
-            f"mean{spread}{beside}"
-        )
-    if not lines:
-        lines.append("none found among the periods of the calendar and of the autocorrelation")
-    rows = diagnosis.season_rows
-    lines += [
-        f"{length:,} rows ({name}): cannot be recognised in {rows / length:.1f} cycles; {CYCLES} are needed"
-        for length, name in calendar_periods(diagnosis.panel.freq, diagnosis.panel.calendar).items()
-        if length <= rows < CYCLES * length
-    ]
-    sampled = len(diagnosis.seasons[0].by_column) // len(diagnosis.targets) if diagnosis.seasons else 1
-    if sampled > 1:
-        lines.append(f"measured on the last {rows:,} rows of the {sampled} longest series")
-    suggested = diagnosis.suggestion("data.season")
+def _find_seasons(diagnosis: Diagnosis) -> Iterator[Finding]:
+    for season in diagnosis.seasons:
+        rows = f"{season.rows:,} rows" + (f" ({season.name})" if season.name else "")
+        explains = f"explains {season.strength:.0%} of the variance about the moving mean"
+        yield Finding("seasons", f"{rows}: {season.word}, {explains}")
+    if not diagnosis.seasons:
+        none = "none found among the periods of the calendar and of the autocorrelation"
+        yield Finding("seasons", none)
     season = diagnosis.season if diagnosis.baselines is None else diagnosis.baselines.season
-    repeats = f"the seasonal-naive baseline repeats {plural(season, 'row')}"
-    return [*lines, repeats if suggested is None else f"{repeats} (data.season={suggested})"]
+    suggested = diagnosis.suggested.get("data.season")
+    setting = "" if suggested is None else f"data.season={suggested}"
+    yield Finding("seasons", f"the seasonal-naive baseline repeats {plural(season, 'row')}", setting)
 
 
-def list_rows(lengths: list[int]) -> str:
-    return " and ".join(f"{rows:,}" for rows in lengths) + " rows"
-
-
-def name_season(season: Season) -> str:
-    return f"{season.rows:,} rows" + (f" ({season.name})" if season.name else "")
-
-
-def describe_split(diagnosis: Diagnosis) -> list[str]:
-    """Describe dates, rows and windows of each split, and the longest windows that fit."""
+def _find_split(diagnosis: Diagnosis) -> Iterator[Finding]:
+    """Dates, rows and windows of each split, and the longest windows that fit."""
     seq_len, pred_len = diagnosis.lengths
-    lines = []
+    short = measure_series(diagnosis).get("without_windows", {})
     for part in diagnosis.parts:
         count = int(part.windows(seq_len, pred_len).sum())
-        windows = (
-            f"{plural(count, 'window')} of {seq_len} → {pred_len}"
-            if count
-            else f"TOO SHORT for {seq_len} → {pred_len}"
-        )
-        short, names = diagnosis.series.without_windows[part.name]
-        if count and short:
-            named = abbreviate(", ".join(names), short, len(names))
-            windows += f"; too short for one: {short:,} of {diagnosis.series.count:,} series ({named})"
+        windows = f"TOO SHORT for {seq_len} → {pred_len}"
+        if count:
+            windows = f"{plural(count, 'window')} of {seq_len} → {pred_len}"
+            missing, names = short.get(part.name, (0, []))
+            if missing:
+                named = _list_some(names, missing)
+                windows += f"; too short for one: {missing:,} of {len(diagnosis.file):,} series ({named})"
         dates = f"{format_date(part.begins)} to {format_date(part.ends)}"
-        lines.append(f"{part.name:<5} {dates}: {plural(part.n_rows, 'row')}, {windows}")
-    train, *others = diagnosis.parts
-    horizon = min(part.longest for part in others)
-    of_series = " in the longest series" if diagnosis.series.count > 1 else ""
-    lines.append(
-        f"at most pred_len={horizon:,}, and seq_len + pred_len={train.longest:,}, fit into this split{of_series}"
-    )
-    validation, needed = int(others[0].windows(seq_len, pred_len).sum()), windows_needed(LEVEL, pred_len)
-    if 0 < validation < needed:
-        lines.append(
-            f"{plural(validation, 'validation window')}: too few to select an epoch, and {LEVEL}% intervals need "
-            f"{needed}; a larger validation part (data.split) has more"
-        )
+        yield Finding("split", f"{part.name:<5} {dates}: {plural(part.n_rows, 'row')}, {windows}")
+    count, needed = int(diagnosis.parts[1].windows(seq_len, pred_len).sum()), windows_needed(LEVEL, pred_len)
+    if 0 < count < needed:
+        few = f"{plural(count, 'validation window')}: too few to select an epoch, and {LEVEL}% intervals need"
+        yield Finding("split", f"{few} {needed}; a larger validation part has more", "data.split")
     unused = int((diagnosis.file.ends - diagnosis.parts[-1].stop).sum())
-    return lines + ([f"the {unused:,} rows after it are not used"] if unused else [])
+    if unused:
+        yield Finding("split", f"the {unused:,} rows after it are not used")
 
 
-def describe_baselines(diagnosis: Diagnosis) -> list[str]:
-    if diagnosis.baselines is None:
-        return ["nothing to measure: no window fits"]
-    baselines = diagnosis.baselines
-    which = plural(baselines.windows, "test window") + (
-        f" (one in {baselines.every})" if baselines.every > 1 else ""
+def _find_baselines(diagnosis: Diagnosis) -> Iterator[Finding]:
+    baselines, suggested = diagnosis.baselines, diagnosis.suggested
+    if baselines is None:
+        yield Finding("baselines", "nothing to measure: no window fits")
+        return
+    some = f" (one in {baselines.every})" if baselines.every > 1 else ""
+    which = (
+        f"{suggested['seq_len']} → {suggested['pred_len']}, {plural(baselines.windows, 'test window')}{some}"
     )
-    scores = "; ".join(
+    scores = [
         f"{LABELS[name]} MSE {score['mse']:.3f}, MASE {score['mase']:.2f}"
         for name, score in baselines.scores.items()
-    )
-    return [f"{diagnosis.suggestion('seq_len')} → {diagnosis.suggestion('pred_len')}, {which}: {scores}"]
-
-
-MAX_COLUMNS = 16
-"""Largest number of columns in the table."""
+    ]
+    yield Finding("baselines", f"{which}: {'; '.join(scores)}")
 
 
 def print_report(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> None:
+    """Print the findings, the columns, and the suggested settings; `typed`: the data keys that the user typed."""
     console = Console(markup=False, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = 140
     console.print(describe_data(diagnosis))
-    print_section(console, "not read", describe_not_read(diagnosis))
-    if diagnosis.counts_series:
-        print_section(console, "series", describe_series(diagnosis))
-    print_section(console, "gaps", describe_gaps(diagnosis))
-    if codes := [setting for setting in diagnosis.settings if setting.key == "data.na_values"]:
-        print_section(console, "", [f"repeat the check: {write_command(typed, codes, 'check')}"])
-    print_section(console, "errors", describe_gross_errors(diagnosis))
-    print_section(console, "copies", describe_copies(diagnosis))
+    section = ""
+    for finding in list_findings(diagnosis):
+        console.print(f"{finding.section if finding.section != section else '':<10}{finding}")
+        section = finding.section
     console.print(tabulate_columns(diagnosis))
-    print_section(console, "seasons", describe_seasons(diagnosis))
-    print_section(console, "split", describe_split(diagnosis))
-    print_section(
-        console, "drift", ["test mean minus training mean, in standard deviations of the training rows"]
-    )
-    print_section(console, "baselines", describe_baselines(diagnosis))
+    console.print("drift: test mean minus training mean, in standard deviations of the training rows")
     if not diagnosis.settings:
         console.print("\nsuggested  none: too few rows for any window: give more rows, or another data.split")
         return
     console.print("\nsuggested settings, to begin with")
     for setting in diagnosis.settings:
         console.print(f"  {setting.key}={write_value(setting.value)}".ljust(27) + f"  {setting.why}")
-    for line in describe_options(diagnosis, typed):
+    for line in diagnosis.describe_options(typed):
         console.print(line)
+    if codes := [setting for setting in diagnosis.settings if setting.key == "data.na_values"]:
+        console.print(f"repeat the check: {write_command(typed, codes, 'check')}")
     console.print(f"\n{write_command(typed, diagnosis.settings)}\n")
-
-
-def print_section(console: Console, name: str, lines: list[str]) -> None:
-    for number, line in enumerate(lines):
-        console.print(f"{name if number == 0 else '':<10}{line}")
 
 
 def tabulate_columns(diagnosis: Diagnosis) -> Grid:
     """Return a table with one row per column: the `MAX_COLUMNS` numbers with the most notes, then the texts."""
-    notes = {column.name: column.list_notes(diagnosis.series.longest) for column in diagnosis.columns}
-    shown = diagnosis.columns
-    if len(shown) > MAX_COLUMNS:
-        shown = sorted(shown, key=lambda column: -rank_column(column, notes[column.name]))[:MAX_COLUMNS]
-    main = max(diagnosis.seasons, key=lambda season: season.strength, default=None)
+    headings = ("column", "min", "mean", "max", "zeros", "longest run", "drift", "notes")
     grid = Grid(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column("column", overflow="fold", max_width=24, min_width=12)
-    for heading in ("min", "mean", "max", "zeros", "longest run", "drift"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    if main:
-        grid.add_column(f"season {main.rows}", justify="right", no_wrap=True)
-    grid.add_column("notes", overflow="fold")
-    for column in shown:
-        strength = [format_strength(main, diagnosis, column.name)] if main else []
+    for heading in headings:
+        is_text = heading in ("column", "notes")
+        grid.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+    noted = sorted(diagnosis.columns, key=lambda one: (-len(one.notes), -np.nan_to_num(abs(one.drift))))
+    columns = noted[:MAX_COLUMNS] if len(noted) > MAX_COLUMNS else diagnosis.columns
+    for column in columns:
         grid.add_row(
             column.name,
-            *(format_number(value) for value in (column.minimum, column.mean, column.maximum)),
+            *(_format_number(value) for value in (column.minimum, column.mean, column.maximum)),
             f"{column.zeros:.1%}" if column.zeros else "0",
             f"{column.longest_run:,}",
             "" if math.isnan(column.drift) else f"{column.drift:+.2f}",
-            *strength,
-            "; ".join(notes[column.name]),
+            "; ".join(column.notes),
         )
+    empty = [""] * (len(headings) - 2)
     for category in diagnosis.categories:
-        grid.add_row(category.name, *[""] * (len(grid.columns) - 2), category.note)
-    if len(diagnosis.columns) > MAX_COLUMNS:
-        rest = [notes[column.name] for column in diagnosis.columns if column not in shown]
-        noted = sum(map(bool, rest))
-        grid.add_row(
-            f"... and {len(rest):,} more", *[""] * (len(grid.columns) - 2), f"{noted:,} of them with notes"
-        )
+        grid.add_row(category.name, *empty, category.note)
+    if rest := noted[len(columns) :]:
+        with_notes = sum(bool(column.notes) for column in rest)
+        grid.add_row(f"... and {len(rest):,} more", *empty, f"{with_notes:,} of them with notes")
     return grid
 
 
-def rank_column(column: Column, notes: Sequence[str]) -> float:
-    """Return a number that is higher for more notes, and with equal notes for more drift."""
-    return 10 * len(notes) + min(9.0, 0.0 if math.isnan(column.drift) else abs(column.drift))
-
-
-def format_strength(season: Season, diagnosis: Diagnosis, name: str) -> str:
-    """Return the strength of a season in a column; empty if the column is not a target."""
-    if name not in diagnosis.targets:
-        return ""
-    strength = season.by_target(len(diagnosis.targets))[diagnosis.targets.index(name)]
-    return "" if math.isnan(strength) else f"{strength:.2f}"
-
-
-def format_number(value: float) -> str:
+def _format_number(value: float) -> str:
     if math.isnan(value):
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
@@ -345,74 +260,51 @@ def format_number(value: float) -> str:
 
 def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the findings to plain values. The key `series` is present only if the source has ids."""
-    panel = diagnosis.file
-    longest = diagnosis.series.longest
-    return to_plain(
-        {
-            "name": diagnosis.name,
-            "rows": panel.n_rows,
-            "freq": panel.freq,
-            "first": panel.first_date,
-            "last": panel.last_date,
-            **series_entry(panel, diagnosis.series),
-            "gaps": gaps_to_dict(diagnosis.gaps),
-            "not_read": diagnosis.not_read,
-            "columns": [
-                to_dict(column) | {"notes": column.list_notes(longest)} for column in diagnosis.columns
-            ],
-            "categories": diagnosis.categories,
-            "copies": diagnosis.copies,
-            "seasons": [
-                {
-                    "rows": season.rows,
-                    "name": season.name,
-                    "strength": season.strength,
-                    "word": season.word,
-                    "by_column": dict(
-                        zip(diagnosis.targets, season.by_target(len(diagnosis.targets)), strict=True)
-                    ),
-                }
-                for season in diagnosis.seasons
-            ],
-            "baseline_season": diagnosis.season,
-            "seq_len": diagnosis.lengths[0],
-            "pred_len": diagnosis.lengths[1],
-            "split": {part.name: part_to_dict(part, *diagnosis.lengths) for part in diagnosis.parts},
-            "baselines": diagnosis.baselines,
-            "suggested": {setting.key: setting.value for setting in diagnosis.settings},
-            "why": {setting.key: setting.why for setting in diagnosis.settings},
-            "command": write_command(typed, diagnosis.settings) if diagnosis.settings else None,
-        }
-    )
-
-
-def gaps_to_dict(gaps: Gaps) -> dict[str, Any]:
-    places = [[place.series, place.column, place.date] for place in gaps.places]
-    content = to_dict(gaps)
-    del content["by_series"]
-    return content | {"places": [[part for part in place if part] for place in places]}
-
-
-def part_to_dict(part: SplitPart, seq_len: int, pred_len: int) -> dict[str, Any]:
-    return {
-        "first": part.begins,
-        "last": part.ends,
-        "rows": part.n_rows,
-        "windows": part.windows(seq_len, pred_len).sum(),
-    }
-
-
-def to_dict(value: Any) -> dict[str, Any]:
-    """Convert a dataclass to a dictionary. The empty id of the single series of a table is left out."""
-    return asdict(value, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("series", "")})
+    panel, series = diagnosis.file, measure_series(diagnosis)
+    gaps = {key: value for key, value in asdict(diagnosis.gaps).items() if key != "by_series"}
+    return to_plain({
+        "name": diagnosis.name,
+        "rows": panel.n_rows,
+        "freq": panel.freq,
+        "first": panel.first_date,
+        "last": panel.last_date,
+        **({"series": series} if series else {}),
+        "findings": [finding._asdict() for finding in list_findings(diagnosis)],
+        "gaps": gaps,
+        "not_read": diagnosis.data.source.without_role,
+        "columns": [asdict(column) | {"notes": column.notes} for column in diagnosis.columns],
+        "categories": diagnosis.categories,
+        "copies": diagnosis.copies,
+        "seasons": [season._asdict() for season in diagnosis.seasons],
+        "baseline_season": diagnosis.season,
+        "seq_len": diagnosis.lengths[0],
+        "pred_len": diagnosis.lengths[1],
+        "split": {
+            part.name: {
+                "first": part.begins,
+                "last": part.ends,
+                "rows": part.n_rows,
+                "windows": part.windows(*diagnosis.lengths).sum(),
+            }
+            for part in diagnosis.parts
+        },
+        "baselines": diagnosis.baselines,
+        "suggested": diagnosis.suggested,
+        "why": {setting.key: setting.why for setting in diagnosis.settings},
+        "command": write_command(typed, diagnosis.settings) if diagnosis.settings else None,
+    })  # fmt: skip
 
 
 def to_plain(value: Any) -> Any:
-    """Convert dates to ISO 8601, dataclasses to dictionaries and NumPy numbers to Python numbers."""
+    """Convert dates to ISO 8601, dataclasses to dictionaries and NumPy numbers to Python numbers.
+
+    The empty id of the single series of a table is left out, and so is the empty name of no column.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return to_plain(to_dict(value))
+        return to_plain(asdict(value))
     if isinstance(value, dict):
-        return {key: to_plain(item) for key, item in value.items()}
+        kept = {k: v for k, v in value.items() if (k, v) not in (("series", ""), ("column", ""))}
+        return {key: to_plain(item) for key, item in kept.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     if isinstance(value, pd.Timestamp):

@@ -1,11 +1,10 @@
 """Seasons: periods of the calendar and of the autocorrelation, and how much of the variance each explains."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from forecast.data.calendars import Calendar
 from forecast.data.time_features import choose_evenly_spaced, rows_in, season_length
@@ -26,35 +25,29 @@ MAX_PEAKS = 8
 """Largest number of peaks that are examined."""
 MAX_CLOSE_PEAKS = 2
 """Largest number of peaks that are examined beside each period of the calendar."""
-CHUNK = 64
-"""Columns that are examined at a time, and the largest number in which seasons are searched."""
+SEARCHED = 64
+"""Largest number of columns, evenly spaced, in which seasons are searched."""
 
 
-@dataclass(frozen=True)
-class Season:
+class Season(NamedTuple):
     """A season of `rows` rows.
 
     Attributes:
         name: such as "a day" or "52 weeks"; empty if the length is no whole number of weeks or days.
-        by_column: the strength in each column, NaN in a constant one. `strength` is their mean.
+        strength: the fraction of the variance about the moving mean that it explains, mean over the columns.
     """
 
     rows: int
     name: str
-    by_column: Float64[np.ndarray, " columns"]
-
-    @property
-    def strength(self) -> float:
-        return _mean(self.by_column)
-
-    def by_target(self, n_targets: int) -> list[float]:
-        """The mean strength of each target, for columns that hold the targets of several series one after another."""
-        each = self.by_column.reshape(-1, n_targets).T
-        return [_mean(column) if (~np.isnan(column)).any() else float("nan") for column in each]
+    strength: float
 
     @property
     def word(self) -> str:
         return "strong" if self.strength >= STRONG else "clear" if self.strength >= CLEAR else "weak"
+
+    @property
+    def title(self) -> str:
+        return self.name or f"{self.rows} rows"
 
 
 def calendar_periods(freq: str, calendar: Calendar | None = None) -> dict[int, str]:
@@ -83,11 +76,11 @@ def find_seasons(
     not divide is measured after these are subtracted.
     """
     periods = calendar_periods(freq, calendar)
-    some = values[:, choose_evenly_spaced(values.shape[1], CHUNK)]
+    values = values[:, choose_evenly_spaced(values.shape[1], SEARCHED)]
     kept: list[Season] = []
-    for rows in sorted(_choose_seasons(some, periods)):
+    for rows in sorted(_choose_seasons(values, periods)):
         rest = _subtract(values, [other.rows for other in kept if rows % other.rows])
-        strength = seasonal_strength(rest, rows) * _variance_left(rest, values, rows)
+        strength = _mean(seasonal_strength(rest, rows) * _variance_left(rest, values, rows))
         kept.append(Season(rows, _name_period(rows, periods), strength))
     return kept
 
@@ -246,17 +239,7 @@ def seasonal_strength(
     The moving mean is over `window` rows (default: the period). The seasonal strength of Wang, Smith and Hyndman (2006)
     is similar, with STL in place of the moving mean.
     """
-    parts = [
-        _strength(values[:, start : start + CHUNK], period, window or period)
-        for start in range(0, values.shape[1], CHUNK)
-    ]
-    return np.concatenate(parts)
-
-
-def _strength(
-    values: Float64[np.ndarray, "rows columns"], period: int, window: int
-) -> Float64[np.ndarray, " columns"]:
-    moving = about_moving_mean(values, window)
+    moving = about_moving_mean(values, window or period)
     cycles = len(moving) // period
     moving = moving[len(moving) - cycles * period :]
     moving = moving - moving.mean(0)
@@ -293,10 +276,9 @@ def autocorrelation_peaks(
     if longest < 3:
         return {}
     mean = autocorrelation(values, min(longest + 1, len(values) - 1)).mean(1)
-    peaks = find_peaks(mean)
-    peaks = peaks[(mean[peaks] >= PROMINENCE) & (peaks > 1)]
-    prominences = np.array([measure_prominence(mean, peak) for peak in peaks.tolist()])
-    best = peaks[np.argsort(-prominences, kind="stable")][: (prominences >= PROMINENCE).sum()]
+    found_peaks = find_peaks(mean, least=PROMINENCE)
+    peaks = [peak for peak, prominence in found_peaks.items() if peak > 1 and prominence >= PROMINENCE]
+    best = np.array(sorted(peaks, key=lambda peak: -found_peaks[peak]), dtype=np.int64)
     found = dict.fromkeys(best[NAMELESS_CYCLES * best <= len(values)][:MAX_PEAKS].tolist(), NAMELESS_DOUBT)
     for rows in periods:
         close = best[np.abs(best - rows) <= max(1, rows / 50)]
@@ -304,26 +286,27 @@ def autocorrelation_peaks(
     return found
 
 
-def find_peaks(values: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " peaks"]:
-    """Positions of the local maxima; of equal neighbours, the middle one. The ends are none.
+def find_peaks(values: Float64[np.ndarray, " rows"], least: float = -np.inf) -> dict[int, float]:
+    """The positions of the local maxima of at least `least`, each with its prominence.
 
-    As `scipy.signal.find_peaks`, whose import takes more time than the rest of `forecast.check`.
+    The prominence is the descent from a maximum to the next higher value, or to an end.
+
+    Of equal neighbours, the middle one is a maximum; the ends are none. As `scipy.signal.find_peaks`, whose import
+    takes more time than the rest of `forecast.check`.
     """
     first = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)  # of each run of equal values
     last = np.append(first[1:], len(values)) - 1
     levels = values[first]
     inner = np.arange(1, len(first) - 1)
-    is_peak = (levels[inner - 1] < levels[inner]) & (levels[inner + 1] < levels[inner])
-    return ((first + last) // 2)[inner[is_peak]].astype(np.int64)
-
-
-def measure_prominence(values: Float64[np.ndarray, " rows"], peak: int) -> float:
-    """The prominence of a peak: the descent from it to the next higher value, or to an end."""
-    higher = np.flatnonzero(values > values[peak])
-    before, after = higher[higher < peak], higher[higher > peak]
-    left = values[before[-1] if len(before) else 0 : peak + 1].min()
-    right = values[peak : after[0] + 1 if len(after) else len(values)].min()
-    return float(values[peak] - max(left, right))
+    inner = inner[levels[inner] > np.maximum(levels[inner - 1], levels[inner + 1])]
+    found = {}
+    for peak in ((first + last) // 2)[inner[levels[inner] >= least]].tolist():
+        higher = np.flatnonzero(values > values[peak])
+        before, after = higher[higher < peak], higher[higher > peak]
+        left = values[before[-1] if len(before) else 0 : peak + 1].min()
+        right = values[peak : after[0] + 1 if len(after) else len(values)].min()
+        found[peak] = float(values[peak] - max(left, right))
+    return found
 
 
 def _mean(by_column: Float64[np.ndarray, " columns"]) -> float:

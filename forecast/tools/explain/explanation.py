@@ -4,10 +4,9 @@ The output folder has one PNG file per picture, the numbers as CSV, and an HTML 
 """
 
 import base64
-import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jaxtyping import Float
@@ -24,94 +23,110 @@ from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural
 from forecast.system.progress import track
-from forecast.tools.explain.figures import Picture
-from forecast.tools.explain.input_report import InputStudy, study_inputs
-from forecast.tools.explain.layers import Call, Layer, record_calls, timelines
-from forecast.tools.explain.maps import Explanation, explain_layer
-from forecast.tools.explain.window import Window, choose_window, draw_window
+from forecast.tools.explain.figures import Picture, draw_importance, draw_layer
+from forecast.tools.explain.importance import (
+    Importance,
+    WindowSample,
+    measure_importance,
+    tabulate_importance,
+)
+from forecast.tools.explain.maps import LayerMap, list_layers, measure_layer, record_calls
+from forecast.tools.explain.window import Window, choose_window, draw_window, windows_at_every_step
 from forecast.training.create_model import summarize_attention
+
+MAX_NAMED = 10
+"""Largest number of the most important inputs that the terminal and the page name."""
+
+
+class Section(NamedTuple):
+    """A part of the page: a heading, lines below it, and pictures."""
+
+    title: str
+    lines: Sequence[str]
+    pictures: Sequence[Picture]
 
 
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
     """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
     window = choose_window(data, config.split, config.window)
-    forecast, layers = record_layers(config, trained, data, window)
+    forecast, layers = measure_layers(config, trained, data, window)
     notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
-    explained = [explain_layer(layer) for layer in track(layers, "Drawing")]
-    inputs = None
-    if (
-        config.importance_windows and len(data.windows[window.split]) > 1
-    ):  # one window has none to be permuted with
-        inputs = study_inputs(
-            trained.forecast_batch,
-            data,
-            window,
-            most=config.importance_windows,
-            repeats=config.repeats,
-            drawn=main_target(trained),
-        )
+    importance, sections = [], []
+    if config.importance_windows and len(data.windows[window.split]) > 1:  # one has none to be permuted with
+        title, importance = study_inputs(config, trained, data)
+        strongest = sorted(importance, key=lambda one: -one.mse)[:MAX_NAMED]
+        lines = [f"{one.group.label} {one.mse:+.3g} ± {one.mse_std:.2g}" for one in strongest]
+        sections.append(Section(title, lines, [draw_importance(importance, title)]))
+    for measured in track(layers, "Drawing"):
+        lines = [str(number) for number in measured.numbers]
+        sections.append(Section(measured.layer.title, lines, draw_layer(measured)))
     of_series = f", series {window.series}" if window.series else ""
     title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
     facts = [*notes, *describe_window(trained, data, window, choose_variable(trained) if layers else None)]
     with atomic_folder(output) as folder:
-        write_page(folder, title, facts, draw_window(trained, data, window, forecast), inputs, explained)
+        write_page(folder, title, facts, draw_window(trained, data, window, forecast), sections)
+        if importance:
+            tabulate_importance(importance).to_csv(folder / "importance.csv", index=False)
+        if layers:
+            tabulate_numbers(layers).to_csv(folder / "numbers.csv", index=False)
         if config.wandb:
             log_folder(folder, title, config.wandb, trained.config)
         files = sorted(path.name for path in folder.iterdir())
-    print_numbers(title, notes, inputs, explained)
-    print(f"saved in {output}: {describe_files(files)}")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(title, style="bold")
+    for line in notes:
+        console.print(line)
+    for section in sections:
+        console.print(section.title)
+        for line in section.lines:
+            console.print(f"  {line}")
+    others = [name for name in files if not name.endswith(".png")]
+    pictures = plural(len(files) - len(others), "picture")
+    print(f"saved in {output}: {', '.join(others)} and {pictures}")
 
 
-def record_layers(
+def measure_layers(
     config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
-) -> tuple[Float[Tensor, "1 pred_len outputs"], list[Layer]]:
-    """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast."""
-    batch = window.batch
-    forecast, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-    over_variables = {layer.name for layer in trained.network.attention_layers() if layer.slot == "variables"}
+) -> tuple[Float[Tensor, "1 pred_len outputs"], list[LayerMap]]:
+    """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast.
+
+    Raises:
+        ConfigError: a slot that the model lacks, or a map that is too large.
+    """
+    network, batch = trained.network, window.batch
+    forecast, calls = record_calls(network, batch.past, batch.past_time, batch.future_time)
+    if adds_nothing(trained):
+        return forecast, []
     variable = choose_variable(trained)
     if variable is not None:
-        last = calls[0].q.shape[2] - 1
+        last = calls[0].q.shape[2] - 1  # layers over variables: those of the last patch
+        over_variables = {layer.name for layer in network.attention_layers() if layer.slot == "variables"}
         calls = [call.select_sequence(last if call.name in over_variables else variable) for call in calls]
-    return forecast, [] if adds_nothing(trained) else choose_layers(config, trained, data, window, calls)
+    layers = list_layers(network, calls, window.dates, data.seq_len, trained.feature_columns)
+    slots = dict.fromkeys(layer.place.slot for layer in layers)
+    if layers and config.slot not in ("all", *slots):
+        raise ConfigError(
+            f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
+        )
+    return forecast, [measure_layer(layer) for layer in layers if config.slot in ("all", layer.place.slot)]
+
+
+def study_inputs(config: DictConfig, trained: TrainedModel, data: DataModule) -> tuple[str, list[Importance]]:
+    """The importance of the inputs on windows of the split, and a sentence on how it was measured."""
+    windows, forecast = data.windows[config.split], trained.forecast_batch
+    every = windows_at_every_step(data, config.split)
+    sample = WindowSample(data, windows, every, most=config.importance_windows)
+    title = (
+        f"Importance: increase of the MSE, {sample.score(forecast, sample.batch):.3g} on {len(sample)} {config.split} "
+        f"windows, when an input is that of other windows ({config.repeats} repeats)"
+    )
+    return title, measure_importance(forecast, sample, config.repeats)
 
 
 def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:
     """Say that test windows were trained on, as after a refit: their errors are lower than those of a test."""
     note = note_on_test(trained, data) if split == "test" else ""
     return [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note else []
-
-
-def choose_layers(
-    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window, calls: list[Call]
-) -> list[Layer]:
-    """Select the layers and heads given by slot, layer and head. Raises ConfigError for one that does not exist."""
-    network = trained.network
-    times = timelines(network, window.dates, data.seq_len, trained.feature_columns)
-    places = {place.name: place for place in network.attention_layers()}
-    layers = [
-        Layer(
-            call,
-            places[call.name],
-            *times[call.name],
-            heads=choose_numbers("head", config.head, range(call.q.shape[1])),
-            recent=data.season,
-            series=window.series,
-            horizon_input=network.horizon_input,
-        )
-        for call in calls
-        if call.name in places
-    ]
-    if not layers:
-        return []
-    slots = dict.fromkeys(layer.place.slot for layer in layers)
-    if config.slot != "all" and config.slot not in slots:
-        raise ConfigError(
-            f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
-        )
-    layers = [layer for layer in layers if config.slot in ("all", layer.place.slot)]
-    numbers = choose_numbers("layer", config.layer, sorted({layer.place.number for layer in layers}))
-    return [layer for layer in layers if layer.place.number in numbers]
 
 
 def choose_variable(trained: TrainedModel) -> int | None:
@@ -128,27 +143,15 @@ def main_target(trained: TrainedModel) -> int:
     return columns.index(wanted) if wanted in columns else len(columns) - 1
 
 
-def choose_numbers(what: str, wanted: str | int, numbers: Sequence[int]) -> list[int]:
-    """All `numbers` if `wanted` is "all", else the number `wanted`. Raises ConfigError if it is none of them."""
-    if wanted == "all":
-        return [*numbers]
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted not in numbers:
-        listed = ", ".join(map(str, numbers))
-        raise ConfigError(f"{what}={wanted}: the {what}s are {listed}; give one of them, or all")
-    return [wanted]
-
-
 def describe_window(
     trained: TrainedModel, data: DataModule, window: Window, variable: int | None
 ) -> list[str]:
     """The facts at the top of the page."""
-    facts = [f"checkpoint {trained.path}"]
-    if window.series:
-        facts.append(f"series {window.series}")
-    facts.append(
+    facts = [
+        f"checkpoint {trained.path}",
         f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.describe_step()}, from the "
-        f"{data.seq_len} steps since {window.dates[0]}"
-    )
+        f"{data.seq_len} steps since {window.dates[0]}",
+    ]
     if variable is not None:
         name = trained.target_columns[main_target(trained)]
         facts.append(
@@ -184,43 +187,11 @@ def describe_layers(trained: TrainedModel) -> list[str]:
     return notes
 
 
-def describe_files(files: Sequence[str]) -> str:
-    """Name the page and the tables, and count the pictures."""
-    pictures = sum(name.endswith(".png") for name in files)
-    return (
-        f"{', '.join(name for name in files if not name.endswith('.png'))} and {plural(pictures, 'picture')}"
-    )
-
-
-def print_numbers(
-    title: str, notes: Sequence[str], inputs: InputStudy | None, explained: Sequence[Explanation]
-) -> None:
-    """Print what the attention layers add, the most important inputs, and the numbers of each layer."""
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(title, style="bold")
-    for note in notes:
-        console.print(note)
-    sections: list[tuple[str, Sequence[object]]] = [] if inputs is None else [(inputs.title, inputs.lines)]
-    sections += [(explanation.layer.title, explanation.numbers) for explanation in explained]
-    for heading, lines in sections:
-        console.print(heading)
-        for line in lines:
-            console.print(f"  {line}")
-
-
 def write_page(
-    folder: Path,
-    title: str,
-    facts: Sequence[str],
-    window: Picture,
-    inputs: InputStudy | None,
-    explained: Sequence[Explanation],
+    folder: Path, title: str, facts: Sequence[str], window: Picture, sections: Sequence[Section]
 ) -> None:
-    """Write the pictures, index.html and the tables into `folder`.
-
-    The tables are importance.csv and contributions.csv of the inputs, and numbers.csv of the attention layers.
-    """
-    pictures = [window, *(inputs.pictures if inputs else []), *(p for one in explained for p in one.pictures)]
+    """Write the pictures as PNG files, and index.html with everything, into `folder`."""
+    pictures = [window, *(picture for section in sections for picture in section.pictures)]
     images = {picture.name: _save_picture(folder, picture) for picture in pictures}
     environment = Environment(  # Jinja escapes names
         loader=FileSystemLoader(Path(__file__).parent),
@@ -229,13 +200,9 @@ def write_page(
         trim_blocks=True,
     )
     page = environment.get_template("page.html").render(
-        title=title, facts=facts, window=window, inputs=inputs, explained=explained, images=images
+        title=title, facts=facts, window=window, sections=sections, images=images
     )
     (folder / "index.html").write_text(page, encoding="utf-8")
-    for name, table in inputs.tables.items() if inputs else ():
-        table.to_csv(folder / f"{name}.csv", index=False)
-    if explained:
-        _write_numbers(folder / "numbers.csv", explained)
 
 
 def _save_picture(folder: Path, picture: Picture) -> str:
@@ -245,16 +212,15 @@ def _save_picture(folder: Path, picture: Picture) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def _write_numbers(path: Path, explained: Sequence[Explanation]) -> None:
-    """Write one row for each number, and one for each reference value of a number (column `beside`)."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["layer", "kind", "number", "beside", "value"])
-        for explanation in explained:
-            layer = explanation.layer
-            for number in explanation.numbers:
-                for beside, value in {"": number.value, **number.beside}.items():
-                    rows.writerow([layer.call.name, layer.attention_type, number.what, beside, value])
+def tabulate_numbers(layers: Sequence[LayerMap]) -> pd.DataFrame:
+    """One row for each number of a layer, and one for each reference value of a number (column `beside`)."""
+    rows = [
+        (measured.layer.call.name, measured.layer.attention_type, number.what, beside, value)
+        for measured in layers
+        for number in measured.numbers
+        for beside, value in {"": number.value, **number.beside}.items()
+    ]
+    return pd.DataFrame(rows, columns=["layer", "kind", "number", "beside", "value"])
 
 
 def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) -> None:

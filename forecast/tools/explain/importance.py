@@ -1,8 +1,7 @@
-"""Importance of inputs by permutation, and their contributions to one forecast.
+"""Importance of inputs by permutation.
 
 Importance of a group of inputs: the increase of the test error when each window reads this group from another window
-(Breiman 2001; Fisher, Rudin and Dominici 2019). Contribution to one forecast: the forecast minus its mean over windows
-whose group is read instead. Both need only the forecasts of a model, so they hold for any model.
+(Breiman 2001; Fisher, Rudin and Dominici 2019). It needs only the forecasts of a model, so it holds for any model.
 
 The past of a column is m + (x − m), m the mean of the window. A group replaces either the level m or the values x − m
 around it, of all steps or of a block of lags, so that a change of level does not hide what the course of the values
@@ -12,13 +11,14 @@ Permuted inputs may form windows that never occur, and inputs that carry the sam
 (Hooker, Mentch and Zhou 2021).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Windows
@@ -32,9 +32,6 @@ MAX_COLUMNS = 32
 
 SINGLE_SEASONS = 7
 """Number of lag blocks of one season each; older blocks are as long as all blocks after them together."""
-
-LAGGED_COLUMNS = 3
-"""Number of columns, those with the most important history, whose lag blocks are measured one by one."""
 
 Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]
 """Scaled point forecasts of a batch."""
@@ -75,11 +72,10 @@ class InputGroup:
     @property
     def label(self) -> str:
         """The name, and the lags or the kind."""
-        return (
-            f"{self.name}, {self.kind}"
-            if self.lags is None
-            else f"{self.name}, lags {format_lags(self.lags)}"
-        )
+        if self.lags is None:
+            return f"{self.name}, {self.kind}"
+        first, last = self.lags
+        return f"{self.name}, lags {first}–{last}" if first < last else f"{self.name}, lag {first}"
 
     def replace(self, batch: Batch, donors: Batch) -> Batch:
         """Replace the group in each window of `batch` by that of the same window of `donors`."""
@@ -101,11 +97,6 @@ class InputGroup:
         return batch._replace(past=_replace_columns(batch.past, changed, columns))
 
 
-def format_lags(lags: tuple[int, int]) -> str:
-    """The first and the last lag of a block."""
-    return f"{lags[0]}–{lags[1]}" if lags[0] < lags[1] else str(lags[0])
-
-
 def _replace_columns(values: Tensor, replacement: Tensor, columns: list[int]) -> Tensor:
     """A copy of (batch, steps, all columns) with other values in some of the columns."""
     changed = values.clone()
@@ -116,20 +107,19 @@ def _replace_columns(values: Tensor, replacement: Tensor, columns: list[int]) ->
 def list_inputs(data: DataModule) -> list[InputGroup]:
     """List the groups of a data module: history and level of each column, lag blocks of all, known inputs."""
     columns = columns_of(data.feature_columns, data)
-    groups: list[InputGroup] = []
-    for kind in (InputKind.HISTORY, InputKind.LEVEL):
-        shown = [list(columns.items())[i] for i in choose_evenly_spaced(len(columns), MAX_COLUMNS).tolist()]
-        groups += [InputGroup(kind, name, places) for name, places in shown]
-        if len(columns) > 1:
-            groups.append(InputGroup(kind, name_together(data), tuple(range(data.n_features))))
-    together = list_lags(name_together(data), tuple(range(data.n_features)), data)
-    return [*groups, *together, *list_known_inputs(data)]
-
-
-def name_together(data: DataModule) -> str:
-    """The name of all columns together; the name of the column if there is one."""
-    names = list(columns_of(data.feature_columns, data))
-    return names[0] if len(names) == 1 else f"all {len(names)} columns"
+    every, shown = tuple(range(data.n_features)), choose_evenly_spaced(len(columns), MAX_COLUMNS).tolist()
+    groups = dict([*columns.items()][place] for place in shown)
+    together = next(iter(columns)) if len(columns) == 1 else f"all {len(columns)} columns"
+    groups[together] = every
+    return [
+        *(InputGroup(InputKind.HISTORY, name, places) for name, places in groups.items()),
+        *(InputGroup(InputKind.LEVEL, name, places) for name, places in groups.items()),
+        *(
+            InputGroup(InputKind.LAGS, together, every, lags)
+            for lags in lag_blocks(data.seq_len, data.season)
+        ),
+        *list_known_inputs(data),
+    ]
 
 
 def columns_of(names: Sequence[str], data: DataModule) -> dict[str, tuple[int, ...]]:
@@ -138,11 +128,6 @@ def columns_of(names: Sequence[str], data: DataModule) -> dict[str, tuple[int, .
     for place, name in enumerate(names):
         found.setdefault(data.panel.indicators.get(name, name), []).append(place)
     return {name: tuple(places) for name, places in found.items()}
-
-
-def list_lags(name: str, columns: tuple[int, ...], data: DataModule) -> list[InputGroup]:
-    """List the lag blocks of these columns."""
-    return [InputGroup(InputKind.LAGS, name, columns, lags) for lags in lag_blocks(data.seq_len, data.season)]
 
 
 def lag_blocks(seq_len: int, season: int) -> list[tuple[int, int]]:
@@ -187,22 +172,12 @@ def _list_static(data: DataModule, first: int) -> list[InputGroup]:
 
 
 @dataclass(frozen=True)
-class Score:
-    """Errors over windows: MSE of scaled values, and MAE in original units, mean over the targets."""
-
-    mse: float
-    mae: float
-
-
-@dataclass(frozen=True)
 class Importance:
-    """The increase of the errors when a group is permuted: mean and standard deviation over the repeats."""
+    """The increase of the MSE of scaled values when a group is permuted: mean and deviation over the repeats."""
 
     group: InputGroup
     mse: float
     mse_std: float
-    mae: float
-    mae_std: float
 
 
 class WindowSample:
@@ -239,14 +214,13 @@ class WindowSample:
         donor[order] = np.roll(order, 1)
         return take(self.others, torch.from_numpy(donor))
 
-    def score(self, forecast: Forecast, batch: Batch) -> Score:
-        """Score the forecasts of a batch that differs from the sample in its inputs."""
+    def score(self, forecast: Forecast, batch: Batch) -> float:
+        """The MSE of scaled values of the forecasts of a batch that differs from the sample in its inputs."""
         scaler, series = self.data.target_scaler, batch.series
-        found = scaler.clip(torch.cat([forecast(part) for part in split(batch)]), series)
-        scaled = scaler.error_values(found, series) - scaler.error_values(batch.future, series)
-        in_units = scaler.inverse(found, series) - scaler.inverse(batch.future, series)
-        by_target = in_units.abs().nanmean((0, 1))
-        return Score(float(scaled.square().nanmean()), float(by_target.nanmean()))
+        parts = torch.arange(len(batch.index)).split(BATCH_SIZE)
+        found = scaler.clip(torch.cat([forecast(take(batch, part)) for part in parts]), series)
+        errors = scaler.error_values(found, series) - scaler.error_values(batch.future, series)
+        return float(errors.square().nanmean())
 
 
 def choose_windows(count: int, most: int, random: np.random.Generator) -> Int64[np.ndarray, " chosen"]:
@@ -258,65 +232,27 @@ def choose_windows(count: int, most: int, random: np.random.Generator) -> Int64[
 
 
 def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -> list[Importance]:
-    """Measure the importance of all groups.
-
-    Lag blocks are measured for all columns together, then for each of the `LAGGED_COLUMNS` whose history matters most.
-    If the forecasts depend on one of several columns, all columns together are left out: they would repeat this column.
-    All groups are permuted in the same way in each repeat.
-    """
+    """Measure the importance of all groups, which are permuted in the same way in each repeat."""
     donors = [sample.permute() for _ in range(repeats)]
     unchanged = sample.score(forecast, sample.batch)
-
-    def measure(groups: Sequence[InputGroup], what: str) -> Iterator[Importance]:
-        for group in track(groups, what):
-            scores = [sample.score(forecast, group.replace(sample.batch, others)) for others in donors]
-            mse = np.array([score.mse for score in scores]) - unchanged.mse
-            mae = np.array([score.mae for score in scores]) - unchanged.mae
-            yield Importance(
-                group, float(mse.mean()), float(mse.std(ddof=1)), float(mae.mean()), float(mae.std(ddof=1))
-            )
-
-    data = sample.data
-    together = name_together(data)
-    found = list(measure(list_inputs(data), "Permuting inputs"))
-    singles = [one for one in found if one.group.kind in PAST and one.group.name != together]
-    read = {one.group.name for one in singles if one.mse or one.mse_std}
-    if len(read) == 1 and len(data.feature_columns) <= MAX_COLUMNS:
-        found = [one for one in found if one.group.name != together or one.group.kind not in PAST]
-    lagged = [one for one in singles if one.group.kind == InputKind.HISTORY and one.group.name in read]
-    lagged.sort(key=lambda one: -one.mse)
-    groups = [one.group for one in lagged[:LAGGED_COLUMNS]]
-    blocks = [lags for group in groups for lags in list_lags(group.name, group.columns, data)]
-    found += measure(blocks, "Permuting lags")
+    found = []
+    for group in track(list_inputs(sample.data), "Permuting inputs"):
+        scores = [sample.score(forecast, group.replace(sample.batch, others)) for others in donors]
+        increase = np.array(scores) - unchanged
+        found.append(Importance(group, float(increase.mean()), float(increase.std(ddof=1))))
     return found
 
 
-def contributions(
-    forecast: Forecast, window: Batch, sample: WindowSample, groups: Sequence[InputGroup]
-) -> Float64[np.ndarray, "groups pred_len n_targets"]:
-    """The contribution of each group to the forecast of one window, in original units.
-
-    Contributions do not add up to the forecast where inputs interact.
-    """
-    repeated = take(window, torch.zeros(len(sample), dtype=torch.int64))
-
-    def in_units(batch: Batch) -> Float64[Tensor, "batch pred_len n_targets"]:
-        found = torch.cat([forecast(part) for part in split(batch)])
-        return sample.data.unscale_targets(found, batch.series)
-
-    own = in_units(window)[0]
-    changed = [group.replace(repeated, sample.others) for group in groups]
-    return torch.stack(
-        [own - in_units(batch).mean(0) for batch in track(changed, "Replacing inputs")]
-    ).numpy()
+def tabulate_importance(found: Sequence[Importance]) -> pd.DataFrame:
+    """One row for each group: its kind, its name, the lags of a block of lags, and its importance."""
+    rows = [
+        (one.group.kind.value, one.group.name, *(one.group.lags or (None, None)), one.mse, one.mse_std)
+        for one in found
+    ]
+    table = pd.DataFrame(rows, columns=["part", "input", "first_lag", "last_lag", "mse", "mse_std"])
+    return table.astype({"first_lag": "Int64", "last_lag": "Int64"})
 
 
 def take(batch: Batch, index: Int64[Tensor, " chosen"]) -> Batch:
     """The windows of a batch with these positions."""
     return Batch(*(part[index] for part in batch))
-
-
-def split(batch: Batch) -> Iterator[Batch]:
-    """Batches of at most `BATCH_SIZE` windows."""
-    for index in torch.arange(len(batch.index)).split(BATCH_SIZE):
-        yield take(batch, index)

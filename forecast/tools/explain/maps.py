@@ -1,4 +1,4 @@
-"""The attention map of a layer: how it is measured, its numbers and its pictures.
+"""Attention layers on one window: their recorded calls, their measured maps, and the numbers of the maps.
 
 A map is measured from the outputs of the layer, in the same way for every attention type. A layer that mixes values
 with weights has the map of these weights: row i holds the weights of the values in output i.
@@ -9,35 +9,213 @@ The map of any other layer holds influences: how much output i changes if the to
 """
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from forecast.attention import Curves
+from forecast.attention import Attention, Curves
+from forecast.models import ForecastModel
+from forecast.models.base import AttentionLayer
 from forecast.system.errors import ConfigError
-from forecast.tools.explain.figures import (
-    RELATIVE_WEIGHT,
-    MapColumn,
-    Picture,
-    block_size,
-    curve_figure,
-    map_figure,
-    shrink_map,
-)
-from forecast.tools.explain.layers import Call, Layer
 
 MAX_WEIGHTS = 2**27
 """Largest number of weights of all heads of a map. They then take 512 MiB; a few such tensors exist at a time."""
 TOLERANCE = 1e-3
 """Largest relative difference between a measured map times values and the output of the layer."""
-COLOURS = "White: as much weight as uniform attention gives. Red: more. Blue: less."
 
 Map = Float[Tensor, "heads query_len memory_len"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an attention layer. `name` is its place in the network, such as encoder.layers.0.attention."""
+
+    name: str
+    attention: Attention
+    q: Float[Tensor, "batch heads query_len head_dim"]
+    k: Float[Tensor, "batch heads memory_len head_dim"]
+    v: Float[Tensor, "batch heads memory_len head_dim"]
+    mixed: Float[Tensor, "batch heads query_len head_dim"]
+
+    def select_sequence(self, number: int) -> "Call":
+        """The call for one sequence of the batch."""
+        one = slice(number, number + 1)
+        return Call(self.name, self.attention, self.q[one], self.k[one], self.v[one], self.mixed[one])
+
+    @property
+    def causal(self) -> bool:
+        return self.attention.role == "causal"
+
+
+@torch.no_grad()
+def record_calls(
+    network: nn.Module,
+    past: Float[Tensor, "batch seq_len n_features"],
+    past_time: Float[Tensor, "batch seq_len n_time_features"],
+    future_time: Float[Tensor, "batch pred_len n_time_features"],
+) -> tuple[Float[Tensor, "batch pred_len outputs"], list[Call]]:
+    """The output of the network, and the attention calls in the order in which they happened."""
+    calls: list[Call] = []
+    with _recording(network, calls.append):
+        output = network(past, past_time, future_time)
+    return output, calls
+
+
+@contextmanager
+def _recording(network: nn.Module, report: Callable[[Call], None]) -> Iterator[None]:
+    # A layer that is used at several places is called at them in turn.
+    places: dict[Attention, list[str]] = defaultdict(list)
+    for name, module in network.named_modules(remove_duplicate=False):
+        if isinstance(module, Attention):
+            places[module].append(name)
+
+    def replace_mix(attention: Attention, names: Iterator[str]) -> None:
+        mix = attention.mix
+
+        def recorded_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            mixed = mix(q, k, v)
+            report(Call(next(names), attention, q, k, v, mixed))
+            return mixed
+
+        attention.mix = recorded_mix
+
+    try:
+        for attention, names in places.items():
+            replace_mix(attention, iter(names))
+        yield
+    finally:
+        for attention in places:
+            vars(attention).pop("mix", None)  # the method of the class again
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The time of each position of a sequence.
+
+    Steps increase within a stretch. The memory of a stack has one stretch per encoder; a sequence of several variables
+    has one stretch per variable, or two in a decoder that reads the history of all of them before their horizons.
+
+    Attributes:
+        steps: the step that each position is centred on; 0 is the first of the past, seq_len the first of the horizon.
+        dates: of all steps (seq_len + pred_len).
+        seq_len: steps of the past.
+        patch_len: steps per position if positions are patches, else None.
+        variables: the variable of each position, in a sequence of several variables; else empty.
+    """
+
+    steps: Int[np.ndarray, " length"]
+    dates: pd.DatetimeIndex
+    seq_len: int
+    patch_len: int | None = None
+    variables: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def when(self) -> pd.DatetimeIndex:
+        return self.dates[self.steps]
+
+    @property
+    def stretches(self) -> list[range]:
+        """The positions of each stretch of increasing steps of one variable."""
+        begins = np.diff(self.steps) <= 0
+        if self.variables:
+            begins |= np.array([one != other for one, other in pairwise(self.variables)], dtype=bool)
+        starts = [0, *(np.flatnonzero(begins) + 1).tolist(), len(self)]
+        return [range(first, stop) for first, stop in pairwise(starts)]
+
+    @property
+    def names(self) -> list[str]:
+        """The variable of each stretch; empty if the sequence does not hold several variables."""
+        if len(set(self.variables)) < 2:
+            return []
+        return [self.variables[stretch.start] for stretch in self.stretches]
+
+    @property
+    def widths(self) -> list[int]:
+        """Of each stretch, the steps that a position represents; for positions that are not patches."""
+        gaps = np.diff(self.steps)
+        return [int(gaps[s.start]) if len(s) > 1 else 1 for s in self.stretches]
+
+    @property
+    def origin(self) -> float | None:
+        """The position of the border between past and horizon; None if all positions are on one side."""
+        first = int((self.steps >= self.seq_len).argmax())
+        return first - 0.5 if first > 0 else None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One call of an attention layer, of one sequence.
+
+    Attributes:
+        call: the recorded queries, keys, values and outputs.
+        place: what the model says about the layer.
+        queries, keys: where their positions lie in time.
+        horizon_input: what the decoder reads in place of the horizon, in words.
+    """
+
+    call: Call
+    place: AttentionLayer
+    queries: Timeline
+    keys: Timeline
+    horizon_input: str = "zeros"
+
+    @property
+    def attention_type(self) -> str:
+        return self.call.attention.type_name().lower()
+
+    @property
+    def title(self) -> str:
+        encoder = "" if self.place.encoder is None else f" {self.place.encoder}"
+        return f"{self.place.slot}{encoder}, layer {self.place.number}: {self.attention_type}"
+
+    @property
+    def file(self) -> str:
+        return self.title.replace(", ", "-").replace(": ", "-").replace(" ", "-")
+
+
+def list_layers(
+    network: ForecastModel,
+    calls: Sequence[Call],
+    dates: pd.DatetimeIndex,
+    seq_len: int,
+    columns: Sequence[str],
+) -> list[Layer]:
+    """The layers that the model names, with the time of their positions.
+
+    Args:
+        dates: of the past and the horizon.
+        columns: those that the network reads.
+    """
+    names = (*columns, *network.further_variables)
+
+    def timeline(steps: Int[np.ndarray, " length"], numbers: Int[np.ndarray, " length"] | None) -> Timeline:
+        variables = () if numbers is None else tuple(names[number] for number in numbers)
+        return Timeline(steps, dates, seq_len, network.patch_len, variables)
+
+    places = {place.name: place for place in network.attention_layers()}
+    return [
+        Layer(
+            call,
+            place,
+            timeline(place.query_steps, place.query_variables),
+            timeline(place.memory_steps, place.memory_variables),
+            network.horizon_input,
+        )
+        for call in calls
+        if (place := places.get(call.name)) is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -53,7 +231,7 @@ class Number:
 
     what: str
     value: float | int
-    unit: str = ""
+    unit: str = "%"
     beside: dict[str, float | int] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -67,44 +245,45 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """The pictures and numbers of one layer."""
+class LayerMap:
+    """The measured map of a layer, its numbers, and the quantities that the attention type adds."""
 
     layer: Layer
-    pictures: list[Picture]
+    weights: Map
+    is_influence: bool
     numbers: list[Number]
+    curves: list[Curves]
 
 
 @torch.no_grad()
-def explain_layer(layer: Layer) -> Explanation:
-    """The pictures and numbers of a layer.
+def measure_layer(layer: Layer) -> LayerMap:
+    """Measure the map of a layer and its numbers, which are means over the heads.
 
     Raises:
         ConfigError: the map is too large.
     """
-    pairs = len(layer.queries) * len(layer.keys)
-    if pairs * len(layer.heads) > MAX_WEIGHTS:
-        one_head = ", or one head with head=0" if pairs <= MAX_WEIGHTS else ""
+    call, heads = layer.call, layer.call.q.shape[1]
+    if heads * len(layer.queries) * len(layer.keys) > MAX_WEIGHTS:
         raise ConfigError(
-            f"{layer.title}: {len(layer.heads)} maps of {len(layer.queries):,} × {len(layer.keys):,} positions are too "
-            f"large to draw (limit: {MAX_WEIGHTS:,} weights): choose another slot= or layer={one_head}"
+            f"{layer.title}: {heads} maps of {len(layer.queries):,} × {len(layer.keys):,} positions are too "
+            f"large to draw (limit: {MAX_WEIGHTS:,} weights): choose another slot="
         )
-    weights = measure_weights(layer.call, layer.heads)
+    weights = measure_weights(call)
     is_influence = weights is None
     if weights is None:
-        weights = measure_influence(layer.call, layer.heads)
-    softmax = None if is_influence else softmax_of(layer, weights)
-    numbers = list(number_weights(layer, weights, softmax, "influence" if is_influence else "attention"))
-    if not is_influence:
-        numbers += compare_outputs(layer, weights, softmax)
-    pictures = [draw_map(layer, weights, softmax, is_influence=is_influence)]
-    for curves in layer.call.attention.describe(layer.call.q, layer.call.k):
-        pictures.append(draw_curves(layer, curves))
-        numbers += number_curves(layer, curves)
-    return Explanation(layer, pictures, numbers)
+        weights = measure_influence(call)
+    numbers = list(_number_weights(layer, weights, is_influence)) if weights.any() else []
+    curves = call.attention.describe(call.q, call.k)
+    for each in curves:
+        if each.selected is not None:
+            what = "selected queries" if each.over == "query" else "selected keys"
+            of = {"of": each.selected.shape[2]}
+            numbers.append(Number(what, int(each.selected[0, 0].sum()), "", of))
+        numbers += [Number(name, float(fraction[0].mean())) for name, fraction in each.fractions.items()]
+    return LayerMap(layer, weights, is_influence, numbers, curves)
 
 
-def measure_weights(call: Call, heads: list[int]) -> Map | None:
+def measure_weights(call: Call) -> Map | None:
     """The weights of the values, from the outputs for values that are one at one position and zero elsewhere.
 
     Each channel of the values stands for another position, so one call measures `head_dim` columns of the map. Returns
@@ -114,21 +293,21 @@ def measure_weights(call: Call, heads: list[int]) -> Map | None:
     columns = []
     for unit in torch.eye(k.shape[2], dtype=k.dtype, device=k.device).split(k.shape[3], dim=1):
         values = F.pad(unit, (0, k.shape[3] - unit.shape[1])).expand(*k.shape[:2], -1, -1)
-        columns.append(attention.mix_by_content(q, k, values.contiguous())[0, heads, :, : unit.shape[1]])
+        columns.append(attention.mix_by_content(q, k, values.contiguous())[0, :, :, : unit.shape[1]])
     weights = torch.cat(columns, -1)
     values = torch.randn(k.shape, generator=torch.Generator().manual_seed(0)).to(k)
-    expected = attention.mix_by_content(q, k, values)[0, heads]
-    is_linear = torch.dist(weights @ values[0, heads], expected) <= TOLERANCE * expected.norm()
+    expected = attention.mix_by_content(q, k, values)[0]
+    is_linear = torch.dist(weights @ values[0], expected) <= TOLERANCE * expected.norm()
     return weights if is_linear else None
 
 
-def measure_influence(call: Call, heads: list[int], batch: int = 64) -> Map:
+def measure_influence(call: Call, batch: int = 64) -> Map:
     """The norm of the change of output i if the token j is replaced by the mean token; each row sums to one.
 
     The token enters as key and value, and as query in a layer of one sequence. `batch` tokens are replaced in one call.
     """
-    attention, before = call.attention, call.mixed[:, heads]
-    replaced = (False, True, True) if attention.role == "cross" else (True, True, True)
+    attention = call.attention
+    replaced = (attention.role != "cross", True, True)
     rows = []
     for positions in torch.arange(call.k.shape[2]).split(batch):
         inputs = []
@@ -137,41 +316,16 @@ def measure_influence(call: Call, heads: list[int], batch: int = 64) -> Map:
             if is_replaced:
                 tokens[torch.arange(len(positions)), :, positions] = x.mean(2)
             inputs.append(tokens)
-        rows.append((attention.mix(*inputs)[:, heads] - before).norm(dim=-1))
+        rows.append((attention.mix(*inputs) - call.mixed).norm(dim=-1))
     return shares(torch.cat(rows).permute(1, 2, 0))
 
 
-def visible_keys(query_len: int, memory_len: int, *, causal: bool) -> Bool[Tensor, "query_len memory_len"]:
-    """Whether each query may attend to each key."""
-    every_pair = torch.ones(query_len, memory_len, dtype=torch.bool)
-    return every_pair.tril() if causal else every_pair
-
-
-def uniform_weights(layer: Layer) -> Float[Tensor, "query_len memory_len"]:
-    """Equal weights for all keys that a query may attend to."""
-    visible = visible_keys(len(layer.queries), len(layer.keys), causal=layer.call.causal).float()
-    return visible / visible.sum(-1, keepdim=True)
-
-
-def softmax_weights(
-    q: Float[Tensor, "heads query_len head_dim"],
-    k: Float[Tensor, "heads memory_len head_dim"],
-    *,
-    causal: bool = False,
-) -> Map:
+def softmax_weights(call: Call) -> Map:
     """softmax(QKᵀ/√E): full attention."""
-    scores = q @ k.mT * q.shape[-1] ** -0.5
-    visible = visible_keys(q.shape[1], k.shape[1], causal=causal)
-    return scores.masked_fill(~visible, -math.inf).softmax(-1)
-
-
-def softmax_of(layer: Layer, weights: Map) -> Map | None:
-    """Softmax of the same queries and keys; None if the layer has no projected queries or is softmax attention."""
-    if layer.call.attention.uses_only_values:
-        return None
-    q, k = (x[0, layer.heads] for x in (layer.call.q, layer.call.k))
-    softmax = softmax_weights(q, k, causal=layer.call.causal)
-    return None if torch.dist(weights, softmax) <= TOLERANCE * softmax.norm() else softmax
+    scores = call.q[0] @ call.k[0].mT * call.q.shape[-1] ** -0.5
+    if call.causal:
+        scores = scores + torch.full_like(scores, -math.inf).triu(1)
+    return scores.softmax(-1)
 
 
 def shares(weights: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows memory_len"]:
@@ -185,135 +339,27 @@ def row_entropy(weights: Float[Tensor, "... rows memory_len"]) -> float:
     return float(torch.special.entr(shares(weights)).sum(-1).mean()) / math.log(2)
 
 
-def weight_within(
-    weights: Float[Tensor, "... rows memory_len"], chosen: Bool[Tensor, " memory_len"]
-) -> float:
-    """The fraction of the weight of each head that lies on the chosen positions, mean over the heads."""
-    return float((weights[..., chosen].sum((-2, -1)) / weights.sum((-2, -1))).mean())
-
-
 def relative_error(found: Map, exact: Map) -> float:
     """‖found − exact‖ / ‖exact‖ of each head in the Frobenius norm, mean over the heads."""
     return float(((found - exact).norm(dim=(-2, -1)) / exact.norm(dim=(-2, -1))).mean())
 
 
-def number_weights(layer: Layer, weights: Map, softmax: Map | None, what: str) -> Iterator[Number]:
-    """The numbers of a map that every attention type has; none of a map of zeros. `what` names its weights."""
-    if not weights.any():
-        return
-    uniform = uniform_weights(layer)
+def _number_weights(layer: Layer, weights: Map, is_influence: bool) -> Iterator[Number]:
+    """The numbers of a map: its entropy, and how much it differs from uniform attention and from softmax."""
+    uniform = torch.ones(weights.shape[1:])
+    uniform = shares(uniform.tril() if layer.call.causal else uniform)
+    softmax = None
+    if not (is_influence or layer.call.attention.uses_only_values):
+        softmax = softmax_weights(layer.call)
+        if torch.dist(weights, softmax) <= TOLERANCE * softmax.norm():
+            softmax = None
     beside = {} if softmax is None else {"softmax": row_entropy(softmax)}
-    beside["uniform"] = row_entropy(uniform)
-    yield Number("entropy of a row", row_entropy(weights), "bits", beside)
+    yield Number("entropy of a row", row_entropy(weights), "bits", beside | {"uniform": row_entropy(uniform)})
+    what = "influence" if is_influence else "attention"
     differs = (shares(weights) - uniform).abs().sum(-1).mean() / 2
-    yield Number(f"{what} that differs from uniform", float(differs), "%")
-    if weights.min() < -TOLERANCE * weights.abs().max():
-        negative = -weights.clamp(max=0).sum((-2, -1)) / weights.abs().sum((-2, -1))
-        yield Number("negative part of the weights", float(negative.mean()), "%")
-    yield from number_recent(layer, what, weights, uniform)
-
-
-def number_recent(layer: Layer, what: str, weights: Tensor, uniform: Tensor) -> Iterator[Number]:
-    """The weight on the last season of the past; none if it holds all keys or none of them."""
-    recent = layer.recent_positions()
-    if recent is not None:
-        chosen = torch.from_numpy(recent)
-        name = f"{what} on the last {layer.recent} steps of history"
-        yield Number(name, weight_within(weights, chosen), "%", {"uniform": weight_within(uniform, chosen)})
-
-
-def compare_outputs(layer: Layer, weights: Map, softmax: Map | None) -> Iterator[Number]:
-    """What the layer adds to its map, and how much its map differs from softmax."""
-    v, mixed = (x[0, layer.heads] for x in (layer.call.v, layer.call.mixed))
+    yield Number(f"{what} that differs from uniform", float(differs))
     if softmax is not None:
-        yield Number("relative difference of the map from softmax", relative_error(weights, softmax), "%")
+        yield Number("relative difference of the map from softmax", relative_error(weights, softmax))
+        v = layer.call.v[0]
         difference = relative_error(weights @ v, softmax @ v)
-        yield Number("relative difference of the output from softmax", difference, "%")
-    if torch.dist(weights @ v, mixed) > TOLERANCE * mixed.norm():
-        added = relative_error(mixed, weights @ v)
-        yield Number("size of the part of the output with constant weights", added, "%")
-
-
-def number_curves(layer: Layer, curves: Curves) -> Iterator[Number]:
-    """The numbers of the quantities that an attention type adds."""
-    if curves.selected is not None:
-        what = "selected queries" if curves.over == "query" else "selected keys"
-        yield Number(what, int(curves.selected[0, 0].sum()), "", {"of": curves.selected.shape[2]})
-    for name, fraction in curves.fractions.items():
-        yield Number(name, float(fraction[0, layer.heads].mean()), "%")
-    if curves.unit:
-        return
-    for name, values in curves.values.items():
-        weights = values[0, layer.heads, None]  # (heads, 1, length)
-        uniform = torch.full_like(weights, 1 / weights.shape[-1])
-        yield Number(f"entropy of {name}", row_entropy(weights), "bits", {"uniform": row_entropy(uniform)})
-        yield from number_recent(layer, name, weights, uniform)
-
-
-def draw_map(layer: Layer, weights: Map, softmax: Map | None, *, is_influence: bool) -> Picture:
-    """The map of each head, relative to uniform attention, beside softmax if it differs."""
-    shown, causal = len(layer.pictured), layer.call.causal
-    counts = visible_keys(*weights.shape[1:], causal=causal).sum(-1, keepdim=True)
-
-    def images(weights: Map) -> list[np.ndarray]:
-        return [shrink_map((one * counts).numpy(), causal=causal) for one in weights[:shown]]
-
-    columns = [MapColumn("influence" if is_influence else layer.attention_type, images(weights))]
-    if softmax is not None:
-        columns += [
-            MapColumn("softmax", images(softmax)),
-            MapColumn("difference", images(weights - softmax), is_difference=True),
-        ]
-    figure = map_figure(columns, layer.pictured, layer.queries, layer.keys, layer.figure_title)
-    return Picture(layer.file, figure, caption_map(layer, weights, softmax, is_influence=is_influence))
-
-
-def caption_map(layer: Layer, weights: Map, softmax: Map | None, *, is_influence: bool) -> str:
-    """How to read the picture of a map."""
-    attention, sizes = layer.call.attention, (block_size(len(layer.queries)), block_size(len(layer.keys)))
-    what = "Each row is a query, each column a key."
-    if is_influence:
-        what = (
-            "This layer does not mix values with weights. Row i shows how much the output at position i changes if one "
-            "position is replaced by the mean of all positions, as shares of the row."
-        )
-    elif attention.uses_only_values:
-        what = "A control: the map is the same in every window."
-    elif softmax is not None:
-        what = (
-            "Left: the weights with which the layer mixes the values; each row is a query, each column a key. Middle: "
-            "softmax of the same queries and keys. Right: their difference; orange is weight that the layer adds, "
-            "violet is weight that it removes. The layer was trained with its own map, so this is not an error."
-        )
-    elif reason := attention.why_equal_to_softmax(len(layer.queries), len(layer.keys)):
-        what += f" The layer {reason}, so its map is that of softmax."
-    hint = (
-        "A red column is a time that every query attends to. A red stripe parallel to the diagonal is a fixed lag, "
-        "such as the same hour one day earlier."
-    )
-    parts = [what, COLOURS, "" if attention.uses_only_values else hint]
-    if weights.min() < 0:
-        parts.append("Negative weights are drawn in the darkest blue.")
-    parts.append(layer.notes())
-    if max(sizes) > 1:
-        parts.append(f"A pixel is the mean over {sizes[0]} × {sizes[1]} positions.")
-    return " ".join(part for part in parts if part)
-
-
-def draw_curves(layer: Layer, curves: Curves) -> Picture:
-    """The quantities that an attention type adds to its map, over time; weights relative to uniform attention."""
-    when = layer.queries if curves.over == "query" else layer.keys
-    factor = 1 if curves.unit else len(when)
-    values = {name: [*(factor * x[0, layer.heads]).numpy()] for name, x in curves.values.items()}
-    marked = None
-    if curves.selected is not None:
-        marked = [one.nonzero()[:, 0].numpy() for one in curves.selected[0, layer.heads]]
-    level = None if curves.unit else 1.0
-    title = f"{layer.figure_title}, {curves.name}"
-    unit = curves.unit or RELATIVE_WEIGHT
-    figure = curve_figure(values, layer.pictured, when, title, unit, level=level, marked=marked)
-    caption = curves.caption
-    if not curves.unit:
-        caption += " Above the dashed line a step has more weight than with uniform attention, below it less."
-    name = f"{layer.file}-{curves.name.replace(' ', '-')}"
-    return Picture(name, figure, f"{caption} {layer.notes(is_map=False)}")
+        yield Number("relative difference of the output from softmax", difference)

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from forecast.data import Batch, DataModule, Panel, Windows
@@ -14,14 +13,13 @@ from forecast.data.panel import of_series
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date
 from forecast.models.residual import arrange_quantiles
-from forecast.reports.figures import TRUTH_COLOUR, format_dates, style_axis, subplots
+from forecast.reports.figures import forecast_figure
+from forecast.reports.plotted_forecast import Band
 from forecast.system.errors import ConfigError
-from forecast.tools.explain.figures import FIRST, Picture
+from forecast.tools.explain.figures import Picture
 
 MAX_VARIABLES = 3
-
-Values = Float[np.ndarray, "steps n_targets"]
-Ahead = Float[np.ndarray, "pred_len n_targets"]
+"""Largest number of variables in the picture of the window."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,10 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
         ConfigError: a split or window that does not exist; the message lists the possible values. Also a date in which
             day and month could be swapped.
     """
-    check_split(data, split)
+    if split not in data.windows:
+        raise ConfigError(
+            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
+        )
     windows, at_every_step, panel = data.windows[split], windows_at_every_step(data, split), data.panel
     place = find_place(str(wanted).strip(), windows, at_every_step, panel)
     if place is None:
@@ -80,14 +81,6 @@ def choose_window(data: DataModule, split: str, wanted: str | int) -> Window:
     series, first = place
     rows = first + np.arange(windows.seq_len + windows.pred_len)
     return Window(number_of(windows, *place), split, str(panel.ids[series]), panel.local_dates(rows), batch)
-
-
-def check_split(data: DataModule, split: str) -> None:
-    """Raise ConfigError if the data have no such split."""
-    if split not in data.windows:
-        raise ConfigError(
-            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
-        )
 
 
 def windows_at_every_step(data: DataModule, split: str) -> Windows:
@@ -141,74 +134,38 @@ def number_of(windows: Windows, series: int, first: int) -> int | None:
 def draw_window(
     trained: TrainedModel, data: DataModule, window: Window, output: Float[Tensor, "1 pred_len outputs"]
 ) -> Picture:
-    """A picture of the window, with the forecast that the network gave.
+    """A picture of up to `MAX_VARIABLES` variables of the window, in original units, with the network's forecast.
 
     The forecast of a quantile model is its median, with its widest interval.
     """
 
-    def unscale(values: Float[Tensor, "1 steps n_targets"]) -> Values:
+    def unscale(values: Float[Tensor, "1 steps n_targets"]) -> Float[np.ndarray, "steps n_targets"]:
         return data.unscale_targets(values.float(), window.batch.series).cpu().numpy()[0]
 
-    band, band_name, forecast = None, "", output
+    n = data.n_targets
+    shown = sorted({n - 1, *range(0, n, -(-n // MAX_VARIABLES))})[-MAX_VARIABLES:]
+    band, forecast = None, output
     if trained.quantiles is not None:
-        quantiles = arrange_quantiles(output, data.n_targets)  # (1, pred_len, n_targets, quantiles)
+        quantiles = arrange_quantiles(output, n)  # (1, pred_len, n_targets, quantiles)
         forecast = trained.point(quantiles)
-        band = unscale(quantiles[..., 0]), unscale(quantiles[..., -1])
-        band_name = f"{100 * (trained.quantiles[-1] - trained.quantiles[0]):g}% interval"
+        low, high = (unscale(quantiles[..., end])[None, :, shown] for end in (0, -1))
+        level = round(100 * (trained.quantiles[-1] - trained.quantiles[0]), 1)
+        band = Band(level, low, high)
     past = window.batch.past[..., data.target_index]
-    truth = unscale(torch.cat([past, window.batch.future], dim=1))
-    columns = list(data.target_columns)
-    label_len = 0 if trained.is_untrained else trained.network.label_len
-    figure = window_figure(window, truth, unscale(forecast), band, columns, label_len, band_name)
+    truth = unscale(torch.cat([past, window.batch.future], dim=1))[:, shown]
+    figure = forecast_figure(
+        [window.dates],
+        [truth],
+        {"forecast": [unscale(forecast)[:, shown]]},
+        [data.target_columns[number] for number in shown],
+        data.pred_len,
+        f"series {window.series}" if window.series else "",
+        trained.config["model"]["attention"]["name"],
+        band=band,
+    )
+    figure.set_size_inches(10, figure.get_figheight())
     caption = (
         "The window in original units. The dotted line marks the last step that the model read: it did not read "
         "the truth after it."
     )
     return Picture("window", figure, caption)
-
-
-def window_figure(
-    window: Window,
-    truth: Values,
-    forecast: Ahead,
-    band: tuple[Ahead, Ahead] | None,
-    columns: list[str],
-    label_len: int,
-    band_name: str,
-) -> Figure:
-    """A figure of up to `MAX_VARIABLES` variables over the dates of the window, in original units.
-
-    Args:
-        truth: of all steps of the window (seq_len + pred_len, n_targets).
-        forecast, band: of the horizon (pred_len, n_targets); `band` holds the lower and upper bounds, if there are any.
-        columns: names of the targets.
-        label_len: steps of history that the decoder reads.
-        band_name: label of the band in the legend.
-    """
-    n = len(columns)
-    shown = sorted({n - 1, *range(0, n, -(-n // MAX_VARIABLES))})[-MAX_VARIABLES:]
-    figure, table = subplots(
-        len(shown), 1, figsize=(10, 2 * len(shown) + 1), squeeze=False, sharex=True, layout="constrained"
-    )
-    pred_len = len(forecast)
-    when, ahead = window.dates, window.dates[-pred_len - 1 :]
-    for axis, column in zip(table[:, 0], shown, strict=True):
-        axis.plot(when, truth[:, column], color=TRUTH_COLOUR, linewidth=1.1, label="history and truth")
-        known = truth[-pred_len - 1, column]  # the forecast line begins at the last known value
-        axis.plot(ahead, np.append(known, forecast[:, column]), color=FIRST, linewidth=1.8, label="forecast")
-        if band is not None:
-            low, high = (np.append(known, side[:, column]) for side in band)
-            axis.fill_between(ahead, low, high, color=FIRST, alpha=0.2, linewidth=0, label=band_name)
-        if label_len:
-            label_steps = (when[-pred_len - label_len], ahead[0])
-            axis.axvspan(*label_steps, color="#eeeeee", zorder=0, label="history read by the decoder")  # type: ignore[arg-type]
-        axis.axvline(ahead[0], color="#999999", linewidth=0.8, linestyle=":")
-        format_dates(axis, 3, 10)
-        axis.set_ylabel(columns[column], parse_math=False)
-        axis.margins(x=0.01)
-        style_axis(axis)
-    handles, labels = table[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    if window.series:
-        figure.suptitle(f"series {window.series}", fontsize=11, parse_math=False)
-    return figure

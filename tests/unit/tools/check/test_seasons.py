@@ -1,4 +1,4 @@
-"""Seasons close to periods of the calendar, and peaks of the autocorrelation."""
+"""Seasons and their strength, and peaks of the autocorrelation."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,14 @@ import pytest
 import scipy.signal
 
 from forecast.data.calendars import Calendar
-from forecast.tools.check.options import suggest_overrides
-from forecast.tools.check.seasons import find_peaks, find_seasons, measure_prominence
+from forecast.tools.check.diagnosis import suggest_overrides
+from forecast.tools.check.seasons import (
+    autocorrelation,
+    calendar_periods,
+    find_peaks,
+    find_seasons,
+    seasonal_strength,
+)
 
 
 def season_of_pulses(rows: int, part: int, cycles: float) -> np.ndarray:
@@ -83,11 +89,65 @@ def test_peaks_and_prominences_are_those_of_scipy(seed: int) -> None:
     if seed % 2:
         values = np.round(values)  # runs of equal values
     peaks, found = scipy.signal.find_peaks(values, prominence=0)
-    assert find_peaks(values).tolist() == peaks.tolist()
-    np.testing.assert_allclose(
-        [measure_prominence(values, peak) for peak in peaks.tolist()], found["prominences"]
-    )
+    assert find_peaks(values) == pytest.approx(dict(zip(peaks.tolist(), found["prominences"], strict=True)))
 
 
-def test_a_constant_has_no_peak() -> None:
-    assert len(find_peaks(np.ones(9))) == 0
+@pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])
+def test_the_strength_of_a_sine_in_noise(amplitude: float) -> None:
+    t, noise = np.arange(24 * 400), np.random.default_rng(0).normal(size=24 * 400)
+    values = (5 + amplitude * np.sin(2 * np.pi * t / 24) + noise + 0.001 * t)[:, None]
+    expected = (amplitude**2 / 2) / (amplitude**2 / 2 + 1)
+    assert seasonal_strength(values, 24)[0] == pytest.approx(expected, abs=0.02)
+
+
+def test_noise_has_no_strength_though_its_average_cycle_varies() -> None:
+    values = np.random.default_rng(0).normal(size=(24 * 5, 200))
+    few = seasonal_strength(values, 24)
+    assert few.mean() < 0.06
+    assert np.isnan(seasonal_strength(np.full((120, 1), 1e9), 24)[0])
+
+
+def test_autocorrelation_against_its_sum() -> None:
+    values = np.random.default_rng(1).normal(size=(50, 2)).cumsum(0)
+    got = autocorrelation(values, 49)
+    for column in range(2):
+        rest = values[:, column] - np.polyval(np.polyfit(np.arange(50), values[:, column], 1), np.arange(50))
+        expected = [rest[: 50 - lag] @ rest[lag:] / (rest @ rest) for lag in range(50)]
+        np.testing.assert_allclose(got[:, column], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("freq", "periods"),
+    [
+        ("h", [24, 168, 8_760]), ("15min", [96, 672, 35_040]), ("D", [7, 365]), ("B", [5, 261]), ("W-SUN", [52]),
+        ("MS", [12]), ("QS-JAN", [4]), ("7h", [24]), ("YS-JAN", []), ("4W-SUN", [13]), ("28D", [13]), ("7D", [52]),
+    ],
+)  # fmt: skip
+def test_the_calendar(freq: str, periods: list[int]) -> None:
+    assert sorted(calendar_periods(freq)) == periods
+
+
+def rows_of(values: np.ndarray, freq: str) -> list[int]:
+    return [season.rows for season in find_seasons(values[:, None], freq)]
+
+
+def test_seasons_are_found() -> None:
+    t, noise = np.arange(4_000), np.random.default_rng(2).normal(size=4_000)
+    day, workday = np.sin(2 * np.pi * t / 24), (t // 24 % 7 < 5).astype(float)
+    assert rows_of(3 * day + noise, "h") == [24]
+    assert rows_of(3 * day + 3 * workday + noise, "h") == [24, 168]
+    assert rows_of(3 * np.sin(2 * np.pi * t / 37) + noise, "min") == [37]
+    assert rows_of(3 * (t % 10 == 0) + 0.3 * noise, "D") == [10]
+    assert rows_of(3 * np.sin(2 * np.pi * t / 37)[:3_600] + noise[:3_600], "20min") == [37]  # not 72, a day
+
+
+def test_noise_and_walks_have_no_seasons() -> None:
+    random = np.random.default_rng(3)
+    found = [
+        rows
+        for freq, length in (("h", 600), ("h", 4_000), ("D", 1_500), ("MS", 120))
+        for _ in range(25)
+        for values in (random.normal(size=length), random.normal(size=length).cumsum())
+        for rows in rows_of(values, freq)
+    ]
+    assert len(found) <= 10  # of 200

@@ -7,13 +7,12 @@ import pytest
 from forecast.tools.explain.figures import (
     MAX_BARS,
     MAX_PIXELS,
-    contribution_figure,
-    importance_figure,
+    draw_importance,
     shrink_map,
     time_ticks,
 )
 from forecast.tools.explain.importance import Importance, InputGroup, InputKind
-from forecast.tools.explain.layers import Timeline
+from forecast.tools.explain.maps import Timeline
 
 
 @pytest.mark.parametrize("shape", [(40, 60), (1201, 499)])
@@ -47,41 +46,18 @@ def test_ticks_stand_at_their_dates(freq: str, length: int) -> None:
 
 
 def importance(kind: InputKind, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:
-    return Importance(InputGroup(kind, name, (0,), lags), mse, 0.1, mse, 0.1)
+    return Importance(InputGroup(kind, name, (0,), lags), mse, 0.1)
 
 
-def test_every_bar_lies_inside_its_panel() -> None:
-    """Also where a later panel has the longest bar, and where an input harms."""
+def test_the_most_important_inputs_are_drawn_with_their_lags() -> None:
     found = [
-        importance(InputKind.HISTORY, "y", 0.5),
         importance(InputKind.LEVEL, "y", 3.0),
         *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MAX_BARS + 5)),
         importance(InputKind.LAGS, "y", 0.4, (1, 24)),
         importance(InputKind.LAGS, "y", -0.6, (25, 48)),
     ]
-    figure = importance_figure(found, "title")
-    panels = [axis for axis in figure.axes if axis.get_visible()]
-    assert [axis.get_title(loc="left").split(":")[0] for axis in panels] == [
-        "history",
-        "level",
-        "calendar",
-        "lags of y",
-    ]
-    for axis in panels:
-        low, high = axis.get_xlim()
-        ends = [0.1 * sign + bar.get_width() for bar in axis.patches for sign in (-1, 1)]  # type: ignore[attr-defined]
-        assert low < min(ends)
-        assert max(ends) < high
-    assert len(panels[2].patches) == MAX_BARS
-    assert panels[2].get_yticklabels()[0].get_text() == f"part {MAX_BARS + 4}"
-    assert [label.get_text() for label in panels[3].get_yticklabels()] == ["1–24", "25–48"]
-    assert len({axis.get_xlim() for axis in panels[:3]}) == 1
-
-
-def test_contributions_are_ordered_by_their_size() -> None:
-    values = np.array([[1e-9, -1e-9], [1.0, -3.0], [-4.0, -4.0]])
-    dates, line = pd.date_range("2024-01-01", periods=2, freq="h"), np.arange(2.0)
-    figure = contribution_figure(values, ["none", "some", "most"], dates, line, line, "title")
-    labels = [label.get_text().split() for label in figure.axes[1].get_yticklabels()]
-    assert labels == [["most", "4"], ["some", "2"], ["none", "0"]]
-    np.testing.assert_array_equal(figure.axes[1].images[0].get_array(), values[[2, 1, 0]])
+    (axis,) = draw_importance(found, "title").figure.axes
+    labels = [label.get_text() for label in axis.get_yticklabels()]
+    assert labels[:3] == ["y, level", "y, lags 1–24", f"part {MAX_BARS + 4}, calendar"]
+    assert len(labels) == len(axis.patches) == MAX_BARS
+    assert axis.patches[1].get_width() == 0.4  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Importance and contributions of inputs, on series whose dependence on them is known."""
+"""Importance of inputs, on series whose dependence on them is known."""
 
 from typing import Any
 
@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.data import Batch, DataModule, frame_data
+from forecast.data import Batch, DataModule
 from forecast.tools.explain.importance import (
     InputGroup,
     InputKind,
     WindowSample,
     choose_windows,
-    contributions,
     lag_blocks,
     list_inputs,
     list_known_inputs,
@@ -96,23 +95,6 @@ def test_planted_importances_are_found(eval_stride: int) -> None:
     for one in found.values():
         if one.mse > 0.001:
             assert one.mse > 5 * one.mse_std
-            assert one.mae > 5 * one.mae_std
-
-
-def test_contributions_of_a_linear_model_are_those_of_its_coefficients() -> None:
-    data = planted_data()
-    forecast, (_, hour, a, _, _) = fit(data)
-    sample, window = sample_of(data), data.windows["test"].gather(torch.tensor([700]))
-    groups = list_inputs(data)
-    found = dict(
-        zip([group.label for group in groups], contributions(forecast, window, sample, groups), strict=True)
-    )
-    scale = float(data.target_scaler.scale[window.series, 0])
-    own, others = read_inputs(window)[0], read_inputs(sample.others).mean(0)
-    for place, name, coefficient in ((1, "hour, calendar", hour), (2, "a, future covariate", a)):
-        expected = scale * float(coefficient) * (own[:, place] - others[:, place])
-        np.testing.assert_allclose(found[name][:, 0], expected, atol=1e-5)
-    np.testing.assert_allclose(found["y, lags 25–48"], 0, atol=1e-6)
 
 
 def batches() -> tuple[Batch, Batch]:
@@ -233,25 +215,6 @@ def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> Non
     batch = data.windows["test"].gather(torch.arange(len(data.windows["test"])))
     size = batch.future_time[:, 0, columns[-1]]
     assert len(size.unique()) == len(batch.series.unique())
-
-
-def test_a_column_that_is_read_alone_is_listed_once() -> None:
-    """Not beside all columns, whose importance is that of the column; of two that are read, all are listed too."""
-    frame = planted_frame().query("unique_id == 'one'").set_index("ds")[["y", "a", "b"]]
-    data = frame_data(frame, **PLANTED)
-    data.setup()
-    for weights, lagged in ((torch.tensor([1.0, 0.0, 0.0]), 1), (torch.tensor([1.0, 1.0, 0.0]), 3)):
-
-        def forecast(batch: Batch, weights: Tensor = weights) -> Tensor:
-            return batch.past[:, -24:] @ weights[:, None] * torch.ones(3)
-
-        found = [one.group for one in measure_importance(forecast, sample_of(data, 20), repeats=2)]
-        lags = {group.name for group in found if group.kind == InputKind.LAGS}
-        assert len(lags) == lagged
-        assert ("all 3 columns" in lags) == (lagged > 1)
-        assert {group.name for group in found if group.kind == InputKind.LEVEL} - lags == (
-            {"a", "b"} if lagged == 1 else {"b"}
-        )
 
 
 @pytest.mark.parametrize(("count", "most"), [(1000, 64), (3, 64)])

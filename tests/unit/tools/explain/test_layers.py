@@ -11,7 +11,8 @@ from forecast.attention import FullAttention
 from forecast.models import Informer, InformerStack, ResidualInformer
 from forecast.models.base import AttentionLayer
 from forecast.models.layers import Distil
-from forecast.tools.explain.layers import Call, Layer, Timeline, record_calls, timelines
+from forecast.tools.explain.figures import describe_positions
+from forecast.tools.explain.maps import Call, Layer, Timeline, list_layers, record_calls
 from tests.support.models import slots
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,8 @@ def recorded(
         network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
     )
     dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
-    return network, forecast, calls, timelines(network, dates, seq_len, ("a", "b", "c"))
+    layers = list_layers(network, calls, dates, seq_len, ("a", "b", "c"))
+    return network, forecast, calls, {layer.call.name: (layer.queries, layer.keys) for layer in layers}
 
 
 @pytest.mark.parametrize("distil", [True, False])
@@ -63,7 +65,7 @@ def test_a_patch_is_centred_on_its_middle_step() -> None:
     assert past.steps.tolist() == [5, 9, 13, 17, 21]
     assert past.widths == [4]
     assert decoded.steps.tolist() == [21, 25, 27]  # of the last 7 steps one whole patch
-    assert decoded.in_horizon.tolist() == [False, True, True]
+    assert decoded.origin == 0.5
 
 
 @pytest.mark.parametrize(("asked", "n_quantiles"), [(3, 1), (1, 3)])
@@ -77,7 +79,6 @@ def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> Non
     assert past.steps.tolist() == [2, 6, 10] * 3
     assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
     assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
-    assert decoded.in_horizon.tolist() == [False] * asked + [True] * 2 * asked
     assert past.names == ["a", "b", "c"]
     assert decoded.names == (
         ["a", "b", "c"] * 2 if asked == 3 else []
@@ -124,13 +125,8 @@ def test_the_caption_names_what_the_model_says_stands_in_the_horizon() -> None:
     place = AttentionLayer(call.name, "decoder", 0, steps, steps)
     for patch_len in (None, 3):
         positions = Timeline(steps, dates, seq_len=4, patch_len=patch_len)
-        layer = Layer(call, place, positions, positions, [0, 1], recent=2, horizon_input="last week's values")
-        assert "the horizon after it enters as last week's values." in layer.notes()
-
-
-def test_the_last_season_of_the_past() -> None:
-    timeline = Timeline(np.arange(4, 12), pd.date_range("2024-01-01", periods=12, freq="h"), seq_len=9)
-    assert timeline.within_last(3).nonzero()[0].tolist() == [2, 3, 4]
+        layer = Layer(call, place, positions, positions, horizon_input="last week's values")
+        assert "the horizon after it enters as last week's values." in describe_positions(layer)
 
 
 def test_watching_changes_nothing_and_ends() -> None:

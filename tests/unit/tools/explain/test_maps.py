@@ -20,14 +20,21 @@ from forecast.attention import (
 )
 from forecast.attention.nystrom import depthwise_convolution
 from forecast.models.base import AttentionLayer
-from forecast.tools.explain.layers import Call, Layer, Timeline
-from forecast.tools.explain.maps import Number, explain_layer, measure_influence, measure_weights
+from forecast.tools.explain.figures import draw_layer
+from forecast.tools.explain.maps import (
+    Call,
+    Layer,
+    Number,
+    Timeline,
+    measure_influence,
+    measure_layer,
+    measure_weights,
+)
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
 
 SHORT = 7
 """Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
-LENGTH, RECENT = 8, 3
-EVERY = list(range(HEADS))
+LENGTH = 8
 
 
 class Own(Attention):
@@ -64,7 +71,7 @@ def call_of(attention: Attention, length: int = QUERY_LEN) -> Call:
 @torch.no_grad()
 def test_the_map_times_the_values_is_the_output(attention_type, role, options, length: int) -> None:
     call = call_of(build(attention_type, role, options), length)
-    weights = measure_weights(call, EVERY)
+    weights = measure_weights(call)
     assert weights is not None
     answer = weights[None] @ call.v
     if isinstance(call.attention, NystromAttention) and call.attention.conv_weight is not None:
@@ -83,9 +90,6 @@ def test_the_map_times_the_values_is_the_output(attention_type, role, options, l
             )  # linear attention adds eps to the sum
     if isinstance(call.attention, FullAttention):
         torch.testing.assert_close(weights, softmax_by_hand(call)[0])
-    some = measure_weights(call, [3, 1])
-    assert some is not None
-    torch.testing.assert_close(some, weights[[3, 1]])
 
 
 def softmax_by_hand(call: Call) -> torch.Tensor:
@@ -98,8 +102,8 @@ def softmax_by_hand(call: Call) -> torch.Tensor:
 @pytest.mark.parametrize("attention_type", [FastformerAttention, SquaresBefore])
 def test_a_layer_without_weights_has_influences(attention_type: type[Attention]) -> None:
     call = call_of(build(attention_type, "self", {}))
-    assert measure_weights(call, EVERY) is None
-    influence = measure_influence(call, EVERY, batch=10)
+    assert measure_weights(call) is None
+    influence = measure_influence(call, batch=10)
     torch.testing.assert_close(influence.sum(-1), torch.ones(HEADS, QUERY_LEN, dtype=torch.float64))
     if attention_type is SquaresBefore:
         before = torch.eye(QUERY_LEN, dtype=torch.float64).roll(1, 0)  # row i reads position i - 1
@@ -146,7 +150,7 @@ def test_probsparse_describes_its_selection(role: str, sampling: str) -> None:
         keys = call.k[:, :, : i + 1 if call.causal else None]
         scores = (call.q[:, :, i, None] * keys).sum(-1) / call.q.shape[-1] ** 0.5
         torch.testing.assert_close(exact[:, :, i], scores.amax(-1) - scores.mean(-1))
-    weights, selected = measure_weights(call, EVERY), curves.selected
+    weights, selected = measure_weights(call), curves.selected
     assert weights is not None
     assert selected is not None
     uniform = torch.ones(QUERY_LEN, QUERY_LEN, dtype=torch.float64)
@@ -185,34 +189,29 @@ def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
         call = Call("encoder.layers.0.attention", attention.eval(), q, k, v, attention.mix(q, k, v))
     positions = Timeline(steps, dates, seq_len=LENGTH)
     place = AttentionLayer(call.name, "encoder", 0, steps, steps)
-    return Layer(call, place, positions, positions, [0, 1], recent=RECENT)
+    return Layer(call, place, positions, positions)
 
 
 def numbers_of(layer: Layer) -> dict[str, Number]:
-    return {number.what: number for number in explain_layer(layer).numbers}
+    return {number.what: number for number in measure_layer(layer).numbers}
 
 
 @pytest.mark.parametrize("role", ["self", "causal"])
 @pytest.mark.parametrize("kind", [FullAttention, LinearAttention])
 def test_the_numbers_by_hand(kind: type[Attention], role: str) -> None:
     layer = layer_of(kind(8, 2, role=role))
-    found, measured = numbers_of(layer), measure_weights(layer.call, [0, 1])
+    found, measured = numbers_of(layer), measure_weights(layer.call)
     assert measured is not None
     weights, softmax = measured.numpy(), softmax_by_hand(layer.call)[0].numpy()
     even = np.tri(LENGTH) if role == "causal" else np.ones((LENGTH, LENGTH))
     even /= even.sum(1, keepdims=True)
     entropy = -np.sum(weights * np.log2(np.where(weights > 0, weights, 1))) / LENGTH / 2
     differs = np.abs(weights - even).sum((1, 2)).mean() / LENGTH / 2
-    late, even_late = weights[:, :, -RECENT:].sum((1, 2)).mean() / LENGTH, even[:, -RECENT:].sum() / LENGTH
-    recent = f"attention on the last {RECENT} steps of history"
-    for name, value in (
-        ("entropy of a row", entropy), ("attention that differs from uniform", differs), (recent, late),
-    ):  # fmt: skip
-        assert found[name].value == pytest.approx(value, rel=1e-4), name
-    assert found[recent].beside["uniform"] == pytest.approx(even_late)
+    assert found["entropy of a row"].value == pytest.approx(entropy, rel=1e-4)
+    assert found["attention that differs from uniform"].value == pytest.approx(differs, rel=1e-4)
     name, v = "relative difference of the output from softmax", layer.call.v[0].numpy()
     if kind is FullAttention:
-        assert set(found) == {"entropy of a row", "attention that differs from uniform", recent}
+        assert set(found) == {"entropy of a row", "attention that differs from uniform"}
     else:
         distances = [
             np.linalg.norm((m - s) @ x) / np.linalg.norm(s @ x)
@@ -232,16 +231,19 @@ def test_the_numbers_of_the_controls() -> None:
     assert numbers_of(layer_of(NoneAttention(8, 2, role="cross"))) == {}
 
 
-def test_negative_weights_and_the_convolution_are_said() -> None:
-    explanation = explain_layer(layer_of(NystromAttention(8, 2, role="self", num_landmarks=2), scale=3))
-    found = {number.what: number.value for number in explanation.numbers}
-    assert 0 < found["negative part of the weights"] < 0.5
+def test_negative_weights_are_drawn_and_count_as_zero() -> None:
+    measured = measure_layer(layer_of(NystromAttention(8, 2, role="self", num_landmarks=2), scale=3))
+    assert measured.weights.min() < -0.01
+    found = {number.what: number.value for number in measured.numbers}
     assert 0 < found["attention that differs from uniform"] < 1
-    assert found["size of the part of the output with constant weights"] > 0.1
-    assert "Negative weights are drawn in the darkest blue." in explanation.pictures[0].caption
-    assert [picture.name.removeprefix("encoder-layer-0-nystrom") for picture in explanation.pictures] == [
-        "", "-landmarks"
-    ]  # fmt: skip
+    pictures = draw_layer(measured)
+    assert [picture.name for picture in pictures] == [
+        "encoder-layer-0-nystrom",
+        "encoder-layer-0-nystrom-landmarks",
+    ]
+    (image,) = pictures[0].figure.axes[1].images
+    expected = np.maximum(LENGTH * measured.weights[1].numpy(), image.norm.vmin)
+    np.testing.assert_allclose(image.get_array(), expected, rtol=1e-6)
 
 
 def test_a_number_in_words() -> None:

@@ -1,0 +1,171 @@
+"""Suggested settings: lengths, training, model, transform; and those for a DataFrame."""
+
+import shlex
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.cli.compose import compose_config
+from forecast.cli.overrides import parse, quote
+from forecast.data import Panel, csv_data
+from forecast.data.source import AUTO
+from forecast.system.errors import DataError
+from forecast.system.formatting import quote_for_shell
+from forecast.tools.check import advice
+from forecast.tools.check.advice import (
+    Choices,
+    Setting,
+    format_argument,
+    suggest_lengths,
+    suggest_model,
+    suggest_training,
+    suggest_transform,
+)
+from forecast.tools.check.diagnosis import suggest_overrides
+from forecast.tools.check.gaps import split_parts
+from forecast.tools.check.seasons import Season
+
+WEEK, DAY = Season(168, "a week", 0.8), Season(24, "a day", 0.9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seasons", "pred_len", "day", "past", "why"),
+    [
+        (39_456, [DAY, WEEK], 24, 24, 504, "three of the longest season, a week"),
+        (39_456, [DAY, WEEK], 168, 24, 672, "four horizons"),
+        (39_456, [DAY], 24, 24, 336, "the default of models on patches"),
+        (39_456, [DAY], 24, 96, 480, "at most 5 days of steps below an hour"),
+        (39_456, [DAY], 720, 96, 480, "at most 5 days of steps below an hour"),
+        (39_456, [DAY, Season(336, "a week", 0.95)], 48, 48, 672, "two of the strongest season, a week"),
+        (39_456, [DAY], 24, 288, 720, "at most 5 days of steps below an hour"),
+        (2_500, [DAY, WEEK], 24, 24, 168, "the longest season, a week"),  # three: 29% of the training part
+        (2_500, [], 24, 24, 96, "four horizons"),
+        (2_500, [], 24, 96, 96, "four horizons"),
+    ],
+)
+def test_the_past_that_is_suggested(
+    rows: int, seasons: list[Season], pred_len: int, day: int, past: int, why: str
+) -> None:
+    dates = pd.date_range("2021-01-01", periods=rows, freq="h")
+    panel = Panel.of_table(dates, np.arange(float(rows))[:, None], ["load"], "h")
+    found = suggest_lengths(split_parts(panel, [0.7, 0.1, 0.2]), seasons, 24, day, Choices(pred_len=pred_len))
+    assert found[0] == Setting("seq_len", past, why)
+
+
+def training(windows: int, past: int, has_future: bool = False) -> dict[str, Setting]:
+    found = suggest_training(windows, [Setting("seq_len", past, "")], Choices(), has_future)
+    return {setting.key: setting for setting in found}
+
+
+def test_little_training_is_suggested_where_windows_are_many() -> None:
+    for windows, has_future, batch, epochs in (
+        (50_000, False, 32, 5), (1_500, False, 32, 14), (100, False, 16, 50), (50_000, True, 128, 5),
+    ):  # fmt: skip
+        found = training(windows, 336, has_future)
+        assert (found["data.batch_size"].value, found["trainer.max_epochs"].value) == (batch, epochs)
+
+
+def test_short_windows_get_shorter_patches() -> None:
+    for past, patch, tokens in ((28, 7, 4), (12, 3, 4), (336, None, 14), (3, 1, 3)):
+        found = training(500, past)
+        assert (found["model.patch_len"].value if "model.patch_len" in found else None) == patch
+        assert found["attention"].why.startswith(f"on {tokens} tokens, all attention types")
+    assert training(500, 2_400)["attention"].why.startswith("exact")
+
+
+@pytest.mark.parametrize(
+    ("freq", "features", "model"),
+    [
+        ("15min", "M", "patch_encoder"),
+        ("10min", "S", "patch_encoder"),
+        ("15min", "MS", None),
+        ("h", "M", None),
+    ],
+)
+def test_a_flat_head_is_suggested_for_columns_with_steps_below_an_hour(
+    freq: str, features: str, model: str | None
+) -> None:
+    dates = pd.date_range("2024-01-01", periods=9, freq=freq)
+    panel = Panel.of_table(dates, np.zeros((9, 2)), ["a", "b"], freq)
+    assert [s.value for s in suggest_model(panel, features)] == ([model] if model else [])
+    assert suggest_model(replace(panel, targets=("a",), past_covariates=("b",)), features) == []
+
+
+def test_the_default_model_is_known_as_it_is() -> None:
+    config = compose_config("model=residual_informer")
+    known = (advice.PAST, AUTO, advice.PATCH, advice.EPOCHS)
+    assert known == (
+        config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
+    )  # fmt: skip
+    assert compose_config().model._target_ == config.model._target_
+
+
+RANDOM = np.random.default_rng(0)
+EVEN, HEAVY = RANDOM.normal(size=400), RANDOM.standard_t(2, size=400)
+
+
+@pytest.mark.parametrize(
+    ("train", "typed", "named"),
+    [
+        ([np.stack([EVEN, HEAVY], axis=1)], None, "outliers in heavy;"),
+        ([np.stack([EVEN, HEAVY], axis=1)], "asinh", None),
+        ([np.ones((50, 2))], None, None),
+        ([], None, None),
+        ([EVEN[:, None], 1000 + EVEN[:20, None]], None, None),  # two levels of two series are no outliers
+        ([(np.arange(400) % 40 == 0).astype(float)[:, None]], None, None),  # nor rare days marked by one
+    ],
+)
+def test_a_transform_is_suggested_for_targets_with_outliers(
+    train: list[np.ndarray], typed: str | None, named: str | None, tmp_path: Path
+) -> None:
+    dates = pd.date_range("2024-01-01", periods=400, freq="h", name="date")
+    pd.DataFrame({"even": EVEN}, dates).to_csv(tmp_path / "mine.csv")
+    sizes = {"seq_len": 24, "pred_len": 6, "split": [0.7, 0.1, 0.2], "name": "mine", "transform": typed}
+    found = suggest_transform(train, ["even", "heavy"][: train[0].shape[1] if train else 2],
+                              csv_data(path=tmp_path / "mine.csv", **sizes))  # fmt: skip
+    assert [setting.value for setting in found] == (["auto"] if named else [])
+    assert all(named in setting.why for setting in found if named)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.path", "~/it's/a b,c=d.csv"), ("data.separator", ";"), ("data.target", "Ziel[1]"),
+        ("data.columns", ["plain", "a, b", "[x]", "it's", "température"]), ("data.fill", None),
+        ("data.split", [0.6, 0.2, 0.2]), ("data.split", ["2017-07-01", "2017-11-01"]), ("seq_len", 96),
+    ],
+)  # fmt: skip
+def test_arguments_are_read_as_they_were_meant(key: str, value: object) -> None:
+    argument = format_argument(key, value)
+    (override,) = parse([quote(argument, sweep=False)])
+    assert (override.key_or_group, override.value()) == (key, value)
+    assert shlex.split(quote_for_shell(argument)) == [argument]
+
+
+def sales(days: int) -> pd.DataFrame:
+    """A series whose first two days have no value, of which its reader warns."""
+    sold = np.random.default_rng(0).normal(size=days)
+    sold[:2] = np.nan
+    return pd.DataFrame({"sold": sold}, index=pd.date_range("2021-01-01", periods=days, freq="D", name="ds"))
+
+
+def test_suggestions_for_a_frame_are_printed_and_training_alone_warns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with warnings.catch_warnings(action="error"):
+        found = suggest_overrides(sales(150), {"target": "sold"}, {"pred_len": 4}, {"label_len"})
+    assert any(line.startswith("seq_len=") for line in found)
+    printed = capsys.readouterr().err
+    assert all(f"suggested: {line}  (" in printed for line in found)
+    assert "label_len" not in printed
+
+
+def test_a_frame_without_windows_is_refused_as_in_training() -> None:
+    with pytest.warns(UserWarning, match="left out 2 rows before the first value"), pytest.raises(DataError):
+        suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
+    with pytest.raises(DataError, match=r"needs 150 rows \(seq_len=146, pred_len=4\), and there are"):
+        suggest_overrides(sales(150), {"target": "sold"}, {"seq_len": 146, "pred_len": 4}, ())
