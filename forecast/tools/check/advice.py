@@ -12,8 +12,8 @@ from forecast.cli.overrides import FREE_TEXT
 from forecast.data import DataModule, Panel
 from forecast.data.covariates import MAX_INDICATORS
 from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
+from forecast.data.split import refuse_short_split
 from forecast.data.time_features import rows_in
-from forecast.data.window_starts import refuse_short_split
 from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
 from forecast.tools.check.columns import CategoryColumn, Column, Copy

@@ -14,7 +14,7 @@ from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date
 from forecast.models.residual import arrange_quantiles
 from forecast.reports.figures import forecast_figure
-from forecast.reports.plotted_forecast import Band
+from forecast.reports.plots import Band
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.figures import Picture
 
