@@ -6,6 +6,7 @@ FastAPI, uvicorn and the client of Prometheus come with the extra `serve`. This 
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -15,8 +16,7 @@ from omegaconf import DictConfig
 from forecast.system.errors import ConfigError, NotInstalled, install_command
 from forecast.system.progress import status
 from forecast.tools.export.metadata import ONNX_PACKAGES, ONNX_RUNTIME, TORCH, list_missing_packages
-from forecast.tools.serve.models import find_models
-from forecast.tools.serve.processes import Exporter, WorkerPool
+from forecast.tools.serve.processes import Exporter, WorkerPool, find_models
 
 AUTO = "auto"
 RUNTIMES = (AUTO, TORCH)
@@ -78,7 +78,7 @@ def start_exporter(models: Mapping[str, Path]) -> Exporter | None:
         return None
     exporter = Exporter(models)
     exporter.export_all()
-    exporter.watch()
+    threading.Thread(target=exporter.watch, daemon=True).start()
     return exporter
 
 

@@ -11,8 +11,7 @@ from forecast.data import csv_data, read_frame
 from forecast.data.files.sources import read_table
 from forecast.data.store.format import open_store
 from forecast.inference.forecasters import choose_forecaster
-from forecast.tools.serve.request import ForecastRequest
-from forecast.tools.serve.source import RequestReader
+from forecast.tools.serve.request import ForecastRequest, RequestReader
 from forecast.tools.serve.trained import make_example, reading_settings
 from tests.support.commands import TINY, answer, only
 
