@@ -25,6 +25,7 @@ def export(config: DictConfig) -> None:
     from forecast.tools.export.metadata import (
         check_onnx_installed,
         describe_model,
+        load_onnx,
         metadata_path,
         read_test_data,
     )
@@ -48,7 +49,6 @@ def export(config: DictConfig) -> None:
     )
     from forecast.tools.export.graph import (
         ForecastGraph,
-        load_onnx,
         load_torch,
         trace_forecast,
         write_onnx,
@@ -68,7 +68,7 @@ def export(config: DictConfig) -> None:
             (write_onnx if is_onnx else write_torch)(program, temporary, about)
             run = (load_onnx if is_onnx else load_torch)(temporary)
         difference = compare_with_pytorch(
-            run, trained, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
+            run, trained, about, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
         )
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)

@@ -3,6 +3,7 @@
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -29,8 +30,7 @@ def serve(config: DictConfig) -> None:
     except ModuleNotFoundError as error:
         raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
     from forecast.tools.export.metadata import ONNX_RUNTIME, TORCH, list_missing_packages
-    from forecast.tools.serve.models import find_models
-    from forecast.tools.serve.processes import WorkerPool
+    from forecast.tools.serve.processes import WorkerPool, find_models
 
     check_choice("runtime", config.runtime, (AUTO, TORCH))
     signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
@@ -81,7 +81,7 @@ def start_exporter(models: Mapping[str, Path]) -> "Exporter | None":
         return None
     exporter = Exporter(models)
     exporter.export_all()
-    exporter.watch()
+    threading.Thread(target=exporter.watch, daemon=True).start()
     return exporter
 
 

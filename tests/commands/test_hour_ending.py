@@ -10,8 +10,7 @@ import forecast
 from forecast.data.files.sources import read_table
 from forecast.data.store import open_store
 from forecast.inference.forecasters import choose_forecaster
-from forecast.tools.serve.request import ForecastRequest
-from forecast.tools.serve.source import RequestReader
+from forecast.tools.serve.request import ForecastRequest, RequestReader
 from forecast.tools.serve.trained import make_example, reading_settings
 from tests.support.commands import TINY, answer, only
 

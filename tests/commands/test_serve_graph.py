@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import logging
 import multiprocessing
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,60 +20,22 @@ from forecast.checkpoints.settings import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError, ForecastError
 from forecast.tools.serve import processes
-from forecast.tools.serve.graph import GraphEngine, NeedsTorch
-from forecast.tools.serve.models import facts_file, graph_file, read_facts
+from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, graph_file, read_facts
 from forecast.tools.serve.processes import WorkerPool, WorkerProcess, WorkersLost
 from forecast.tools.serve.request import ForecastRequest, read_request
-from forecast.tools.serve.trained import export_model, make_example
-from forecast.tools.serve.worker import ServedModel, Worker
-from tests.support.commands import TINY, answer, only
-from tests.support.covariate_file import COVARIATES, table
-from tests.support.long_files import long_frame
+from forecast.tools.serve.trained import export_model, find_obstacle, make_example
+from forecast.tools.serve.worker import ServedModel, load_models
+from tests.support.served_runs import RUNS
 
 MAX_ROWS = 10_000
-SMALL = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
-LONG = (
-    "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
-    "data.static_covariates=[region,size]", "data.future_covariates=[price]",
-)  # fmt: skip
-RUNS: dict[str, tuple[str, ...]] = {
-    "covariates": ("data=csv", "data.path=table.csv", *COVARIATES),
-    "long": (*LONG, "refit=full"),
-    "zone": (
-        "data=csv",
-        "data.path=zone.csv",
-        "data.columns=[load]",
-        "data.holidays=DE",
-        "data.transform=log1p",
-        "data.lower=0",
-        "loss=quantile",
-        "levels=[50,80]",
-    ),
-}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(served_runs: dict[str, Path]) -> dict[str, Path]:
     """A run of each kind of data, exported for the server."""
-    folder = tmp_path_factory.mktemp("graphs")
-    table().to_csv(folder / "table.csv")
-    load = table()[["load"]]
-    zone = np.exp(13 + (load - load.mean()) / load.std() / 2)  # large beside the scale of its logarithm
-    zone.set_axis(zone.index.tz_localize("UTC").tz_convert("Europe/Berlin").rename("date")).to_csv(
-        folder / "zone.csv"
-    )
-    long_frame(future=10).to_csv(folder / "long.csv", index=False)
-    found = {}
-    options_of_all = (
-        *SMALL, "attention=full", "model.encoder_layers=1", "levels=[80]", "data.split=[0.5,0.3,0.2]",
-    )  # fmt: skip
-    for name, options in RUNS.items():
-        place = folder / "runs" / name
-        with pytest.MonkeyPatch.context() as patch:
-            assert answer(patch, "train", folder, *options_of_all, *options, f"hydra.run.dir={place}") == 0
+    for name, place in served_runs.items():
         export_model(name, find_trained(place))
-        found[name] = place
-    return found
+    return served_runs
 
 
 def ask(run: Path, request: dict[str, Any], *, use_graph: bool) -> dict[str, Any]:
@@ -112,20 +72,34 @@ def vary(rows: dict[str, list[Any]], columns: list[str]) -> dict[str, list[Any]]
     }
 
 
+def ask_both(run: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    return ask(run, request, use_graph=True), ask(run, request, use_graph=False)
+
+
+def check_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The same notes and warnings, and forecasts that differ by rounding."""
+    assert {**found, "forecast": []} == {**expected, "forecast": []}
+    tables = [pd.DataFrame(each["forecast"]) for each in (found, expected)]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("options", [{}, {"horizon": 2}, {"levels": []}, {"levels": [80]}])
+@pytest.mark.parametrize(
+    "options", [{"levels": None}, {"horizon": 2, "levels": [80]}, {"levels": []}], ids=str
+)
 def test_the_graph_answers_as_pytorch_does(runs: dict[str, Path], name: str, options: dict[str, Any]) -> None:
     run = runs[name]
-    example = example_of(run)
-    about = json.loads(ServedModel("m", run, use_graph=True).describe())
+    example, about = example_of(run), json.loads(ServedModel("m", run, use_graph=True).describe())
     columns = [*about["columns"], *about["future_covariates"]]
     request = {**example, **options, "rows": vary(example["rows"], columns)}
-    request.pop("levels", None) if not options else None
     assert is_answered_by_graph(run, request)
-    found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
-    assert {**found, "forecast": []} == {**expected, "forecast": []}
-    found_table, table_of_torch = (pd.DataFrame(each["forecast"]) for each in (found, expected))
-    pd.testing.assert_frame_equal(found_table, table_of_torch, rtol=1e-4, atol=1e-4)
+    found, expected = ask_both(run, request)
+    check_same(found, expected)
+    assert found["trained_until"] == about["trained_until"]
+    until = pd.Timestamp(found["trained_until"])
+    assert str(until) == str(
+        pd.Timestamp(example["rows"][about["date_column"]][-1])
+    )  # in the zone of the data
 
 
 @pytest.mark.parametrize(
@@ -161,7 +135,7 @@ def test_pytorch_answers_what_the_graph_does_not(
     else:
         request |= change
     assert not is_answered_by_graph(run, request)
-    found, expected = (ask(run, request, use_graph=use_graph) for use_graph in (True, False))
+    found, expected = ask_both(run, request)
     assert found == expected
     assert found["forecast"]
     monkeypatch.setattr("forecast.tools.serve.worker.list_missing_packages", list)
@@ -175,95 +149,78 @@ def test_a_model_whose_package_is_missing_is_left_out(
 ) -> None:
     """The model reads the dates of public holidays, which the package `holidays` knows."""
     monkeypatch.setitem(sys.modules, "holidays", None)
-    worker = Worker({name: runs[name] for name in ("zone", "long")}, use_graphs)
-    assert list(worker.unavailable) == ["zone"]
-    assert worker.unavailable["zone"].startswith("data.holidays=DE: holidays is not installed: pip install")
+    served = load_models({name: runs[name] for name in ("zone", "long")}, use_graphs)
+    assert served["long"].unavailable == ""
+    assert served["zone"].unavailable.startswith("data.holidays=DE: holidays is not installed: pip install")
     monkeypatch.delitem(sys.modules, "holidays")
-    assert worker.answer("zone", "describe")[0] == 200
-    assert worker.unavailable == {}
+    assert served["zone"].answer("describe")[0] == 200
+    assert served["zone"].unavailable == ""
 
 
-def test_both_refuse_a_value_outside_the_domain(runs: dict[str, Path]) -> None:
-    request = example_of(runs["zone"])
-    request["rows"]["load"][3] = -5
-    messages = []
-    for use_graph in (True, False):
-        with pytest.raises(Exception, match="takes values above -1") as caught:
-            ask(runs["zone"], request, use_graph=use_graph)
-        messages.append(str(caught.value))
-    assert messages[0] == messages[1]
+def test_both_refuse_a_value_outside_the_domain_that_is_read(runs: dict[str, Path]) -> None:
+    run = runs["zone"]
+    request = example_of(run)
+    dates = pd.date_range(end=pd.Timestamp(request["rows"]["date"][-1]), periods=100, freq="h")
+    request["rows"] = {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
+    assert is_answered_by_graph(run, request)
+    check_same(*ask_both(run, request))  # a value long before the window is not read
+    for row in (70, 97):  # before the window, and in it
+        request["rows"]["load"] = [*np.arange(1.0, row + 1), -5.0, *np.arange(1.0, 100 - row)]
+        messages = []
+        for use_graph in (True, False):
+            with pytest.raises(DataError, match="takes values above -1") as caught:
+                ask(run, request, use_graph=use_graph)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+UNUSUAL: dict[str, tuple[Callable[[list[Any]], list[Any]], str]] = {
+    "far": (
+        lambda cells: [1e9, *cells[1:]],
+        "far outside the training data, so that the forecast extrapolates: {} is 1e+09",
+    ),
+    "constant": (
+        lambda cells: [cells[0]] * len(cells),
+        "constant in the 12 rows before the forecast: {} is ",
+    ),
+    "boolean": (lambda cells: [*cells[1:], True], "true and false in {} are read as 1 and 0"),
+    "usual": (lambda cells: cells, ""),
+}
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
+    ("what", "name", "column"),
     [
-        (
-            lambda cells: [1e9, *cells[1:]],
-            "far outside the training data, so that the forecast extrapolates: {} is 1e+09",
-        ),
-        (lambda cells: [cells[0]] * len(cells), "constant in the 12 rows before the forecast: {} is "),
-        (lambda cells: [*cells[1:], True], "true and false in {} are read as 1 and 0"),
-        (lambda cells: cells, ""),
+        ("far", "covariates", "temperature"),
+        ("far", "long", "y"),
+        ("constant", "zone", "load"),
+        ("constant", "covariates", "temperature"),
+        ("boolean", "covariates", "load"),
+        ("usual", "zone", "load"),
     ],
-    ids=["far", "constant", "boolean", "usual"],
-)
-@pytest.mark.parametrize(
-    ("name", "column"),
-    [("covariates", "load"), ("covariates", "temperature"), ("long", "y"), ("zone", "load")],
 )
 def test_inputs_unlike_the_training_data_give_a_warning(
-    runs: dict[str, Path], name: str, column: str, changed: Callable[[list[Any]], list[Any]], says: str
+    runs: dict[str, Path], what: str, name: str, column: str
 ) -> None:
     """The graph and PyTorch, which answers `forecast predict` too, say the same."""
-    request = example_of(runs[name])
+    request, (changed, says) = example_of(runs[name]), UNUSUAL[what]
     request["rows"][column] = changed(request["rows"][column])
-    if column == "temperature" and says.startswith("constant"):
+    if (what, column) == ("constant", "temperature"):
         says = ""  # a covariate may be constant
-    of_graph, of_torch = (ask(runs[name], request, use_graph=use)["warnings"] for use in (True, False))
+    of_graph, of_torch = (each["warnings"] for each in ask_both(runs[name], request))
     assert of_graph == of_torch
     assert is_answered_by_graph(runs[name], request)
     assert of_graph[0].startswith(says.format(column)) if says else of_graph == []
 
 
-def test_neither_reads_a_value_long_before_the_window(runs: dict[str, Path]) -> None:
-    request = example_of(runs["zone"])
-    last = pd.Timestamp(request["rows"]["date"][-1])
-    dates = pd.date_range(end=last, periods=100, freq="h")
-    request["rows"] = {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
-    assert is_answered_by_graph(runs["zone"], request)
-    found, expected = (ask(runs["zone"], request, use_graph=use_graph) for use_graph in (True, False))
-    found_table, table_of_torch = (pd.DataFrame(each["forecast"]) for each in (found, expected))
-    pd.testing.assert_frame_equal(found_table, table_of_torch, rtol=1e-4)
-    request["rows"]["load"] = [
-        *np.arange(1.0, 71),
-        -5.0,
-        *np.arange(1.0, 30),
-    ]  # before the window, and near it
-    for use_graph in (True, False):
-        with pytest.raises(Exception, match="takes values above -1"):
-            ask(runs["zone"], request, use_graph=use_graph)
-
-
 def test_pytorch_resolves_the_settings_of_the_data_once(
     runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served, body = (
-        ServedModel("m", runs["zone"], use_graph=False),
-        json.dumps(example_of(runs["zone"])).encode(),
-    )
+    served = ServedModel("m", runs["zone"], use_graph=False)
+    body = json.dumps(example_of(runs["zone"])).encode()
     first = served.forecast(body, MAX_ROWS)
     monkeypatch.setattr("forecast.tools.serve.trained.reading_settings", None)
     assert served.forecast(body, MAX_ROWS) == first
-
-
-def test_the_end_of_training_is_in_the_zone_of_the_data(runs: dict[str, Path]) -> None:
-    answer = ask(runs["zone"], example_of(runs["zone"]), use_graph=True)
-    about = json.loads(ServedModel("m", runs["zone"], use_graph=True).describe())
-    until = pd.Timestamp(answer["trained_until"])
-    assert about["trained_until"] == answer["trained_until"]
-    assert until.tz is not None
-    last = pd.Timestamp(example_of(runs["zone"])["rows"]["date"][-1])
-    assert until == last
 
 
 def test_the_example_is_of_a_series_with_a_scale(runs: dict[str, Path]) -> None:
@@ -272,71 +229,46 @@ def test_the_example_is_of_a_series_with_a_scale(runs: dict[str, Path]) -> None:
     assert set(make_example(model)["rows"]["unique_id"]) == {model.data_state["ids"][1]}
 
 
-def test_a_damaged_graph_is_named_in_the_log_and_pytorch_answers(
+def test_pytorch_answers_without_an_intact_graph_of_the_checkpoint(
     runs: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = runs["zone"]
-    file, request = graph_file(find_trained(run)), example_of(run)
-    content, times = file.read_bytes(), file.stat()
+    run, checkpoint = runs["zone"], find_trained(runs["zone"])
+    graph, facts = graph_file(checkpoint), facts_file(checkpoint)
+    contents, request = {file: (file.read_bytes(), file.stat()) for file in (graph, facts)}, example_of(run)
+    served, expected = ServedModel("m", run, use_graph=True), ask(run, request, use_graph=False)
+    assert served.graph_engine() is not None
     try:
-        file.write_bytes(content[: len(content) // 2])
-        assert read_facts(find_trained(run)) is None  # the server exports it again
-        file.write_bytes(content[:-100] + bytes(100))
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # as if it had always been so
-        with caplog.at_level(logging.ERROR):
-            found = ask(run, request, use_graph=True)
+        for damaged in (contents[facts][0][:100], b"", b"[]", b'{"checkpoint": null}'):
+            facts.write_bytes(damaged)
+            assert read_facts(checkpoint) is None  # the server exports it again
+            assert served.graph_engine() is None
+        facts.write_bytes(contents[facts][0])
+        graph.write_bytes(contents[graph][0][:1000])
+        assert read_facts(checkpoint) is None
+        graph.write_bytes(contents[graph][0][:-100] + bytes(100))
+        os.utime(graph, ns=(0, contents[graph][1].st_mtime_ns))  # as if it had always been so
+        assert ask(run, request, use_graph=True) == expected
+        assert [record.getMessage()[:29] for record in caplog.records] == ["m: its graph cannot be loaded"]
     finally:
-        file.write_bytes(content)
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert found == ask(run, request, use_graph=False)
-    assert sum("its graph cannot be loaded" in line for line in caplog.text.splitlines()) == 1
-
-
-def test_damaged_facts_are_those_of_no_checkpoint(runs: dict[str, Path]) -> None:
-    checkpoint = find_trained(runs["zone"])
-    file = facts_file(checkpoint)
-    content = file.read_bytes()
+        for file, (content, times) in contents.items():
+            file.write_bytes(content)
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    times = checkpoint.stat()
+    os.utime(checkpoint)  # it has changed, and is not exported yet
     try:
-        for damaged in (content[:100], b"", b"[]", b'{"checkpoint": null}'):
-            file.write_bytes(damaged)
-            assert read_facts(checkpoint) is None
-            assert ServedModel("m", runs["zone"], use_graph=True).graph_engine() is None
-    finally:
-        file.write_bytes(content)
-
-
-def test_the_graph_before_answers_only_while_a_changed_checkpoint_is_exported(
-    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served, checkpoint = ServedModel("m", runs["long"], use_graph=True), find_trained(runs["long"])
-    graph, times = served.graph_engine(), checkpoint.stat()
-    assert graph is not None
-    os.utime(checkpoint)
-    try:
-        assert served.graph_engine() is graph
-        monkeypatch.setattr("forecast.tools.serve.worker.EXPORT_SECONDS", -1)
         assert served.graph_engine() is None
+        assert served.forecast(json.dumps(request).encode(), MAX_ROWS)
     finally:
         os.utime(checkpoint, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert served.graph_engine() is not None
 
 
-def test_a_model_that_cannot_be_exported_has_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table().assign(outlook=lambda t: t["temperature"]).to_csv(tmp_path / "table.csv")
-    options = (
-        "data=csv", "data.path=table.csv", "data.columns=[load]", "data.as_of={temperature:outlook}",
-        "data.future_covariates=[temperature]",
-    )  # fmt: skip
-    assert answer(monkeypatch, "train", tmp_path, *SMALL, *options) == 0
-    run = only(tmp_path, "runs/*")
-    export_model("m", find_trained(run))
-    facts = read_facts(find_trained(run))
-    assert facts is not None
-    assert "data.as_of" in facts["obstacle"]
-    assert not graph_file(find_trained(run)).exists()
-    assert ask(run, json.loads(ServedModel("m", run, use_graph=True).example()), use_graph=True)["forecast"]
+def test_a_model_that_cannot_be_exported_has_a_reason(runs: dict[str, Path]) -> None:
+    model = load(runs["covariates"])
+    assert find_obstacle(model) == ""
+    for option, value in {"as_of": {"temperature": "outlook"}, "known_steps": [3, None, None]}.items():
+        model.data_state = {**load(runs["covariates"]).data_state, option: value}
+        assert f"data.{option}" in find_obstacle(model)
 
 
 JSON_VALUES = st.recursive(
@@ -408,43 +340,59 @@ def test_a_damaged_request_is_answered_or_refused_in_words(
     check()
 
 
-def wait_for_no_children() -> None:
-    """The thread of the pool may need a moment after the end of a process."""
-    end = time.monotonic() + 10
-    while multiprocessing.active_children() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not multiprocessing.active_children()
-
-
 @pytest.fixture
 def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
     pool = WorkerPool({"m": runs["zone"]}, workers=2, max_waiting=9, timeout=5)
     pool.wait_until_loaded()
     yield pool
     pool.close()
-    wait_for_no_children()
+    assert not multiprocessing.active_children()
 
 
-def test_a_lost_worker_is_replaced_and_the_other_one_stays(pool: WorkerPool, runs: dict[str, Path]) -> None:
-    body = json.dumps(example_of(runs["zone"])).encode()
+def workers_of(pool: WorkerPool) -> list[int]:
+    """The processes of a pool."""
+    return [worker.process.pid or 0 for worker in pool.workers]
+
+
+async def wait_until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def test_a_lost_worker_is_replaced_and_the_other_one_stays(
+    pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, failures = json.dumps(example_of(runs["zone"])).encode(), [OSError("no memory")]
     lost, other = workers_of(pool)
+
+    def start_once_in_vain(*given: Any) -> WorkerProcess:
+        if failures:
+            raise failures.pop()
+        return WorkerProcess(*given)
 
     async def ask_after_a_loss() -> list[Any]:
         os.kill(lost, signal.SIGSTOP)
         calls = [asyncio.create_task(pool.call("m", "forecast", body, MAX_ROWS)) for _ in range(9)]
-        await asyncio.sleep(0)
-        while pool.unanswered > 1:  # the stopped worker has one of the calls
-            await asyncio.sleep(0.01)
+        await wait_until(lambda: pool.unanswered == 9)
+        with pytest.raises(processes.Overloaded):
+            await pool.call("m", "describe")
+        await wait_until(lambda: pool.unanswered == 1)  # the stopped worker has one of the calls
+        monkeypatch.setattr(processes, "WorkerProcess", start_once_in_vain)
         os.kill(lost, signal.SIGKILL)
-        return await asyncio.gather(*calls, return_exceptions=True)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await wait_until(lambda: lost not in workers_of(pool))
+        assert other in workers_of(pool)
+        for worker in pool.workers:
+            os.kill(worker.process.pid or 0, signal.SIGKILL)  # while they are idle: the next call waits
+        await wait_until(lambda: not any(worker.process.is_alive() for worker in pool.workers))
+        return [*answers, await pool.call("m", "forecast", body, MAX_ROWS)]
 
     answers = asyncio.run(ask_after_a_loss())
-    (failed,) = (answer for answer in answers if isinstance(answer, Exception))
-    assert isinstance(failed, WorkersLost)
-    assert [answer[0] for answer in answers if answer is not failed] == [200] * 8
-    wait_until_replaced([lost], pool)
-    assert other in workers_of(pool)
+    assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [WorkersLost]
+    assert [answer[0] for answer in answers if not isinstance(answer, Exception)] == [200] * 9
     assert pool.unanswered == 0
+    assert "a worker process could not be started: no memory" in caplog.text
 
 
 def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
@@ -456,68 +404,18 @@ def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
         os.kill(worker, signal.SIGSTOP)  # it is busy for ever, and ends only by SIGKILL
 
     async def ask() -> list[Any]:
-        calls = [asyncio.create_task(pool.call("m", "forecast", body, MAX_ROWS)) for _ in range(5)]
+        bodies = [body, b" " * 2_000_000, body, body, body]  # the second does not fit into the pipe
+        calls = [asyncio.create_task(pool.call("m", "forecast", each, MAX_ROWS)) for each in bodies]
         await asyncio.sleep(0.5)  # both workers have begun a call
         calls[0].cancel()  # its client has gone: the worker is replaced all the same
-        return await asyncio.gather(*calls, return_exceptions=True)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await wait_until(lambda: not set(stuck) & set(workers_of(pool)))
+        return answers
 
     gone, late, *others = asyncio.run(ask())
     assert isinstance(gone, asyncio.CancelledError)
     assert isinstance(late, TimeoutError)
     assert [(status, len(json.loads(content)["forecast"])) for status, content, _ in others] == [(200, 5)] * 3
-    wait_until_replaced(stuck, pool)
     assert pool.unanswered == 0
     line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
     assert [record.getMessage() for record in caplog.records] == [line] * 2
-
-
-def test_a_process_that_cannot_be_started_is_tried_again(
-    pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    body, failures = json.dumps(example_of(runs["zone"])).encode(), [OSError("no memory")]
-
-    def start_once_in_vain(*given: Any) -> WorkerProcess:
-        if failures:
-            raise failures.pop()
-        return WorkerProcess(*given)
-
-    monkeypatch.setattr(processes, "WorkerProcess", start_once_in_vain)
-    lost = workers_of(pool)
-    for worker in lost:
-        os.kill(worker, signal.SIGKILL)
-    for thread in pool.workers:
-        thread.process.process.join(10.0)
-
-    async def ask() -> list[Any]:
-        return await asyncio.gather(*(pool.call("m", "forecast", body, MAX_ROWS) for _ in range(4)))
-
-    assert [status for status, *_ in asyncio.run(ask())] == [200] * 4
-    wait_until_replaced(lost, pool)
-    assert [record.getMessage() for record in caplog.records] == [
-        "a worker process could not be started: no memory"
-    ]
-
-
-def test_a_large_request_to_a_stuck_worker_ends_in_time(pool: WorkerPool) -> None:
-    """It does not fit into the pipe, so sending it waits too."""
-    for worker in workers_of(pool):
-        os.kill(worker, signal.SIGSTOP)
-
-    async def ask() -> list[Any]:
-        calls = [pool.call("m", "forecast", b" " * 2_000_000, MAX_ROWS) for _ in range(2)]
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    assert [type(answer) for answer in asyncio.run(ask())] == [TimeoutError] * 2
-
-
-def wait_until_replaced(workers: list[int], pool: WorkerPool) -> None:
-    """Wait until the pool has other workers in place of these."""
-    end = time.monotonic() + 10
-    while set(workers) & set(workers_of(pool)) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not set(workers) & set(workers_of(pool))
-
-
-def workers_of(pool: WorkerPool) -> list[int]:
-    """The processes of a pool."""
-    return [worker.process.process.pid or 0 for worker in pool.workers]

@@ -14,7 +14,7 @@ from forecast.system.errors import ConfigError
 from forecast.tools.benchmark import list_cases, make_work
 from forecast.tools.export import metadata
 from forecast.tools.export.difference import Difference, check_result
-from forecast.tools.export.graph import trace_forecast, write_onnx
+from forecast.tools.export.graph import trace_forecast
 from tests.support.csv_files import numbers, write
 from tests.support.export_graphs import untrained_graph
 from tests.support.refusals import Refusal
@@ -57,16 +57,6 @@ def random_graph(what: str, says: str, *overrides: str) -> Refusal:
     return Refusal(what, says, ConfigError, call)
 
 
-class Noisy(torch.nn.Module):
-    def forward(self, x):
-        return x + torch.rand_like(x)
-
-
-def random_onnx(folder: Path) -> None:
-    program = torch.export.export(Noisy(), (torch.zeros(3),))
-    write_onnx(program, folder / "m.onnx", {"outputs": {"noise": []}})
-
-
 def difference(what: str, says: str, largest: float, windows: int) -> Refusal:
     """A file that differs from PyTorch by up to `largest` in this many windows."""
 
@@ -92,7 +82,6 @@ REFUSED = [
     Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
     random_graph("dropout in an exported graph", "the exported graph would draw random numbers: aten.dropout.default", "attention=full", "model.dropout=0.5"),
     random_graph("a sample in an exported graph", "the exported graph would draw random numbers: aten.rand.default", "attention=probsparse", "factor=1", "model.dropout=0.0"),
-    Refusal("random numbers in an ONNX graph", "the ONNX graph would draw random numbers: RandomUniformLike", ConfigError, random_onnx),
     difference("a difference in one window", "the exported file differs from PyTorch by up to 0.5 in scaled units (column load), in 1 of 20 windows by more than tolerance=0.0001: nothing is written", 0.5, 1),
     difference("forecasts that are no numbers", "the exported file differs from PyTorch by up to nan in scaled units (column load), in 20 of 20 windows by more than tolerance=0.0001: nothing is written", torch.nan, 20),
 ]  # fmt: skip

@@ -10,21 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64, Int64
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from forecast.attention import Attention
 from forecast.data import Batch, DataModule
 from forecast.data.panel import series_entry
-from forecast.data.time_features import time_features
-from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.system.errors import ConfigError
 from forecast.tools.export.example import write_example
-from forecast.tools.export.graph import Run
-from forecast.tools.export.metadata import metadata_path
+from forecast.tools.export.metadata import Run, metadata_path, read_inputs
 
 WINDOWS_PER_EXCEPTION = 1_000
 """With ProbSparse, one window in this number may differ by more than the tolerance."""
@@ -56,6 +51,7 @@ class Difference:
 def compare_with_pytorch(
     run: Run,
     trained: TrainedModel,
+    about: dict[str, Any],
     data: DataModule,
     chosen: Int64[Tensor, " windows"],
     tolerance: float,
@@ -68,6 +64,7 @@ def compare_with_pytorch(
     Args:
         run: the exported file.
         trained: the model.
+        about: the metadata of the file.
         data: the data to compare on.
         chosen: numbers of test windows.
         tolerance: largest accepted difference, in scaled units.
@@ -78,7 +75,8 @@ def compare_with_pytorch(
     batches = [chosen[:1], *chosen[1:].split(data.eval_batch_size)] if len(chosen) > 1 else [chosen]
     for index in shown(batches):
         batch = windows.gather(index)
-        found = stack_outputs(run(raw_inputs(trained, data, batch)))
+        outputs = run(raw_inputs(about, data, batch))
+        found = stack_outputs({name: torch.from_numpy(values) for name, values in outputs.items()})
         expected = stack_outputs(pytorch_forecast(trained, data, batch))
         found_scaled, scaled = (scaler.transform(each, batch.series) for each in (found, expected))
         difference = (found_scaled - scaled).abs()
@@ -122,55 +120,36 @@ def check_result(
     return {**result, "tolerance": tolerance}
 
 
-def raw_inputs(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
-    """The inputs of an exported file for some test windows, from values and dates, in float64."""
-    scaled, scales, windows = data.scaled, data.scaled.scales, data.windows["test"]
-    panel, series = scaled.panel, batch.series
-    steps = torch.arange(-windows.seq_len, windows.pred_len)
-    rows = (windows.origins(batch.index)[:, None] + steps).numpy()
-    dates = utc_offset_of(trained.data_state).local(panel.dates(rows.ravel()))
-    time = torch.from_numpy(time_features(dates, data.freq, data.options.holidays)).unflatten(0, rows.shape)
-    inputs = {
-        "past": replace_missing(
-            panel.values[rows[:, : windows.seq_len]], scales.scaler.inverse(batch.past, series)
-        ),
-        "past_time": time[:, : windows.seq_len],
-        "future_time": time[:, windows.seq_len :],
-    }
+def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[str, np.ndarray]:
+    """The inputs of an exported file for some test windows, in float64. Missing values are completed as in training."""
+    scaled, scales, series = data.scaled, data.scaled.scales, batch.series
+    origins = data.windows["test"].origins(batch.index)
+    inputs = read_inputs(about, scaled.panel, series.numpy(), origins.numpy())
+    replace_missing(inputs["past"], scales.scaler.inverse(batch.past, series))
     scalers = scales.scaler, scales.future_scaler
-    inputs["center"] = torch.cat([scaler.center[series] for scaler in scalers], dim=1)
-    inputs["scale"] = torch.cat([scaler.scale[series] for scaler in scalers], dim=1)
+    tensors = {
+        "center": torch.cat([scaler.center[series] for scaler in scalers], dim=1),
+        "scale": torch.cat([scaler.scale[series] for scaler in scalers], dim=1),
+    }
     if scales.scaler.domain.has_transforms:
-        inputs |= {"location": scales.scaler.location[series], "shape": scales.scaler.shape[series]}
-    if panel.future is not None and panel.future_covariates:
-        inputs |= covariate_inputs(data, batch, rows, time.shape[2])
+        tensors |= {"location": scales.scaler.location[series], "shape": scales.scaler.shape[series]}
+    if "future_covariates" in inputs:
+        covariates = inputs["future_covariates"]
+        n, n_calendar = covariates.shape[2], inputs["past_time"].shape[2]
+        read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
+        for column, steps in enumerate(scales.known_steps):
+            covariates[:, data.seq_len + (steps or data.pred_len) :, column] = np.nan
+        replace_missing(covariates, scales.future_scaler.inverse(read[..., :n], series))
+        if n_known := sum(steps is not None for steps in scales.known_steps):
+            tensors["known"] = read[..., n : n + n_known].double()
     if scaled.time.static.shape[1]:
-        inputs["static"] = scaled.time.static[series].double()
-    return inputs
+        tensors["static"] = scaled.time.static[series].double()
+    return inputs | {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def covariate_inputs(
-    data: DataModule, batch: Batch, rows: Int64[np.ndarray, "batch steps"], n_calendar: int
-) -> dict[str, Tensor]:
-    """The future covariates and their masks: values of the panel where the model reads them, completed elsewhere."""
-    panel, seq_len, n = data.scaled.panel, data.seq_len, len(data.panel.future_covariates)
-    assert panel.future is not None
-    read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
-    after = panel.future[rows[:, seq_len:]][..., panel.ahead_index]
-    for column, steps in enumerate(data.scaled.scales.known_steps):
-        after[:, steps or data.pred_len :, column] = np.nan
-    values = np.concatenate([panel.future[rows[:, :seq_len]][..., :n], after], axis=1)
-    completed = data.scaled.scales.future_scaler.inverse(read[..., :n], batch.series)
-    inputs = {"future_covariates": replace_missing(values, completed)}
-    if n_known := sum(steps is not None for steps in data.scaled.scales.known_steps):
-        inputs["known"] = read[..., n : n + n_known].double()
-    return inputs
-
-
-def replace_missing(values: np.ndarray, completed: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """The values in float64, and those of `completed` where they are missing."""
-    given = torch.from_numpy(np.asarray(values, dtype=np.float64))
-    return torch.where(given.isnan(), completed, given)
+def replace_missing(values: np.ndarray, completed: Tensor) -> None:
+    """Fill the missing values of an array from `completed`, of the same shape."""
+    np.copyto(values, completed.numpy(), where=np.isnan(values))
 
 
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
@@ -206,30 +185,28 @@ def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
 
 def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], data: Mapping[str, Any]) -> None:
     """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"written  {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}")
+    lines = [f"written    {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}"]
     for what in ("inputs", "outputs"):
-        for name, shape in about[what].items():
-            console.print(f"{what[:-1]:8} {name} ({', '.join(map(str, shape))}) float64")
+        lines += [
+            f"{what[:-1]:10} {name} ({', '.join(map(str, shape))}) float64"
+            for name, shape in about[what].items()
+        ]
     of_series = f", {checked['series']:,} series" if "series" in checked else ""
-    title = f"difference from PyTorch, {checked['windows']:,} test windows of {checked['data']}{of_series}"
-    table = Table(title=title)
-    for heading in ("", "largest", "column", "relative to the largest forecast"):
-        table.add_column(heading, justify="left" if heading in ("", "column") else "right")
+    lines.append(
+        f"compared   with PyTorch on {checked['windows']:,} test windows of {checked['data']}{of_series}; largest "
+        "difference:"
+    )
     for units in ("scaled", "data_units"):
         found = checked[units]
-        table.add_row(
-            units.replace("_", " "),
-            f"{found['largest_difference']:.2g}",
-            found["column"],
-            f"{found['relative']:.2g}",
+        lines.append(
+            f"           {units.replace('_', ' ')}: {found['largest_difference']:.2g} (column {found['column']}), "
+            f"{found['relative']:.2g} of the largest forecast"
         )
-    Console(markup=False).print(table)
     if checked["windows_beyond_tolerance"]:
-        console.print(
-            f"{checked['windows_beyond_tolerance']:,} of {checked['windows']:,} windows differ by more than "
+        lines.append(
+            f"           {checked['windows_beyond_tolerance']:,} windows differ by more than "
             f"tolerance={checked['tolerance']:g}: ProbSparse may do so in 1 window of {WINDOWS_PER_EXCEPTION:,}, "
             "because rounding can change its selection of queries"
         )
-    console.print("\nA program that runs the file without this package:\n")
-    console.print(write_example(path, about, data))
+    print(*lines, "\nA program that runs the file without this package:\n", sep="\n")
+    print(write_example(path, about, data))

@@ -5,10 +5,11 @@ A file is an ONNX file, written by PyTorch and run by onnxruntime, or a torch.ex
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float32, Float64
 from torch import Tensor, nn
@@ -21,18 +22,15 @@ from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import ConfigError
+from forecast.tools.export.metadata import Run
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
-RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
 ABOUT = "about.json"
 TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
 
 WINDOW_INPUTS = ("past", "past_time", "future_time")
 """Inputs of every exported file: positional arguments in a .pt2 file, where all other inputs are keywords."""
-
-Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-"""An exported file as a function from inputs by name to outputs by name, all float64 (`ForecastGraph`)."""
 
 
 class ForecastGraph(nn.Module):
@@ -164,6 +162,8 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
             graph, args, kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
         )
     check_deterministic(program)
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # which names source files of this machine
     return program
 
 
@@ -190,9 +190,9 @@ def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> N
     """Write the forecast as an ONNX file, with its metadata `about`, whose values are saved as JSON.
 
     Raises:
-        ConfigError: the weights are too large for one file, or the graph would draw random numbers.
+        ConfigError: the weights are too large for one file.
     """
-    from onnxscript import ir  # an optional package
+    from onnxscript.ir.passes.common import ClearMetadataAndDocStringPass  # an optional package
 
     size = sum(tensor.nbytes for tensor in program.state_dict.values())
     if size > MAX_BYTES:
@@ -204,29 +204,9 @@ def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> N
         program, dynamo=True, opset_version=OPSET, output_names=list(about["outputs"]), verbose=False
     )
     assert exported is not None
-    graphs = [exported.model.graph, *exported.model.functions.values()]
-    nodes = (node for graph in graphs for node in ir.traversal.RecursiveGraphIterator(graph))
-    random = {node.op_type for node in nodes if node.op_type.startswith(RANDOM)}
-    if random:
-        raise ConfigError(f"the ONNX graph would draw random numbers: {', '.join(sorted(random))}")
+    ClearMetadataAndDocStringPass()(exported.model)  # which name source files of this machine
     exported.model.metadata_props.update({key: json.dumps(value) for key, value in about.items()})
     exported.save(path)
-
-
-def load_onnx(path: Path) -> Run:
-    """The ONNX file as a function, run by onnxruntime on the CPU."""
-    import onnxruntime  # an optional package
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-
-    def run(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        values = session.run(names, {name: tensor.numpy() for name, tensor in inputs.items()})
-        return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
-
-    return run
 
 
 def write_torch(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
@@ -239,8 +219,9 @@ def load_torch(path: Path) -> Run:
     module = torch.export.load(path).module()
 
     @torch.no_grad()
-    def run(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        more = {name: value for name, value in inputs.items() if name not in WINDOW_INPUTS}
-        return module(*(inputs[name] for name in WINDOW_INPUTS), **more)
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
+        window = [tensors.pop(name) for name in WINDOW_INPUTS]
+        return {name: value.numpy() for name, value in module(*window, **tensors).items()}
 
     return run

@@ -1,18 +1,21 @@
-"""The description of an exported file for its users, and what is checked before PyTorch is imported."""
+"""The description of an exported file for its users, its inputs in NumPy, and its packages. Imports no torch."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Int64
 
 from forecast import __version__
 from forecast.data import DataModule
 from forecast.data.covariates import MISSING
+from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
-from forecast.data.time_features import split_code, time_feature_names
+from forecast.data.time_features import split_code, time_feature_names, time_features
+from forecast.data.utc_offset import UtcOffset
 from forecast.inference.model_data import ModelData, name_keys
 from forecast.system.errors import ConfigError, DataError, NotInstalled
 
@@ -32,6 +35,9 @@ PANDAS = {
     "month of year": "(dates.month - 1) / 11 - 0.5",
 }
 """Each feature of `forecast.data.time_features` in pandas alone; `dates` is a DatetimeIndex."""
+
+Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+"""An exported file as a function from inputs by name to outputs by name, all float64."""
 
 DAY = "(dates + pd.Timedelta(days={ahead})).date"
 HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
@@ -66,6 +72,7 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "target_columns": trained.target_columns,
         "categories": dict(trained.categories),
         "freq": trained.freq,
+        "holidays": trained.holidays,
         "calendar": trained.data_state.get("calendar"),
         "utc_offset": trained.data_state.get("utc_offset"),
         "timezone": trained.data_state.get("timezone"),
@@ -184,6 +191,55 @@ def calendar_expression(name: str, country: str | None) -> str:
         return PANDAS[name]
     code, subdivision = split_code(str(country))
     return HOLIDAY.format(country=f"{code!r}, {subdivision!r}", ahead=HOLIDAYS[name])
+
+
+def read_inputs(
+    about: Mapping[str, Any],
+    panel: Panel,
+    series: Int64[np.ndarray, " windows"],
+    origins: Int64[np.ndarray, " windows"],
+) -> dict[str, np.ndarray]:
+    """The values, the calendar features and the future covariates of windows, in float64; NaN where one is missing.
+
+    The other inputs of an exported file are scales, static features and masks of known steps.
+
+    Args:
+        about: see `describe_model`.
+        panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
+        series, origins: of each window, the number of its series and the first row that it forecasts.
+    """
+    seq_len, steps = about["seq_len"], np.arange(-about["seq_len"], about["pred_len"])
+    rows = origins[:, None] + steps
+    places = (panel.grid_starts - panel.starts)[series][:, None] + rows
+    unique, place = np.unique(places, return_inverse=True)
+    dates = UtcOffset(about["utc_offset"], about["timezone"]).local(panel.grid[unique])
+    features = time_features(dates, about["freq"], about["holidays"]).astype(np.float64)
+    time = features[place.reshape(rows.shape)]
+    inputs = {
+        "past": np.array(panel.values[rows[:, :seq_len]], dtype=np.float64),
+        "past_time": time[:, :seq_len],
+        "future_time": time[:, seq_len:],
+    }
+    if names := about["future_covariates"]:
+        given = np.full((*rows.shape, len(panel.future_columns)), np.nan)
+        is_there = rows < panel.stops[series][:, None]
+        if panel.future is not None:
+            given[is_there] = panel.future[rows[is_there]]
+        before, after = given[:, :seq_len, : len(names)], given[:, seq_len:, panel.ahead_index]
+        inputs["future_covariates"] = np.concatenate([before, after], axis=1)
+    return inputs
+
+
+def load_onnx(path: Path, threads: int = 0) -> Run:
+    """An ONNX file as a function, run by onnxruntime on the CPU; 0 threads: as many as it chooses."""
+    import onnxruntime  # an optional package
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 3  # errors
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
 def list_missing_packages(packages: Sequence[str] = ONNX_PACKAGES) -> list[str]:

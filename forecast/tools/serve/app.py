@@ -1,4 +1,4 @@
-"""The web application: routes, limits and metrics. Imports no torch and no pandas: worker processes forecast."""
+"""The web application: routes, limits and metrics. Imports no torch: worker processes forecast."""
 
 import asyncio
 import time

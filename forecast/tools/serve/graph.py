@@ -1,5 +1,6 @@
-"""A model that ONNX Runtime runs: it answers the usual requests, with inputs made in NumPy. Imports no torch."""
+"""A model that ONNX Runtime runs: its files, and its answers with inputs made in NumPy. Imports no torch."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
+from forecast import __version__
 from forecast.data.covariates import encode_static
 from forecast.data.domain import Domain, check_values
 from forecast.data.panel import Panel
-from forecast.data.time_features import time_features
 from forecast.evaluation.levels import Level, bounds, parse_levels
 from forecast.evaluation.scores import ReportedScores
 from forecast.inference.forecast import (
@@ -22,9 +23,43 @@ from forecast.inference.forecast import (
     warn_of_constant_values,
     warn_of_far_values,
 )
-from forecast.tools.serve.models import graph_file
-from forecast.tools.serve.request import ForecastRequest
-from forecast.tools.serve.source import RequestReader
+from forecast.tools.export.metadata import load_onnx, read_inputs
+from forecast.tools.serve.request import ForecastRequest, RequestReader
+
+FORMAT = 3
+"""Version of the content of the files."""
+
+
+def graph_file(checkpoint: Path) -> Path:
+    """The file that ONNX Runtime runs."""
+    return checkpoint.with_suffix(".onnx")
+
+
+def facts_file(checkpoint: Path) -> Path:
+    """The JSON file with what else an answer needs."""
+    return checkpoint.with_suffix(".onnx.json")
+
+
+def file_state(file: Path) -> dict[str, Any]:
+    """A key that changes if the file or this program changes."""
+    stat = file.stat()
+    return {
+        "size": stat.st_size,
+        "modified": stat.st_mtime_ns,
+        "forecast_version": __version__,
+        "format": FORMAT,
+    }
+
+
+def read_facts(checkpoint: Path) -> Mapping[str, Any] | None:
+    """The content of the JSON file; None if there is none of this state of the checkpoint and of the graph."""
+    try:
+        content = json.loads(facts_file(checkpoint).read_bytes())
+        is_current = content["checkpoint"] == file_state(checkpoint)
+        is_current &= bool(content["obstacle"]) or content["graph"] == file_state(graph_file(checkpoint))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return content if is_current else None
 
 
 class NeedsTorch(Exception):
@@ -40,7 +75,9 @@ class GraphEngine:
 
     Attributes:
         description, example: JSON of the answers to other requests.
-        session: of ONNX Runtime.
+        run: runs the graph on inputs by name.
+        about: the metadata of the graph, see `forecast.tools.export.metadata.describe_model`.
+        unread: columns and future covariates that the model does not read, and which may be missing.
         reader: of the rows of requests.
         forecaster: facts on the model, for the notes of an answer.
         ids: the series that have a scale.
@@ -51,33 +88,15 @@ class GraphEngine:
     """
 
     def __init__(self, checkpoint: Path, facts: Mapping[str, Any]) -> None:
-        import onnxruntime  # an optional package
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors
-        self.session: Any = onnxruntime.InferenceSession(
-            graph_file(checkpoint).read_bytes(), options, providers=["CPUExecutionProvider"]
-        )
-        self.description: dict[str, Any] = facts["description"]
-        self.example: dict[str, Any] = facts["example"]
+        self.run, self.about = load_onnx(graph_file(checkpoint), threads=1), facts["about"]
+        self.description, self.example, self._facts = facts["description"], facts["example"], facts
+        self.unread = {*self.about["unread_columns"], *self.about["unread_covariates"]}
         self.reader = RequestReader.of_settings(facts["reading"])
         test = facts["forecaster"]["test"] and ReportedScores(**facts["forecaster"]["test"])
         self.forecaster = ForecasterFacts(**facts["forecaster"] | {"test": test})
-        self.columns: list[str] = facts["columns"]
-        self.targets: list[str] = facts["targets"]
-        self.future: list[str] = facts["future"]
-        self.unread = frozenset[str](facts["unread"])
-        self.seq_len, self.pred_len = int(facts["seq_len"]), int(facts["pred_len"])
-        self.freq: str = facts["freq"]
-        self.holidays: str | None = facts["holidays"]
-        self.static: dict[str, Any] = facts["static"]
-        self.levels: list[Level] = facts["levels"]
-        self.quantiles: list[float | None] = facts["quantiles"]
-        self.method: str = facts["method"]
         self.domain = Domain(*map(tuple, facts["domain"]))
-        self.ids = pd.Index(list(facts["series"]), dtype=str)
-        scales = list(facts["series"].values())
+        self.ids = pd.Index(list(self.about["series"]), dtype=str)
+        scales = list(self.about["series"].values())
         self.scales = {name: np.array([scale[name] for scale in scales]) for name in scales[0]}
         self.limits: Float64[np.ndarray, "2 series columns"] = np.array(facts["limits"])
 
@@ -91,43 +110,43 @@ class GraphEngine:
         """
         if request.baseline is not None:  # which may read fewer columns
             raise NeedsTorch(f"baseline={request.baseline} is given")
-        panel = self.reader.read(request, max_rows)
-        levels = parse_levels(self.levels if request.levels is None else request.levels)
+        panel, quantiles = self.reader.read(request, max_rows), self._facts["quantiles"]
+        levels = parse_levels(self._facts["levels"] if request.levels is None else request.levels)
         self._check_options(request, levels)
-        panel = panel.with_dates_after_ends(self.pred_len)
-        horizon = request.horizon or self.pred_len
-        names = [output.name for output in self.session.get_outputs()]
-        found = self.session.run(None, self.make_inputs(panel, horizon))
-        if not all(np.isfinite(each).all() for each in found):
+        panel = panel.with_dates_after_ends(self.about["pred_len"])
+        horizon = request.horizon or self.about["pred_len"]
+        found = self.run(self.make_inputs(panel, horizon))
+        if not all(np.isfinite(each).all() for each in found.values()):
             raise NeedsTorch("a forecast is not a finite number")
-        values = {name: each[:, :horizon] for name, each in zip(names, found, strict=True)}
+        values = {name: each[:, :horizon] for name, each in found.items()}
         low, high = (
-            {level: values["quantiles"][..., self.quantiles.index(bounds(level)[side])] for level in levels}
+            {level: values["quantiles"][..., quantiles.index(bounds(level)[side])] for level in levels}
             for side in (0, 1)
         )
         return Forecast(
             forecaster=self.forecaster,
             panel=panel,
-            columns=self.targets,
+            columns=self.about["target_columns"],
             dates=dates_from(panel, panel.ends, horizon),
             values=values["forecast"],
             low=low,
             high=high,
             truth=np.full(values["forecast"].shape, np.nan),
-            method=self.method,
+            method=self._facts["method"],
             new=0,
             known=[],
         )
 
     def _check_options(self, request: ForecastRequest, levels: Sequence[Level]) -> None:
         """Raise NeedsTorch for a start, a horizon, intervals or levels that the graph does not forecast."""
+        pred_len, method = self.about["pred_len"], self._facts["method"]
         if request.start is not None:
             raise NeedsTorch("start is given")
-        if request.horizon is not None and request.horizon > self.pred_len:
-            raise NeedsTorch(f"horizon={request.horizon} is beyond pred_len={self.pred_len}")
-        if request.intervals not in ("auto", self.method):
-            raise NeedsTorch(f"intervals={request.intervals} is not {self.method}, the method of this model")
-        if others := [level for level in levels if not set(bounds(level)) <= set(self.quantiles)]:
+        if request.horizon is not None and request.horizon > pred_len:
+            raise NeedsTorch(f"horizon={request.horizon} is beyond pred_len={pred_len}")
+        if request.intervals not in ("auto", method):
+            raise NeedsTorch(f"intervals={request.intervals} is not {method}, the method of this model")
+        if others := [level for level in levels if not set(bounds(level)) <= set(self._facts["quantiles"])]:
             raise NeedsTorch(f"levels={others} are not calibrated for this model")
 
     def make_inputs(self, panel: Panel, horizon: int) -> dict[str, np.ndarray]:
@@ -142,76 +161,47 @@ class GraphEngine:
                 not those of training.
             DataError: a value outside the bounds of its column.
         """
-        places = self.ids.get_indexer(panel.ids.astype(str))
-        if panel.freq != self.freq:
+        about, series = self.about, self.ids.get_indexer(panel.ids.astype(str))
+        columns, future, seq_len = about["feature_columns"], about["future_covariates"], about["seq_len"]
+        if panel.freq != about["freq"]:
             raise NeedsTorch(
-                f"rows: one every {panel.freq}, but the model was trained on one every {self.freq}"
+                f"rows: one every {panel.freq}, the model was trained on one every {about['freq']}"
             )
-        if (panel.lengths < self.seq_len).any():
-            raise NeedsTorch(f"rows: a series has fewer than seq_len={self.seq_len}")
-        if (places < 0).any():
+        if (panel.lengths < seq_len).any():
+            raise NeedsTorch(f"rows: a series has fewer than seq_len={seq_len}")
+        if (series < 0).any():
             raise NeedsTorch("rows: a series was not trained on")
-        if not set(self.columns) <= set(panel.columns) or panel.future_columns != tuple(self.future):
+        if not set(columns) <= set(panel.columns) or panel.future_columns != tuple(future):
             raise NeedsTorch("rows: columns that the model does not read are left out")
-        panel = panel.select_columns(self.columns)
-        first = np.maximum(panel.starts, panel.ends - count_history(self.seq_len, horizon))
-        excerpt = panel.take_rows(np.arange(len(panel)), first, panel.ends, panel.ends)
-        check_values("the data", excerpt, self.domain)
-        past = np.array(panel.values[panel.ends[:, None] + np.arange(-self.seq_len, 0)], dtype=np.float64)
-        self._clear_unread(past, self.columns)
-        if np.isnan(past).any():
-            raise NeedsTorch(f"rows: a value is missing in the last {self.seq_len} rows of a series")
-        self._warn_of_unusual(self.columns, past, places, slice(len(self.columns)))
-        warn_of_constant_values(self.columns, self.targets, (past.min(1), past.max(1)), self.seq_len)
-        calendar = self._calendar(panel)
-        inputs = {
-            "past": past,
-            "past_time": calendar[:, : self.seq_len],
-            "future_time": calendar[:, self.seq_len :],
-            **{name: values[places] for name, values in self.scales.items()},
-        }
-        if self.future:
-            inputs["future_covariates"] = known = self._covariates(panel)
-            self._warn_of_unusual(self.future, known, places, slice(len(self.columns), None))
-        if self.static:
-            inputs["static"] = encode_static("the data", panel.static, self.static).astype(np.float64)
-        return inputs
+        panel, every = panel.select_columns(columns), np.arange(len(panel))
+        first = np.maximum(panel.starts, panel.ends - count_history(seq_len, horizon))
+        check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
+        inputs = read_inputs(about, panel, every, panel.ends)
+        past = self._complete(inputs["past"], columns)
+        self._warn_of_unusual(columns, past, series, slice(len(columns)))
+        warn_of_constant_values(columns, about["target_columns"], (past.min(1), past.max(1)), seq_len)
+        if future:
+            known = self._complete(inputs["future_covariates"], future)
+            self._warn_of_unusual(future, known, series, slice(len(columns), None))
+        if static := self._facts["static"]:
+            inputs["static"] = encode_static("the data", panel.static, static).astype(np.float64)
+        return inputs | {name: values[series] for name, values in self.scales.items()}
 
-    def _clear_unread(self, values: Float64[np.ndarray, "series steps columns"], names: list[str]) -> None:
-        """Set the columns that the model does not read to 0, for they may be missing."""
+    def _complete(
+        self, values: Float64[np.ndarray, "series steps columns"], names: Sequence[str]
+    ) -> Float64[np.ndarray, "series steps columns"]:
+        """Set the columns that the model does not read to 0, in place. Raises NeedsTorch for another missing value."""
         values[..., [name in self.unread for name in names]] = 0.0
+        if (missing := np.isnan(values).any((0, 1))).any():
+            raise NeedsTorch(f"a value of {names[int(missing.argmax())]} is missing, which the model reads")
+        return values
 
     def _warn_of_unusual(
         self,
         names: Sequence[str],
         windows: Float64[np.ndarray, "series steps columns"],
-        places: Int64[np.ndarray, " series"],
+        series: Int64[np.ndarray, " series"],
         columns: slice,
     ) -> None:
-        low, high = self.limits[:, places, columns]
+        low, high = self.limits[:, series, columns]
         warn_of_far_values(names, set(names) - self.unread, (windows.min(1), windows.max(1)), (low, high))
-
-    def _calendar(self, panel: Panel) -> Float64[np.ndarray, "series steps n_calendar"]:
-        """The calendar features of the local times of each window and its horizon."""
-        ends = panel.grid_starts + panel.lengths
-        places = ends[:, None] + np.arange(-self.seq_len, self.pred_len)
-        first, last = int(places.min()), int(places.max()) + 1
-        dates = self.reader.utc_offset.local(panel.grid[first:last])
-        return time_features(dates, self.freq, self.holidays).astype(np.float64)[places - first]
-
-    def _covariates(self, panel: Panel) -> Float64[np.ndarray, "series steps n_future"]:
-        """The future covariates over each window and its horizon. Raises NeedsTorch for one that is not known."""
-        if panel.future is None or (
-            (panel.stops < panel.ends + self.pred_len).any() and set(self.future) - self.unread
-        ):
-            raise NeedsTorch(f"future: fewer rows than pred_len={self.pred_len}")
-        rows: Int64[np.ndarray, "series steps"] = panel.ends[:, None] + np.arange(
-            -self.seq_len, self.pred_len
-        )
-        there = rows < panel.stops[:, None]
-        values = np.asarray(panel.future[np.where(there, rows, 0)], dtype=np.float64)
-        values[~there] = np.nan
-        self._clear_unread(values, self.future)
-        if np.isnan(values).any():
-            raise NeedsTorch("future: a value of a future covariate is missing")
-        return values

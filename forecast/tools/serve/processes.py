@@ -9,32 +9,61 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
-from forecast.checkpoints.settings import find_trained
-from forecast.system.errors import ForecastError
+from forecast.checkpoints.settings import check_exists, find_run, find_trained
+from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from forecast.system.progress import track
-from forecast.tools.serve.models import file_state, read_facts
+from forecast.tools.serve.graph import file_state, read_facts
 
 log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds for which `close` waits for the processes."""
 
-WATCH = 0.2
-"""Seconds between two looks at the calls that take too long."""
-
 WATCH_CHECKPOINTS = 5
 """Seconds between two looks at the checkpoints."""
 
 SPAWN = multiprocessing.get_context("spawn")
+
+
+def find_models(paths: Sequence[str]) -> dict[str, Path]:
+    """Find the models at these paths: run folders, checkpoint files, or folders of run folders.
+
+    A model has the name of its run folder.
+
+    Raises:
+        CheckpointError: there is no model at a path.
+        ConfigError: no path is given, or two models have the same name.
+    """
+    if not paths:
+        raise ConfigError("models=[]: name a run folder, as in forecast serve runs/MY_RUN")
+    found: dict[str, Path] = {}
+    for text in paths:
+        path = find_run(text).absolute()  # a link keeps its name, and is followed again when it has moved
+        check_exists(path)
+        is_model = path.is_file() or has_checkpoint(path)
+        runs = [path] if is_model else [run for run in sorted(path.iterdir()) if has_checkpoint(run)]
+        if not runs:
+            raise CheckpointError(
+                f"{path}: neither this folder nor a folder in it has checkpoints/best.ckpt: give a run folder"
+            )
+        for run in runs:
+            folder = run.parent.parent if run.is_file() and run.parent.name == "checkpoints" else run
+            name = folder.stem if folder.is_file() else folder.name
+            if found.setdefault(name, run) != run:
+                raise ConfigError(f"{found[name]} and {run} have the same name: rename one of the folders")
+    return found
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder is a run folder with a model."""
+    return any((folder / "checkpoints" / f"{name}.ckpt").is_file() for name in ("refit", "best"))
 
 
 class Overloaded(Exception):
@@ -45,20 +74,8 @@ class WorkersLost(Exception):
     """The worker process of a request ended; another one takes its place."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call with the arguments of `forecast.tools.serve.worker.Worker.answer`, and its result."""
-
-    arguments: tuple[Any, ...]
-    result: Future[Any] = field(default_factory=Future)
-
-
 class WorkerProcess:
-    """A process that has loaded the models, and answers calls one after the other.
-
-    Attributes:
-        process: the process.
-    """
+    """A process that loads the models, and answers calls one after the other."""
 
     def __init__(self, models: Mapping[str, Path], use_graphs: bool) -> None:
         self._connection, theirs = SPAWN.Pipe()
@@ -67,50 +84,27 @@ class WorkerProcess:
         )
         self.process.start()
         theirs.close()  # the end of the process is then the end of the connection
-        self._lock, self._is_late = threading.Lock(), False
-        self._deadline: float | None = None  # of the call that it has
 
-    def list_unavailable(self) -> dict[str, str]:
-        """Wait until the models are loaded; return why some cannot be used. Raises WorkersLost if the process ended."""
-        try:
-            return self._connection.recv()
-        except (EOFError, OSError):
-            raise WorkersLost from None
+    def receive(self) -> Any:
+        """Wait for what the process sends: first why models are unavailable, then an answer to each call.
 
-    def call(self, arguments: tuple[Any, ...], timeout: int) -> Any:
-        """Let the worker answer.
-
-        Raises:
-            WorkersLost: the process ended before.
-            TimeoutError: the call took longer than `timeout` seconds, and `kill_if_late` killed the process.
+        Raises WorkersLost if the process ends before.
         """
-        with self._lock:
-            self._deadline = time.monotonic() + timeout
         try:
-            self._connection.send(arguments)
             return self._connection.recv()
         except (EOFError, OSError):
-            raise (TimeoutError if self._is_late else WorkersLost) from None
-        finally:
-            with self._lock:
-                self._deadline = None
+            raise WorkersLost("the process ended") from None
 
-    def kill_if_late(self) -> None:
-        """Kill the process if its call has taken longer than the timeout."""
-        with self._lock:
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                self._is_late = True
-                self.process.kill()
+    def call(self, arguments: tuple[Any, ...]) -> Any:
+        """Let the worker answer; arguments of None end it. Raises WorkersLost if the process ends before."""
+        with contextlib.suppress(OSError):  # then `receive` fails too
+            self._connection.send(arguments)
+        return self.receive()
 
     def end(self) -> None:
-        """Let the process end once it has no call. A killed one leaves semaphores behind, of which Python warns."""
+        """Let a process without a call end. A killed one leaves semaphores behind, of which Python warns."""
         with contextlib.suppress(OSError):
             self._connection.send(None)
-
-    def kill(self) -> None:
-        """End the process, whatever it does."""
-        self.process.kill()
-        self.process.join()
 
 
 def run_worker(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
@@ -118,95 +112,19 @@ def run_worker(calls: Connection, models: Mapping[str, Path], use_graphs: bool) 
     import_module("forecast.tools.serve.worker").run(calls, models, use_graphs)
 
 
-class WorkerThread(threading.Thread):
-    """A thread that takes calls from a queue, one at a time, and has them answered by a process.
-
-    It does not depend on the event loop, which may be busy with the requests that it refuses. A process that ends, or
-    does not answer in time, is replaced.
-
-    Args:
-        models: folder or file of each model by name.
-        calls: the queue, which several threads may share. None ends one thread and its process.
-        timeout: seconds that a call may take in the process.
-        use_graphs: whether ONNX Runtime answers the requests that it can answer.
-    """
-
-    def __init__(
-        self, models: Mapping[str, Path], calls: SimpleQueue[Call | None], timeout: int, use_graphs: bool
-    ) -> None:
-        super().__init__(daemon=True, name="forecast-worker")
-        self._models, self._calls, self._timeout, self._use_graphs = models, calls, timeout, use_graphs
-        self._is_closed = threading.Event()
-        self.process = WorkerProcess(models, use_graphs)
-
-    def run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            if not self.process.process.is_alive() and not self._is_closed.is_set():
-                self._calls.put(call)  # another process may be idle
-                self._replace_process()
-            elif call.result.set_running_or_notify_cancel():
-                self._answer(call)
-        self.process.end()
-
-    def _answer(self, call: Call) -> None:
-        try:
-            result = self.process.call(call.arguments, self._timeout)
-        except Exception as error:  # the caller of the pool raises it
-            if isinstance(error, TimeoutError):
-                log.warning(
-                    "%s: a request took longer than timeout=%d s in its worker process, which is replaced",
-                    call.arguments[0],
-                    self._timeout,
-                )
-            self.process.kill()
-            call.result.set_exception(error)
-            self._replace_process()
-        else:
-            call.result.set_result(result)
-
-    def _replace_process(self) -> None:
-        """Start another process, and wait until it has loaded the models."""
-        while not self._is_closed.is_set():
-            try:
-                self.process = WorkerProcess(self._models, self._use_graphs)
-                self.process.list_unavailable()
-            except (WorkersLost, OSError) as error:  # such as for want of memory
-                log.warning(
-                    "a worker process could not be started: %s",
-                    error or "it ended while it loaded the models",
-                )
-                self._is_closed.wait(1)
-            else:
-                return
-
-    def close(self) -> None:
-        """Start no other process, and end this one once the calls in the queue are answered."""
-        self._is_closed.set()
-        if self.is_alive():
-            self._calls.put(None)
-        else:
-            self.process.end()
-
-    def wait_until_closed(self, seconds: float) -> None:
-        """Wait for the end of the thread and of its process, which is killed if it takes longer."""
-        last = time.monotonic() + seconds
-        if self.is_alive():
-            self.join(max(0.0, seconds))
-        self.process.process.join(max(0.0, last - time.monotonic()))
-        self.process.kill()
-
-
 class WorkerPool:
-    """Processes that forecast, one request at a time each.
+    """Processes that forecast, one request at a time each. One that ends or does not answer in time is replaced.
 
     Args:
         models: folder or file of each model by name.
         workers: number of processes.
         max_waiting: largest number of unanswered requests; `call` raises Overloaded beyond it.
-        timeout: seconds that a call may take in a process, which is then ended and replaced.
+        timeout: seconds that a call may take in a process.
         use_graphs: whether ONNX Runtime answers the requests that it can answer.
 
     Attributes:
+        workers: the processes.
+        unanswered: number of calls that wait or that a process has begun.
         unavailable: by name, why a model cannot be used; its requests are tried all the same, for its checkpoint may
             have been replaced.
     """
@@ -221,23 +139,23 @@ class WorkerPool:
         use_graphs: bool = True,
     ) -> None:
         self.models, self.max_waiting = dict(models), max_waiting
+        self._timeout, self._use_graphs, self._is_closed = timeout, use_graphs, False
         self.unanswered, self.unavailable = 0, dict[str, str]()
-        self._counting, self._is_closed = threading.Lock(), threading.Event()
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self.workers = [WorkerThread(self.models, self._calls, timeout, use_graphs) for _ in range(workers)]
+        self._idle: asyncio.Queue[WorkerProcess] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._threads = ThreadPoolExecutor(2 * workers)  # those of killed processes end a moment later
+        self.workers = [WorkerProcess(self.models, use_graphs) for _ in range(workers)]
 
     def wait_until_loaded(self) -> None:
-        """Wait until the models are loaded, and start to answer. Raises ForecastError if none can be used."""
+        """Wait until the models are loaded. Raises ForecastError if none can be used."""
         for worker in self.workers:
             try:
-                self.unavailable |= worker.process.list_unavailable()
+                self.unavailable |= worker.receive()
             except WorkersLost:
                 raise ForecastError("a worker process ended while it loaded the models") from None
+            self._idle.put_nowait(worker)
         if len(self.unavailable) == len(self.models):
             raise ForecastError("; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items()))
-        for worker in self.workers:
-            worker.start()
-        threading.Thread(target=self._watch, daemon=True, name="forecast-watch").start()
 
     def note(self, name: str, reason: str) -> None:
         """Note why a model is unavailable, and log it once; an empty reason: it has answered."""
@@ -247,14 +165,8 @@ class WorkerPool:
         if reason != known:
             log.warning("%s is %s", name, f"unavailable: {reason}" if reason else "available")
 
-    def _watch(self) -> None:
-        """Kill the processes whose calls take too long."""
-        while not self._is_closed.wait(WATCH):
-            for worker in self.workers:
-                worker.process.kill_if_late()
-
     async def call(self, *arguments: Any) -> Any:
-        """Let one of the processes answer, with the arguments of `forecast.tools.serve.worker.Worker.answer`.
+        """Let one of the processes answer, with the arguments of `forecast.tools.serve.worker.answer`.
 
         A call that a process has begun goes on if the caller is cancelled, and is ended after `timeout` seconds. Until
         then it counts as unanswered.
@@ -264,27 +176,74 @@ class WorkerPool:
             WorkersLost: the process ended.
             TimeoutError: the call took longer than `timeout` seconds.
         """
-        with self._counting:
-            if self.unanswered >= self.max_waiting:
-                raise Overloaded
-            self.unanswered += 1
-        call = Call(arguments)
-        call.result.add_done_callback(self._count_answer)
-        self._calls.put(call)
-        return await asyncio.wrap_future(call.result)
-
-    def _count_answer(self, result: Future[Any]) -> None:
-        with self._counting:
+        if self.unanswered >= self.max_waiting:
+            raise Overloaded
+        self.unanswered += 1
+        try:
+            while not (worker := await self._idle.get()).process.is_alive():
+                self._start(self._replace(worker))
+        except asyncio.CancelledError:
             self.unanswered -= 1
+            raise
+        return await asyncio.shield(self._start(self._answer(worker, arguments)))
+
+    def _start(self, work: Any) -> asyncio.Task[Any]:
+        """Start work that goes on whether or not someone waits for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which need not be raised
+        return task
+
+    async def _answer(self, worker: WorkerProcess, arguments: tuple[Any, ...]) -> Any:
+        """Wait for the answer of a worker, which is idle again or replaced then."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._in_thread(worker.call, arguments)
+        except (TimeoutError, WorkersLost) as error:
+            if isinstance(error, TimeoutError):
+                log.warning(
+                    "%s: a request took longer than timeout=%d s in its worker process, which is replaced",
+                    arguments[0],
+                    self._timeout,
+                )
+            self._start(self._replace(worker))
+            raise
+        finally:
+            self.unanswered -= 1
+        self._idle.put_nowait(worker)
+        return answer
+
+    async def _replace(self, worker: WorkerProcess) -> None:
+        """End a process, start another one, and wait until that has loaded the models."""
+        worker.process.kill()
+        place = self.workers.index(worker)
+        while not self._is_closed:
+            try:
+                self.workers[place] = WorkerProcess(self.models, self._use_graphs)
+                await self._in_thread(self.workers[place].receive)
+            except (WorkersLost, OSError) as error:  # such as for want of memory
+                log.warning("a worker process could not be started: %s", error)
+                await asyncio.sleep(1)
+            else:
+                self._idle.put_nowait(self.workers[place])
+                return
+
+    async def _in_thread(self, work: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     def close(self) -> None:
         """End the processes. Call it when no client waits for an answer any more."""
-        self._is_closed.set()
-        for worker in self.workers:
-            worker.close()
+        self._is_closed = True
         last = time.monotonic() + GRACE
+        while not self._idle.empty():
+            worker = self._idle.get_nowait()
+            worker.end()
+            worker.process.join(max(0.0, last - time.monotonic()))
         for worker in self.workers:
-            worker.wait_until_closed(last - time.monotonic())
+            worker.process.kill()
+            worker.process.join()
+        self._threads.shutdown()
 
 
 class Exporter:
@@ -306,8 +265,9 @@ class Exporter:
                 self._export(name, checkpoint)
 
     def watch(self) -> None:
-        """Export models whose checkpoints change, until `close`, in a thread."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        """Export models whose checkpoints change, until `close`."""
+        while not self._closed.wait(WATCH_CHECKPOINTS):
+            self.export_all()
 
     def close(self) -> None:
         self._closed.set()
@@ -315,16 +275,10 @@ class Exporter:
     def describe(self, names: Iterable[str]) -> Iterable[str]:
         """Yield a line for each of these models that PyTorch answers."""
         for name in names:
-            path = self.models[name]
-            facts = read_facts(find_trained(path))
+            facts = read_facts(find_trained(self.models[name]))
             reason = facts["obstacle"] if facts else "it could not be exported"
             if reason:
                 yield f"PyTorch    answers for {name}: {reason}"
-
-    def _watch(self) -> None:
-        while not self._closed.wait(WATCH_CHECKPOINTS):
-            for name, checkpoint in self._find_stale().items():
-                self._export(name, checkpoint)
 
     def _find_stale(self) -> dict[str, Path]:
         """The checkpoint of each model without an export of it, other than those whose export failed."""

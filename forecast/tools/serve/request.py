@@ -1,17 +1,36 @@
-"""Requests for forecasts: the fields, and their rows as columns. Imports no torch."""
+"""Requests for forecasts: the fields, and their rows as the source of a panel. Imports no torch."""
 
-from collections.abc import Container
+import copy
+import warnings
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from forecast.data.covariates import encode_categories
+from forecast.data.files.arrow import rows_from_arrow
+from forecast.data.files.cells import FRAME, Cells
+from forecast.data.files.columns import ColumnRoles, warn_of_booleans
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.sources import TableSource
+from forecast.data.files.table_rows import TableRows
+from forecast.data.panel import Panel
+from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.evaluation.scores import BASELINES
-from forecast.system.errors import DataError
+from forecast.system.errors import ConfigError, DataError
 
 MAX_COLUMNS = 10_000
 MAX_HORIZON = 10_000
 """Largest number of steps in a request, which bounds the time and the memory of its answer."""
+
+Columns = Mapping[str, list[Any]]
+"""Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
 
 CELL = {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
 ROWS = WithJsonSchema(
@@ -115,3 +134,134 @@ def count_rows(field: str, given: Any) -> int:
     raise DataError(
         f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
     )
+
+
+@dataclass(kw_only=True)
+class RequestSource(TableSource):
+    """The rows of a request, as columns; those of `future` follow those of `given`."""
+
+    given: Columns = field(default_factory=dict)
+    future: Columns | None = None
+    path: None = field(default=None, init=False)
+
+    def of(self, given: Columns, future: Columns | None) -> "RequestSource":
+        """The same source with the rows of another request; its options are not checked again."""
+        other = copy.copy(self)
+        other.given, other.future = given, future
+        return other
+
+    def _read_given(self, options: ReadOptions) -> TableRows:
+        return read_columns("rows", self.given, self.roles, options)
+
+    def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
+        if self.future is None:
+            return None
+        if not roles.future:
+            raise ConfigError("future: this model reads no future covariates: leave it out")
+        return read_columns("future", self.future, roles, options)
+
+
+def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+    """Read the columns that have a role, as those of a DataFrame are read.
+
+    Args:
+        field: name of the field of the request, for messages.
+        given: the columns.
+        roles: the columns to read.
+        options: of the training data, such as whether dates are the ends of their steps.
+
+    Raises:
+        DataError: a column is missing, or a cell is not what its role needs.
+    """
+    if len(roles.id_columns) > 1 and roles.id in given:
+        roles = replace(roles, id_columns=(str(roles.id),))  # joined already
+    with named(field):
+        roles = roles.resolve(str(FRAME), list(given))
+        table = pa.table({name: to_array(name, given[name], roles) for name in roles.all if name in given})
+        cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
+        return rows_from_arrow(cells, table, roles, options)
+
+
+@contextmanager
+def named(field: str) -> Iterator[None]:
+    """Raise DataError with the name of the field of a request, and without advice on settings.
+
+    UTC offsets that change are usual in requests: the warning of them is left out.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*the offset from UTC changes")
+            yield
+    except DataError as error:
+        problem = error.problem.removesuffix(error.fallback)
+        raise DataError(problem.replace(str(FRAME), field)) from None
+
+
+def to_array(column: str, cells: list[Any], roles: ColumnRoles) -> pa.Array:
+    """The cells of a column: texts, true and false, or numbers in float64, NaN for None.
+
+    Raises DataError for the first cell that is not what the role of the column needs.
+    """
+    kinds = set(map(type, cells)) - {type(None)}
+    if column == roles.date or column in roles.id_columns:
+        allowed: set[type] = {str} if column == roles.date else {str, int, float}
+        if not kinds <= allowed:
+            raise refuse_cell(column, cells, allowed, "a date" if column == roles.date else "an id")
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    if kinds == {str} and (column in roles.covariates or column in roles.static):
+        return pa.array(cells, pa.string())
+    if kinds == {bool}:
+        return pa.array(cells, pa.bool_())
+    if not kinds <= {int, float, bool}:
+        raise refuse_cell(column, cells, {int, float, bool}, "a number")
+    if bool in kinds:
+        warn_of_booleans([column])
+    try:
+        return pa.array(np.array(cells, dtype=np.float64), from_pandas=True)
+    except OverflowError:
+        row = next(row for row, cell in enumerate(cells) if isinstance(cell, int) and abs(cell) > 1 << 1023)
+        raise DataError(f"{FRAME}, row {row}, column {column}: the number is too large") from None
+
+
+def refuse_cell(column: str, cells: list[Any], allowed: set[type], what: str) -> DataError:
+    """The error of the first cell that is none of the allowed types."""
+    row, cell = next(
+        (row, cell) for row, cell in enumerate(cells) if cell is not None and type(cell) not in allowed
+    )
+    return DataError(f"{FRAME}, row {row}, column {column}: {cell!r} is not {what}")
+
+
+@dataclass(frozen=True)
+class RequestReader:
+    """Reads the rows of requests as `forecast predict` reads a file.
+
+    Attributes:
+        source: the columns that are read, with the options of the training data.
+        state: the UTC offset of training (see `utc_offset_of`) and the `categories`.
+    """
+
+    source: RequestSource
+    state: Mapping[str, Any]
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "RequestReader":
+        """The reader of `forecast.tools.serve.trained.reading_settings`, in values that JSON can hold."""
+        source = RequestSource(**settings["options"]).with_optional(frozenset(settings["unread"]))
+        return cls(source, settings["data_state"])
+
+    @property
+    def utc_offset(self) -> UtcOffset:
+        """That of the training data."""
+        return utc_offset_of(self.state)
+
+    def read(self, request: ForecastRequest, max_rows: int) -> Panel:
+        """The rows of a request as a panel. Raises DataError, with the name of the field, if they cannot be read."""
+        roles = self.source.roles
+        # several id columns may be given joined
+        read = roles.all if roles.id is None else (*roles.all, roles.id)
+        rows, future = to_columns("rows", request.rows, read, max_rows), None
+        if request.future is not None:
+            future = to_columns("future", request.future, read, max_rows)
+        with named("rows"):
+            panel = self.source.of(rows, future).read().at_utc_offset(self.utc_offset)
+            return encode_categories(str(FRAME), panel, self.state["categories"])

@@ -30,10 +30,8 @@ from forecast.inference.predict import predict
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_model as describe_export
-from forecast.tools.serve.graph import GraphEngine
-from forecast.tools.serve.models import facts_file, file_state, graph_file
-from forecast.tools.serve.request import ForecastRequest, read_request
-from forecast.tools.serve.source import RequestReader
+from forecast.tools.serve.graph import GraphEngine, facts_file, file_state, graph_file
+from forecast.tools.serve.request import ForecastRequest, RequestReader, read_request
 
 DATA_STATE = ("utc_offset", "timezone", "day_first", "stamp", "categories")
 """Entries of the state of the data module that reading needs."""
@@ -225,27 +223,18 @@ def find_obstacle(model: TrainedModel) -> str:
 
 
 def collect_facts(engine: TorchEngine, described: dict[str, Any]) -> dict[str, Any]:
-    """What `GraphEngine` needs beside the graph, as JSON values.
+    """What `GraphEngine` needs beside the graph and its metadata `described`, as JSON values.
 
-    `columns` are those of `past`, `unread` the columns and future covariates that the model does not read, and `levels`
-    those of the intervals of the run, in percent; see `list_limits` and `list_quantiles`.
+    `levels` are those of the intervals of the run, in percent; see `list_limits` and `list_quantiles`.
     """
     model = engine.model
-    forecaster, data, domain = choose_forecaster(model), model.data_state, model.scaler.domain
+    forecaster, domain = choose_forecaster(model), model.scaler.domain
     return {
+        "about": described,
         "reading": reading_settings(forecaster),
         "forecaster": asdict(forecaster.facts()),
-        "columns": model.feature_columns,
-        "targets": model.target_columns,
-        "future": data["future_covariates"],
-        "unread": [*described["unread_columns"], *described["unread_covariates"]],
-        "seq_len": model.seq_len,
-        "pred_len": model.pred_len,
-        "freq": model.freq,
-        "holidays": model.holidays,
-        "static": data["static"],
+        "static": model.data_state["static"],
         "domain": [domain.transforms, domain.lower, domain.upper],
-        "series": described["series"],
         "limits": list_limits(model),
         "levels": list(model.config["levels"]),
         "quantiles": list_quantiles(model),

@@ -1,22 +1,19 @@
 """A worker process of the server: it loads models, describes them, and answers requests.
 
-It imports torch only for models and requests that need it.
+`GraphEngine` and `TorchEngine` have one interface: `description` and `example` are JSON values, and `forecast(request,
+max_rows)` forecasts the rows of a request. Torch is imported only for models and requests that need it.
 """
 
 import contextlib
 import json
 import logging
-import os
 import signal
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,17 +24,20 @@ from forecast.inference.forecast import Forecast, describe_forecast, describe_te
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import DataError, ForecastError, NotInstalled, printable
 from forecast.tools.export.metadata import TORCH, list_missing_packages
-from forecast.tools.serve.graph import GraphEngine, NeedsTorch
-from forecast.tools.serve.models import facts_file, file_state, graph_file, read_facts
-from forecast.tools.serve.request import ForecastRequest, read_request
+from forecast.tools.serve.graph import (
+    GraphEngine,
+    NeedsTorch,
+    facts_file,
+    file_state,
+    graph_file,
+    read_facts,
+)
+from forecast.tools.serve.request import read_request
 
 if TYPE_CHECKING:
     from forecast.tools.serve.trained import TorchEngine
 
 log = logging.getLogger(__name__)
-
-EXPORT_SECONDS = 120
-"""Seconds for which the previous graph stays in use while a new checkpoint is exported."""
 
 Answer = tuple[int, bytes, str]
 """Status of HTTP, JSON, and why the model is unavailable; empty if it is not."""
@@ -46,73 +46,26 @@ Answer = tuple[int, bytes, str]
 def run(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
     """Load the models, and send why some of them are unavailable. Then answer the calls that arrive, until None does.
 
-    A call has the arguments of `Worker.answer`. Signals to the whole group of processes are left to the parent, which
-    waits for the answers of this process before it sends None. This process ends with its parent.
+    A call has the name of a model and the arguments of `ServedModel.answer`. Signals to the whole group of processes
+    are left to the parent, which waits for the answers of this process before it sends None. This process ends when
+    the connection to its parent does.
     """
     for signal_ in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    worker = Worker(models, use_graphs)
+    served = load_models(models, use_graphs)
     with contextlib.suppress(EOFError, BrokenPipeError):
-        calls.send(worker.unavailable)
+        calls.send({name: model.unavailable for name, model in served.items() if model.unavailable})
         while (call := calls.recv()) is not None:
-            calls.send(worker.answer(*call))
+            name, *arguments = call
+            calls.send(served[name].answer(*arguments))
 
 
-def end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-class Worker:
-    """The models of a process, each of which is checked once it is loaded.
-
-    Args:
-        models: folder or file of each model by name.
-        use_graphs: whether ONNX Runtime answers the requests that it can answer.
-
-    Attributes:
-        unavailable: by name, why models cannot be used.
-    """
-
-    def __init__(self, models: Mapping[str, Path], use_graphs: bool) -> None:
-        self.models = {name: ServedModel(name, path, use_graph=use_graphs) for name, path in models.items()}
-        self.unavailable: dict[str, str] = {}
-        for name in models:
-            self._check(name)
-
-    def _check(self, name: str) -> str:
-        """Let a model answer its own example, which needs all that requests need; return why it cannot, or ""."""
-        self.unavailable.pop(name, None)
-        status, body, _ = self.answer(name, "forecast_example")
-        if status == 500:
-            self.unavailable[name] = json.loads(body)["error"]
-        elif status == 422:
-            log.warning("%s does not answer its example: %s", name, json.loads(body)["error"])
-        return self.unavailable.get(name, "")
-
-    def answer(self, name: str, task: str, *arguments: Any) -> Answer:
-        """Answer with a method of the `ServedModel` of this name.
-
-        The status is 422 for a mistake in the request, 503 if the model cannot be loaded or needs a package that is not
-        installed, and 500 for any other error. An unavailable model is checked again: its checkpoint may have changed.
-        """
-        served = self.models[name]
-        try:
-            if name in self.unavailable and (reason := self._check(name)):
-                raise Unavailable(reason)
-            with warnings.catch_warnings(record=True):
-                return 200, getattr(served, task)(*arguments), ""
-        except (Unavailable, NotInstalled) as error:
-            reason = self.unavailable[name] = printable(str(error))
-            return 503, error_body(f"{name} is unavailable: {reason}"), reason
-        except ForecastError as error:
-            return 422, error_body(served.hide_path(str(error))), ""
-        except Exception:
-            log.exception("a request to %s failed", name)
-            return 500, error_body("internal error; the log of the server has the traceback"), ""
+def load_models(models: Mapping[str, Path], use_graphs: bool) -> dict[str, "ServedModel"]:
+    """The models of a process, each of which is checked once it is loaded."""
+    served = {name: ServedModel(name, path, use_graph=use_graphs) for name, path in models.items()}
+    for model in served.values():
+        model.check()
+    return served
 
 
 def error_body(message: str) -> bytes:
@@ -124,27 +77,6 @@ class Unavailable(Exception):
     """A model cannot be loaded; the message is the reason, without the place of its files."""
 
 
-class Engine(Protocol):
-    """What forecasts for a model: `GraphEngine` by ONNX Runtime, or `TorchEngine` by PyTorch.
-
-    Attributes:
-        description: what the model reads and forecasts, as JSON values.
-        example: a request that the model can answer, with made-up rows, as JSON values.
-    """
-
-    description: dict[str, Any]
-    example: dict[str, Any]
-
-    def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
-        """Forecast the series in the rows of a request.
-
-        Raises:
-            NeedsTorch: only PyTorch forecasts what the request asks for.
-            ForecastError: the request is wrong.
-        """
-        ...
-
-
 class ServedModel:
     """A model that is loaded anew when its checkpoint changes, or when a refitted one appears beside it.
 
@@ -152,26 +84,85 @@ class ServedModel:
         name: of the model.
         path: its run folder or checkpoint file.
         use_graph: whether ONNX Runtime answers the requests that it can answer.
+
+    Attributes:
+        unavailable: why the model cannot be used; empty if it can.
     """
 
     def __init__(self, name: str, path: Path, *, use_graph: bool) -> None:
         self.name, self.path, self.use_graph = name, path, use_graph
+        self.unavailable = ""
         self._graph: GraphEngine | None = None
-        self._graph_state: Any = None
-        self._stale_since: float | None = None
         self._torch: TorchEngine | None = None
+        self._graph_state: Any = None
         self._torch_state: Any = None
 
-    def engine(self) -> Engine:
+    def check(self) -> None:
+        """Let the model answer its own example, which needs all that requests need, and note if it cannot."""
+        self.unavailable = ""
+        status, body, _ = self.answer("forecast_example")
+        if status == 500:
+            self.unavailable = json.loads(body)["error"]
+        elif status == 422:
+            log.warning("%s does not answer its example: %s", self.name, json.loads(body)["error"])
+
+    def answer(self, task: str, *arguments: Any) -> Answer:
+        """Answer with one of the methods below.
+
+        The status is 422 for a mistake in the request, 503 if the model cannot be loaded or needs a package that is not
+        installed, and 500 for any other error. An unavailable model is checked again: its checkpoint may have changed.
+        """
+        try:
+            if self.unavailable:
+                self.check()
+            if self.unavailable:
+                raise Unavailable(self.unavailable)
+            with warnings.catch_warnings(record=True):
+                return 200, getattr(self, task)(*arguments), ""
+        except (Unavailable, NotInstalled) as error:
+            reason = self.unavailable = printable(str(error))
+            return 503, error_body(f"{self.name} is unavailable: {reason}"), reason
+        except ForecastError as error:
+            return 422, error_body(self.hide_path(str(error))), ""
+        except Exception:
+            log.exception("a request to %s failed", self.name)
+            return 500, error_body("internal error; the log of the server has the traceback"), ""
+
+    def describe(self) -> bytes:
+        """The JSON of what the model reads and forecasts."""
+        return json.dumps(self.engine().description).encode()
+
+    def example(self) -> bytes:
+        """The JSON of a request that the model can answer, with made-up rows."""
+        return json.dumps(self.engine().example).encode()
+
+    def forecast_example(self) -> bytes:
+        """Forecast the example."""
+        return self.forecast(self.example(), sys.maxsize)
+
+    def forecast(self, body: bytes, max_rows: int) -> bytes:
+        """Forecast what the JSON of a request asks for; see `write_answer`. Raises ForecastError if it is wrong."""
+        request, engine = read_request(body), self.engine()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                found = engine.forecast(request, max_rows)
+            except NeedsTorch as reason:
+                if list_missing_packages([TORCH]):
+                    raise DataError(
+                        f"{reason}; only PyTorch forecasts that, and this server runs without it"
+                    ) from None
+                caught.clear()
+                found = self.torch_engine().forecast(request, max_rows)
+        given = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+        return write_answer(self.name, found, given)
+
+    def engine(self) -> "GraphEngine | TorchEngine":
         """The graph, or PyTorch if there is none. Raises Unavailable if the model cannot be read."""
         return self.graph_engine() or self.torch_engine()
 
     def graph_engine(self) -> GraphEngine | None:
-        """The graph; None if there is none. The one before it answers until a changed checkpoint has been exported.
-
-        Raises:
-            Unavailable: there is no checkpoint.
-        """
+        """The graph; None if there is none of the present checkpoint. Raises Unavailable if there is no checkpoint."""
         if not self.use_graph:
             return None
         with self._loading():
@@ -179,18 +170,12 @@ class ServedModel:
         files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
         state = tuple((file, modified(file)) for file in files)
         if state != self._graph_state:
-            facts = read_facts(checkpoint)
-            if facts is not None:
-                self._graph, self._graph_state = self._load_graph(checkpoint, facts), state
-                self._stale_since = None
-                return self._graph
-            self._stale_since = self._stale_since or time.monotonic()
-            if time.monotonic() > self._stale_since + EXPORT_SECONDS:  # its export has failed
-                return None
+            self._graph, self._graph_state = self._load_graph(checkpoint), state
         return self._graph
 
-    def _load_graph(self, checkpoint: Path, facts: Mapping[str, Any]) -> GraphEngine | None:
-        if facts["obstacle"]:
+    def _load_graph(self, checkpoint: Path) -> GraphEngine | None:
+        facts = read_facts(checkpoint)
+        if facts is None or facts["obstacle"]:
             return None
         try:
             return GraphEngine(checkpoint, facts)
@@ -225,36 +210,6 @@ class ServedModel:
         """A message with the name of the model in place of the path of its files."""
         return message.replace(str(self.path), self.name)
 
-    def describe(self) -> bytes:
-        """The JSON of what the model reads and forecasts."""
-        return json.dumps(self.engine().description).encode()
-
-    def example(self) -> bytes:
-        """The JSON of a request that the model can answer, with made-up rows."""
-        return json.dumps(self.engine().example).encode()
-
-    def forecast_example(self) -> bytes:
-        """Forecast the example."""
-        return self.forecast(self.example(), sys.maxsize)
-
-    def forecast(self, body: bytes, max_rows: int) -> bytes:
-        """Forecast what the JSON of a request asks for; see `write_answer`. Raises ForecastError if it is wrong."""
-        request, engine = read_request(body), self.engine()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                found = engine.forecast(request, max_rows)
-            except NeedsTorch as reason:
-                if list_missing_packages([TORCH]):
-                    raise DataError(
-                        f"{reason}; only PyTorch forecasts that, and this server runs without it"
-                    ) from None
-                engine = self.torch_engine()
-                caught.clear()
-                found = engine.forecast(request, max_rows)
-        given = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
-        return write_answer(self.name, found, given)
-
 
 def modified(file: Path) -> int:
     """Time of the last change of a file; 0 if there is none."""
@@ -270,23 +225,20 @@ def write_answer(name: str, forecast: Forecast, given: Sequence[str]) -> bytes:
     """
     notes = [*describe_forecast(forecast), *describe_test(forecast)]
     index, columns = forecast.rounded().table()
-    table = {index.name or "series": index, **columns}
+    table = {
+        index.name or "series": list_cells(index),
+        **{name: list_cells(columns[name]) for name in columns},
+    }
     content = {
         "model": name,
         "trained_until": forecast.panel.utc_offset.describe(forecast.forecaster.trained_until),
         "notes": [" ".join(line.split()) for line in notes],
         "warnings": given,
-        "forecast": [
-            dict(zip(table, row, strict=True)) for row in zip(*map(list_cells, table.values()), strict=True)
-        ],
+        "forecast": [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)],
     }
     return pydantic_core.to_json(content, inf_nan_mode="null")
 
 
 def list_cells(cells: np.ndarray | pd.Index) -> list[Any]:
     """The values of a column; dates in ISO 8601, with the UTC offset if they have a time zone."""
-    if not isinstance(cells, pd.DatetimeIndex):
-        return cells.tolist()
-    places, dates = pd.factorize(cells)
-    texts = [date.isoformat() for date in dates]
-    return [texts[place] for place in places]
+    return [date.isoformat() for date in cells] if isinstance(cells, pd.DatetimeIndex) else cells.tolist()

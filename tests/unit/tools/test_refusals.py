@@ -1,33 +1,14 @@
-"""Requests to the server, and windows of `forecast.explain`, that are refused."""
+"""Windows of `forecast.explain` that are refused."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forecast.data.files.columns import ColumnRoles
-from forecast.data.files.read_options import ReadOptions
-from forecast.system.errors import ConfigError, DataError
+from forecast.system.errors import ConfigError
 from forecast.tools.explain.window import choose_window
-from forecast.tools.serve.request import read_request
-from forecast.tools.serve.source import read_columns, read_dates
 from tests.support.long_files import PRED_LEN, SEQ_LEN, long_frame, long_frame_data
 from tests.support.refusals import Refusal
-
-
-def dates(what: str, says: str, *given: object) -> Refusal:
-    return Refusal(what, says, DataError, lambda folder: read_dates("rows", "date", list(given)))
-
-
-def rows(what: str, says: str, **columns: list) -> Refusal:
-    def call(folder: Path) -> None:
-        read_columns("rows", columns, ColumnRoles((), "date"), ReadOptions())
-
-    return Refusal(what, says, DataError, call)
-
-
-def request(what: str, says: str, body: bytes) -> Refusal:
-    return Refusal(what, says, DataError, lambda folder: read_request(body))
 
 
 def window(chosen: Any, says: str) -> Refusal:
@@ -48,13 +29,6 @@ def window(chosen: Any, says: str) -> Refusal:
     return Refusal(f"window={chosen}", says, ConfigError, call)
 
 
-REQUESTS = [
-    dates("a number as a date", "rows: date of row 1: 20260102 is not a date in ISO 8601", "2026-01-01", 20260102),
-    dates("some UTC offsets", "rows: date of row 1: give all dates with a UTC offset, or none", "2026-01-01T00:00", "2026-01-01T00:00Z"),
-    dates("no date", "rows: date of row 0: '2026-02-30' is not a date in ISO 8601", "2026-02-30"),
-    rows("text among numbers", "rows: weather of row 0: 'sun' is not a number", date=["2026-01-01", "2026-01-02"], weather=["sun", 1]),
-    request("an unknown kind of interval", "intervals: Input should be 'auto', 'conformal', 'quantile' or 'adaptive'", b'{"rows": [], "intervals": "none"}'),
-]  # fmt: skip
 EXPLANATIONS = [
     window(-1, "window=-1: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
     window(10, "window=10: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
@@ -64,6 +38,6 @@ EXPLANATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("refusal", [*REQUESTS, *EXPLANATIONS], ids=lambda refusal: refusal.what)
+@pytest.mark.parametrize("refusal", EXPLANATIONS, ids=lambda refusal: refusal.what)
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)

@@ -1,81 +1,110 @@
-"""The program that `forecast.export` prints: the dates of the forecast."""
+"""The program that `forecast.export` prints, run on files against the package's own reader."""
 
-import holidays
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import read_frame
-from forecast.data.calendars import find_calendar
-from forecast.data.time_features import date_range
-from forecast.data.utc_offset import UtcOffset
-from forecast.tools.export.example import define_steps, write_checks, write_future_dates
+from forecast.data import read_table
+from forecast.data.panel import Panel
+from forecast.data.time_features import time_feature_names, time_features
+from forecast.tools.export.example import write_example
+from forecast.tools.export.metadata import calendar_expression
 
-WEEK = pd.bdate_range("2023-12-11", "2023-12-29")
-SESSIONS = pd.DatetimeIndex((WEEK.to_numpy()[:, None] + np.arange(9, 17).astype("timedelta64[h]")).ravel())
+DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
+LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berlin")
+SEQ_LEN, PRED_LEN = 24, 6
+
+
+def describe(panel: Panel, *, freq: str | None = None) -> dict[str, Any]:
+    """The metadata of a model of a panel."""
+    freq = freq or panel.freq
+    names = time_feature_names(freq, None)
+    return {
+        "feature_columns": list(panel.columns), "target_columns": ["load"], "unread_columns": ["wind"],
+        "freq": freq, "calendar": panel.calendar and panel.calendar.state_dict(),
+        "utc_offset": panel.utc_offset.minutes, "timezone": panel.utc_offset.timezone,
+        "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "categories": {}, "inputs": {}, "id_column": None,
+        "time_features": [{"name": name, "pandas": calendar_expression(name, None)} for name in names],
+        "series": {"": {"center": [0.0, 0.0], "scale": [1.0, 1.0]}},
+    }  # fmt: skip
+
+
+def run(about: dict[str, Any], data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The inputs and dates that the program makes of my.csv in this folder, without running the exported file."""
+    lines = write_example(folder / "m.onnx", about, data)
+    start, end = lines.index("series = "), lines.index("forecast = onnxruntime")
+    names: dict[str, Any] = {"np": np, "pd": pd, "about": about}
+    exec(lines[start:end].replace('"my.', f'"{folder}/my.'), names)
+    return names
+
+
+def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
+    """A file with these columns of dates, and columns of numbers of which two are -9999."""
+    values = np.random.default_rng(0).normal(2_000, 300, len(DATES)).round(3)
+    values[[3, 10]] = -9999
+    pd.DataFrame({**columns, "load": values, "wind": 1.5}).to_csv(path, index=False, **options)
 
 
 @pytest.mark.parametrize(
-    ("dates", "asked"),
+    ("dates", "written", "options"),
     [
-        (WEEK, None),
-        (WEEK, "XNYS"),
-        (WEEK, "DE-BY"),
-        (pd.date_range("2023-01-01", periods=9, freq="BME"), "ME"),
-        (pd.date_range("2023-01-01", periods=9, freq="BMS"), "MS"),
-        (pd.date_range("2023-01-01", periods=9, freq="QS-FEB"), "QS-FEB"),
-        (date_range(pd.Timestamp("2023-01-01"), periods=9, freq="M-30"), None),
-        (SESSIONS, None),
-        (SESSIONS[:-3], "US"),
+        ({"date": DATES}, {}, {}),
+        (
+            {"tag": DATES.strftime("%d.%m.%Y %H:%M")},
+            {"sep": ";", "decimal": ","},
+            {"date_column": "tag", "date_format": "%d.%m.%Y %H:%M", "separator": ";", "decimal": ","},
+        ),
+        ({"date": DATES + pd.Timedelta("1h")}, {}, {"stamp": "end"}),
+        ({"date": DATES}, {}, {"na_values": [-9999.0]}),
+        ({"date": [date.isoformat() for date in LOCAL]}, {}, {"timezone": "Europe/Berlin"}),
+        ({"date": DATES.strftime("%Y-%m-%d %H:%M+05:30")}, {}, {}),
+        ({"date": DATES.strftime("%d/%m/%Y %H:%M")}, {}, {"day_first": True}),
+    ],
+)  # fmt: skip
+def test_the_program_reads_a_file_as_training_did(
+    dates: dict[str, Any], written: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    write_file(tmp_path / "my.csv", dates, **written)
+    panel = read_table(tmp_path / "my.csv", **options)
+    about = describe(panel)
+    found = run(about, {"path": "load.csv", **options}, tmp_path)
+    expected = panel.with_dates_after_ends(PRED_LEN).grid[-SEQ_LEN - PRED_LEN :]
+    assert [*found["past"].index, *found["future"]] == [*expected]
+    np.testing.assert_array_equal(found["inputs"]["past"][0, :, 0], panel.values[-SEQ_LEN:, 0])
+    time = np.concatenate([found["inputs"][name][0] for name in ("past_time", "future_time")])
+    np.testing.assert_array_equal(time, time_features(panel.utc_offset.local(expected), panel.freq))
+
+
+def test_the_dates_of_a_calendar_are_those_of_rows_without_targets(tmp_path: Path) -> None:
+    days = pd.bdate_range("2024-01-01", periods=40)
+    table = pd.DataFrame({"date": days, "load": 1.0, "wind": np.nan})
+    table.to_csv(tmp_path / "my.csv", index=False)
+    about = describe(read_table(tmp_path / "my.csv", steps="rows"))
+    assert about["calendar"] is not None
+    with pytest.raises(SystemExit, match="add a row with empty targets for each date"):
+        run(about, {}, tmp_path)
+    table.loc[34:, "load"] = np.nan
+    table.to_csv(tmp_path / "my.csv", index=False)
+    found = run(about, {}, tmp_path)
+    assert [*found["future"]] == [*days[34:]]
+    assert found["inputs"]["past"][0].tolist() == [[1.0, 0.0]] * SEQ_LEN  # wind is not read
+    with pytest.raises(SystemExit, match="a value is missing"):
+        run(about | {"unread_columns": []}, {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        (LOCAL.tz_localize(None), "write the dates with a UTC offset"),
+        (LOCAL.delete(50).append(LOCAL[-1:] + pd.Timedelta("1h")), "a date of the last rows is missing"),
     ],
 )
-def test_the_dates_of_a_calendar(dates: pd.DatetimeIndex, asked: str | None) -> None:
-    calendar = find_calendar("my.csv", dates, asked)
-    about = {"calendar": calendar.state_dict(), "pred_len": 40}
-    names = {"past": pd.DataFrame(index=dates), "about": about, "np": np, "pd": pd, "holidays": holidays}
-    exec(define_steps(calendar.freq) + write_future_dates(about, UtcOffset()), names)
-    expected = calendar.after(dates[-1], 40)  # type: ignore
-    assert [*names["future"]] == [*expected]
-
-
-@pytest.mark.parametrize(("columns", "absent"), [(["y"], None), (["y", "wind"], None), (["wind"], "y")])
-def test_columns_that_the_model_does_not_read_may_be_absent(columns: list[str], absent: str | None) -> None:
-    history = pd.DataFrame(1.5, WEEK, columns)
-    about = {"feature_columns": ["y", "wind"], "unread_columns": ["wind"], "calendar": {}}
-    past = history.reindex(columns=about["feature_columns"]).tail(3)
-    names = {"history": history, "past": past, "about": about, "pd": pd}
-    if absent:
-        with pytest.raises(SystemExit, match=f"no column {absent}"):
-            exec(write_checks(about), names)
-    else:
-        exec(write_checks(about), names)
-        assert names["past"].to_numpy().tolist() == [[1.5, 0.0]] * 3
-
-
-@pytest.mark.parametrize("freq", ["B", "SMS-16", "WOM-3FRI", "M-30", "3M-15", "M-1-11-21"])
-def test_the_dates_of_even_steps(freq: str) -> None:
-    dates = date_range(pd.Timestamp("2023-12-01"), periods=30, freq=freq)
-    about = {"calendar": None, "freq": freq, "pred_len": 14, "feature_columns": [], "unread_columns": []}
-    names = {"past": pd.DataFrame(index=dates[:16]), "about": about, "pd": pd} | {"history": pd.DataFrame()}
-    exec(define_steps(freq) + write_checks(about) + write_future_dates(about, UtcOffset()), names)
-    assert [*names["future"]] == [*dates[16:]]
-    names["past"] = pd.DataFrame(index=dates[:16].delete(4))
-    with pytest.raises(SystemExit, match="a date of the last rows is missing"):
-        exec(define_steps(freq) + write_checks(about), names)
-
-
-def test_the_dates_of_sessions_where_clocks_change() -> None:
-    """Clocks go forward in New York on 10 March 2024."""
-    days = pd.bdate_range("2024-01-29", "2024-03-07")
-    times = np.arange(570, 960, 30).astype("timedelta64[m]")
-    dates = pd.DatetimeIndex((days.to_numpy()[:, None] + times).ravel(), name="date").tz_localize(
-        "America/New_York"
-    )
-    later = dates + pd.Timedelta(days=14)  # so that the UTC offset changes within the rows too
-    for index in (dates, later):
-        panel = read_frame(pd.DataFrame({"price": 1.0}, index=index), steps="rows")
-        assert panel.calendar is not None
-        about = {"calendar": panel.calendar.state_dict(), "pred_len": 40}
-        names = {"past": pd.DataFrame(index=panel.grid), "about": about, "np": np, "pd": pd}
-        exec(write_future_dates(about, panel.utc_offset), names)
-        assert [*names["future"]] == [*panel.with_dates_after_ends(40).grid[-40:]]
+def test_the_program_refuses_other_dates(index: pd.DatetimeIndex, says: str, tmp_path: Path) -> None:
+    write_file(tmp_path / "my.csv", {"date": [date.isoformat() for date in LOCAL]})
+    about = describe(read_table(tmp_path / "my.csv", timezone="Europe/Berlin"))
+    write_file(tmp_path / "my.csv", {"date": [date.isoformat() for date in index]})
+    with pytest.raises(SystemExit, match=says):
+        run(about, {}, tmp_path)

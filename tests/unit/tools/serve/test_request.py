@@ -1,14 +1,38 @@
 """Requests for forecasts as rows of a table."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.table_rows import TableRows
 from forecast.system.errors import DataError
-from forecast.tools.serve.request import ForecastRequest, read_request, to_columns
-from forecast.tools.serve.source import RequestReader, RequestSource, read_columns, read_dates
+from forecast.tools.serve.request import (
+    ForecastRequest,
+    RequestReader,
+    RequestSource,
+    read_columns,
+    read_request,
+    to_columns,
+)
+
+ROLES = ColumnRoles((), "date", ("load",), past=("weather",))
+
+
+def read(**columns: list[Any]) -> TableRows:
+    """The rows of a request with these columns, to which loads and weather are added."""
+    columns = {"load": [1] * len(columns["date"]), "weather": [0.5] * len(columns["date"]), **columns}
+    return read_columns("rows", columns, ROLES, ReadOptions())
+
+
+def read_dates(*texts: Any) -> pd.DatetimeIndex:
+    """The dates as answers show them: in the zone that the texts have."""
+    rows = read(date=list(texts))
+    return rows.utc_offset.zoned(pd.DatetimeIndex(rows.dates))
 
 
 def test_rows_as_objects_and_as_columns_are_the_same() -> None:
@@ -17,51 +41,36 @@ def test_rows_as_objects_and_as_columns_are_the_same() -> None:
     assert found == {"date": ["2026-01-01T00:00", "2026-01-01T01:00"], "load": [1, None], "other": []}
     columns = {"date": found["date"], "load": [1, None]}
     assert to_columns("rows", columns, {"date", "load"}, max_rows=2) == columns
-    rows = read_columns("rows", columns, ColumnRoles((), "date", ("load",)), ReadOptions())
+    rows = read(**columns)
     assert rows.dates.tolist() == pd.DatetimeIndex(columns["date"]).as_unit("ns").to_numpy().tolist()
     assert np.isnan(rows.values[:, 0]).tolist() == [False, True]
 
 
-def test_dates_across_a_clock_change_are_the_same_instants() -> None:
-    found = read_dates("rows", "date", ["2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"])
-    assert list(found) == [pd.Timestamp("2026-03-29T00:00Z"), pd.Timestamp("2026-03-29T01:00Z")]
-    assert read_dates("rows", "date", ["2026-01-01", "2026-01-02"]).tz is None
-    assert read_dates("rows", "date", ["2026-01-01 06:00Z"]).tz is not None
-
-
 @pytest.mark.parametrize("offset", ["+02:00", "+0200", "+02", "-03:30"])
-@pytest.mark.parametrize("time", ["T00:00", "T00:00:00", "T00:00:00.000000001"])
+@pytest.mark.parametrize("time", ["T00:00", "T00:00:00", "T06:00:00.000000001"])
 def test_dates_at_one_offset_keep_their_hours(offset: str, time: str) -> None:
     texts = [f"2026-05-01{time}{offset}", f"2026-05-02{time}{offset}"]
-    found = read_dates("rows", "date", texts)
-    assert list(found) == list(map(pd.Timestamp, texts))
-    assert found.hour.tolist() == [0, 0]
+    assert read_dates(*texts).tz_localize(None).tolist() == [
+        pd.Timestamp(text).tz_localize(None) for text in texts
+    ]
 
 
-def test_midnights_at_several_offsets_are_days() -> None:
+@pytest.mark.filterwarnings("error")
+def test_dates_at_several_offsets_are_instants_and_midnights_are_days() -> None:
+    found = read_dates("2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00")
+    assert list(found) == [pd.Timestamp("2026-03-29T00:00Z"), pd.Timestamp("2026-03-29T01:00Z")]
     texts = ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"]
-    assert read_dates("rows", "date", texts).equals(pd.date_range("2026-03-28", periods=3))
+    assert read_dates(*texts).equals(pd.date_range("2026-03-28", periods=3))
 
 
-def test_rows_at_one_offset_are_on_the_grid_of_a_file_without_offsets() -> None:
-    for n_rows, step in ((30, "h"), (30, "D")):
-        dates = pd.date_range("2026-05-01", periods=n_rows, freq=step, tz="UTC+02:00")
-        rows = {"date": [date.isoformat() for date in dates], "load": [1.0] * n_rows}
-        given = read_columns("rows", rows, ColumnRoles((), "date", ("load",)), ReadOptions())
-        assert pd.DatetimeIndex(given.dates).equals(dates.tz_localize(None))
-        assert str(given.utc_offset.zoned(pd.DatetimeIndex(given.dates))[0]) == "2026-05-01 00:00:00+02:00"
-
-
-def test_joined_ids_in_objects_and_in_columns_are_the_same() -> None:
+def test_ids_of_several_columns_are_given_apart_or_joined() -> None:
     source = RequestSource(id_column=["store", "dept"], date_column="date", target="sold", freq="D")
     reader = RequestReader(source, {"categories": {}})
-    columns = {
-        "store/dept": ["1/a", "1/a", "1/b", "1/b"],
-        "date": ["2026-01-01", "2026-01-02"] * 2,
-        "sold": [1, 2, 3, 4],
-    }
-    objects = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    for rows in (columns, objects):
+    values = {"date": ["2026-01-01", "2026-01-02"] * 2, "sold": [1, 2, 3, 4]}
+    apart = {"store": [1, 1, 1, 1], "dept": ["a", "a", "b", "b"], **values}
+    joined = {"store/dept": ["1/a", "1/a", "1/b", "1/b"], **values}
+    objects = [dict(zip(joined, row, strict=True)) for row in zip(*joined.values(), strict=True)]
+    for rows in (apart, joined, objects):
         panel = reader.read(ForecastRequest.model_validate({"rows": rows}), max_rows=10)
         assert panel.ids.tolist() == ["1/a", "1/b"]
         assert panel.values[:, 0].tolist() == [1, 2, 3, 4]
@@ -80,20 +89,27 @@ def test_few_rows_far_apart_do_not_fill_the_memory() -> None:
 
 
 def test_text_in_a_column_of_text_is_a_category() -> None:
-    rows = {"date": ["2026-01-01", "2026-01-02"], "load": [1, 2], "weather": ["sun", None]}
-    read = read_columns("rows", rows, ColumnRoles((), "date", ("load",), past=("weather",)), ReadOptions())
-    assert read.values[:, 1].tolist() == [0, -1]
-    assert read.texts == {"weather": ["sun"]}
+    rows = read(date=["2026-01-01", "2026-01-02"], weather=["sun", None])
+    assert rows.values[:, 1].tolist() == [0, -1]
+    assert rows.texts == {"weather": ["sun"]}
 
 
-def test_ids_of_several_columns_are_given_apart_or_joined() -> None:
-    roles = ColumnRoles(("store", "dept"), "date", ("sold",))
-    values = {"date": ["2026-01-01", "2026-01-01"], "sold": [1, 2]}
-    apart = read_columns("rows", {**values, "store": [1, 1], "dept": ["a", "b"]}, roles, ReadOptions())
-    joined = read_columns("rows", {**values, "store/dept": ["1/a", "1/b"]}, roles, ReadOptions())
-    for rows in (apart, joined):
-        assert rows.ids[rows.codes].tolist() == ["1/a", "1/b"]
+MIXED = {"date": ["2026-01-01"] * 2, "weather": ["sun", 1]}
+INTERVALS = b'{"rows": [], "intervals": "none"}'
 
 
-def test_levels_may_be_none() -> None:
-    assert read_request(b'{"rows": [], "levels": []}').levels == []
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: read_dates("2026-01-01", 20260102), "rows, row 1, column date: 20260102 is not a date"),
+        (lambda: read_dates("2026-01-01T00:00", "2026-01-01T00:00Z"), "give all of them an offset from UTC"),
+        (lambda: read_dates("2026-02-30"), "rows, row 0, column 'date': '2026-02-30' is not a date"),
+        (lambda: read(**MIXED), "rows, row 0, column weather: 'sun' is not a number"),
+        (lambda: read_request(INTERVALS), "intervals: Input should be 'auto', 'conformal', 'quantile'"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        call()
+    assert says in str(caught.value)
+    assert "data." not in str(caught.value)  # settings, which a request does not have

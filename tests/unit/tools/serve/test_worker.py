@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forecast.system.errors import CheckpointError, DataError, NotInstalled
-from forecast.tools.serve.worker import ServedModel, Unavailable, Worker
+from forecast.tools.serve.worker import ServedModel, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,9 @@ def test_an_error_is_answered_by_its_kind(
     def fail(served: ServedModel) -> bytes:
         raise error
 
-    worker = Worker({}, use_graphs=True)
-    worker.models["m"] = ServedModel("m", Path("/secret/m"), use_graph=True)
     monkeypatch.setattr(ServedModel, "describe", fail)
     with caplog.at_level(logging.ERROR):
-        found, body, unavailable = worker.answer("m", "describe")
+        found, body, unavailable = ServedModel("m", Path("/secret/m"), use_graph=True).answer("describe")
     assert found == status
     assert json.loads(body)["error"].startswith(says)
     assert bool(unavailable) is (status == 503)

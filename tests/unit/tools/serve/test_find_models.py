@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.tools.serve.models import find_models
+from forecast.tools.serve.processes import find_models
 
 
 def make_run(folder: Path) -> Path:
