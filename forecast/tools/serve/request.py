@@ -14,12 +14,11 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from forecast.data.covariates import encode_categories
-from forecast.data.files.arrow import rows_from_arrow
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.columns import ColumnRoles, warn_of_booleans
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import TableSource
-from forecast.data.files.table_rows import TableRows
+from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.panel import Panel
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.evaluation.scores import BASELINES
@@ -178,8 +177,8 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
     with named(field):
         roles = roles.resolve(str(FRAME), list(given))
         table = pa.table({name: to_array(name, given[name], roles) for name in roles.all if name in given})
-        cells = Cells(FRAME, pd.DataFrame(), first_line=0, unit="row")
-        return rows_from_arrow(cells, table, roles, options)
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+        return rows_from_cells(Cells(FRAME, frame, first_line=0, unit="row"), roles, options)
 
 
 @contextmanager
