@@ -65,9 +65,11 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving(folder: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str], Server]]:
-    """A server on the runs of a folder, which writes its log to `serve.log` there."""
-    log = os.open(folder / "serve.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def serving(
+    folder: Path, *settings: str, log_file: str = "serve.log"
+) -> Iterator[tuple[subprocess.Popen[str], Server]]:
+    """A server on the runs of a folder, which writes its log to a file there."""
+    log = os.open(folder / log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     process = start_python(
         ["-m", "forecast.serve", "runs", "port=0", *settings],
         cwd=folder,
@@ -81,7 +83,7 @@ def serving(folder: Path, *settings: str) -> Iterator[tuple[subprocess.Popen[str
         while "address" not in said and (line := process.stdout.readline()):
             said += line
         found = re.search(r"serving +covariates, long\naddress +(http\S+)", said)
-        assert found is not None, (folder / "serve.log").read_text()
+        assert found is not None, (folder / log_file).read_text()
         yield process, Server(found[1], folder / "runs", process.pid)
     finally:
         process.kill()
@@ -343,7 +345,8 @@ def is_refused(server: Server) -> bool:
 
 
 def test_requests_in_flight_are_answered_after_sigterm(server: Server) -> None:
-    with serving(server.models.parent, "workers=2", "timeout=200") as (process, stopped):
+    folder, options = server.models.parent, ("workers=2", "timeout=200")
+    with serving(folder, *options, log_file="stopped.log") as (process, stopped):
         example = stopped.get("v1/models/long/example").content
         workers = find_workers(stopped, 2)
         for worker in workers:
@@ -360,4 +363,4 @@ def test_requests_in_flight_are_answered_after_sigterm(server: Server) -> None:
         assert [(reply.status, len(reply.content["forecast"])) for reply in replies] == [(200, 5)] * 6
         assert process.wait(60) == 0
         assert psutil.wait_procs(workers, timeout=20)[1] == []
-    assert (server.models.parent / "serve.log").read_text() == ""
+    assert (folder / "stopped.log").read_text() == ""
