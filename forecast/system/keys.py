@@ -191,7 +191,7 @@ COMMAND_KEYS = (
     Key("title", NAME, text=True),
     # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
-    *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot", "layer", "head")),
+    *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot")),
     *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     Key("wandb", LOG),

@@ -88,7 +88,6 @@ def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: 
         chunks,
         tmp_path / "sales.store",
         freq=None,
-        options={"id_column": COLUMNS},
         write_message=print,
         show_progress=lambda done: None,
     )
