@@ -122,6 +122,9 @@ OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("by_horizon", by_horizon, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
+    "attention_types", lambda: ",".join(overrides.options("attention")), replace=True
+)
+OmegaConf.register_new_resolver(
     "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
 )
 

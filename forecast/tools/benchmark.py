@@ -151,10 +151,6 @@ def list_cases(config: DictConfig) -> list[Case]:
         ConfigError: an attention type, part or length is unknown, or no type can serve the role.
     """
     check_choices(config)
-    known = [path.stem for path in conf_files("attention")]
-    for attention in config.attention_types:
-        if attention not in known:
-            raise ConfigError(f"attention_types: {attention} is unknown; choose from {', '.join(known)}")
     lengths = [str(length) for length in config.benchmark.lengths]
     parts = 3 if config.benchmark.name == "model" else 1
     for length in lengths:
@@ -163,18 +159,26 @@ def list_cases(config: DictConfig) -> list[Case]:
                 "seq_len/label_len/pred_len such as 96/48/24" if parts == 3 else "a whole number such as 512"
             )
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
-    types = [attention for attention in config.attention_types if can_serve_role(config, attention)]
+    asked = read_types(config)
+    types = [attention for attention in asked if can_serve_role(config, attention)]
     if not types:
         role = config.benchmark.get("role")
-        raise ConfigError(
-            f"attention_types: none of {list(config.attention_types)} can serve benchmark.role={role}"
-        )
+        raise ConfigError(f"attention_types: none of {asked} can serve benchmark.role={role}")
     return [
         Case(attention, length, backward)
         for length in lengths
         for attention in types
         for backward in (False, True)
     ]
+
+
+def read_types(config: DictConfig) -> list[str]:
+    """Return the attention types to measure. Raises ConfigError for an unknown one."""
+    known = [path.stem for path in conf_files("attention")]
+    for attention in config.attention_types or ():
+        if attention not in known:
+            raise ConfigError(f"attention_types: {attention} is unknown; choose from {', '.join(known)}")
+    return known if config.attention_types is None else list(config.attention_types)
 
 
 def check_choices(config: DictConfig) -> None:
@@ -192,7 +196,10 @@ def check_choices(config: DictConfig) -> None:
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device=cuda: PyTorch finds no GPU; use device=cpu or device=auto")
     for key in ("attention_types", "benchmark.lengths"):
-        values = list(map(str, OmegaConf.select(config, key)))
+        values = OmegaConf.select(config, key)
+        if values is None:  # all types
+            continue
+        values = list(map(str, values))
         if not values or len(set(values)) < len(values):
             raise ConfigError(f"{key}={values} must list at least one value, and each only once")
 
@@ -304,7 +311,7 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
     """Return one row per case: seconds (median, fastest, slowest), peak MiB, batch."""
     cases = list_cases(config)
     measured = {case.attention for case in cases}
-    if omitted := [attention for attention in config.attention_types if attention not in measured]:
+    if omitted := [attention for attention in read_types(config) if attention not in measured]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
@@ -412,7 +419,7 @@ def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str
         [
             f"{row['attention']}: time grows as n^{row['time_exponent']:.2f}"
             for row in fit_growth(rows)
-            if row["backward"]
+            if row["backward"] and len(config.benchmark.lengths) > 1
         ],
     )
     print_lines(console, [f"saved in {folder}"])
