@@ -192,16 +192,23 @@ def advise(
         confirm: reads the whole file.
         keys: the settings that the command takes; None: all.
     """
-    trials = _Trials(given, read, keys)
-    found = trials.find(error, {})
+    found, next_errors = _try_remedies(error, given, read, keys)
     fewest = min((missing for missing, _ in found), default=0)
     best = [remedy for missing, remedy in found if missing == fewest]
     best = [one for one in best if not any(other.settings.items() < one.settings.items() for other in best)]
-    best = best if confirm is read else trials.confirm(best, confirm)
-    settings = best[0].settings if best else trials.first
-    if settings is None:
+    if confirm is not read:
+        on_the_beginning, best = best, []
+        for remedy in on_the_beginning:
+            try:
+                confirm(remedy.settings)
+                best.append(remedy)
+            except ForecastError as refused:
+                if remedy is on_the_beginning[0]:
+                    next_errors.insert(0, (remedy.settings, str(refused)))
+    if not best and not next_errors:
         return
-    advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {trials.next_error}"
+    settings, next_error = (best[0].settings, "") if best else next_errors[0]
+    advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {next_error}"
     if best:
         # a note that the next remedy has too stands behind that one
         notes = [one.note if one.note != after.note else "" for one, after in pairwise(best)] + [
@@ -218,52 +225,39 @@ def write_settings(settings: Settings) -> str:
     return " ".join(write_setting(keys[key], value) for key, value in settings.items())
 
 
-class _Trials:
-    """The search for settings: every remedy of an error is tried, then those of the error that comes next.
+def _try_remedies(
+    error: DataError, given: Settings, read: Read, keys: Collection[str] | None
+) -> tuple[list[tuple[int, Remedy]], list[tuple[Settings, str]]]:
+    """Try every remedy of an error, then those of the error that comes next; the arguments are those of `advise`.
 
-    Attributes:
-        first: the first settings that led to an error of another kind; None: there are none, or there is other advice.
-        next_error: the message with these settings.
+    Returns:
+        The remedies that read the file, each with the number of missing rows; and the settings that led to an error of
+        another kind, with its message, if the error has no other advice.
     """
+    tried: list[Settings] = [{}]
+    next_errors: list[tuple[Settings, str]] = []
 
-    def __init__(self, given: Settings, read: Read, keys: Collection[str] | None) -> None:
-        self.given, self.read, self.keys = given, read, None if keys is None else {*keys}
-        self.tried: list[Settings] = [{}]
-        self.first: Settings | None = None
-        self.next_error = ""
-
-    def find(self, error: DataError, settings: Settings) -> list[tuple[int, Remedy]]:
-        """The remedies that read the file, each with the number of missing rows; `settings` gave the error."""
+    def find(error: DataError, settings: Settings) -> list[tuple[int, Remedy]]:  # `settings` gave the error
         found = []
         for remedy in error.remedies:
             chosen = {**settings, **remedy.settings}
             if "data" not in chosen:  # which has defaults of its own
-                chosen = {key: value for key, value in chosen.items() if value != self.given.get(key)}
+                chosen = {key: value for key, value in chosen.items() if value != given.get(key)}
             changed = settings.keys() & remedy.settings.keys() - _REPEATED
-            is_possible = not changed and (self.keys is None or self.keys >= {*chosen})
-            if chosen in self.tried or not is_possible or len(self.tried) > MAX_TRIALS:
+            is_possible = not changed and (keys is None or {*keys} >= {*chosen})
+            if chosen in tried or not is_possible or len(tried) > MAX_TRIALS:
                 continue
-            self.tried.append(chosen)
+            tried.append(chosen)
             try:
-                found.append((self.read(chosen), Remedy(chosen, remedy.note)))
+                found.append((read(chosen), Remedy(chosen, remedy.note)))
             except DataError as refused:
                 again = any(not remedy.settings.keys().isdisjoint(each.settings) for each in refused.remedies)
-                if self.first is None and not again and error.joint == ": ":
-                    self.first, self.next_error = chosen, str(refused)
-                below = self.find(refused, chosen)
+                if not again and error.joint == ": ":
+                    next_errors.append((chosen, str(refused)))
+                below = find(refused, chosen)
                 found += [(rows, Remedy(deeper, remedy.note + note)) for rows, (deeper, note) in below]
             except ForecastError:
                 continue
         return found
 
-    def confirm(self, remedies: Sequence[Remedy], read: Read) -> list[Remedy]:
-        """Those of the remedies with which `read` reads; the first error becomes the next one if there are none."""
-        confirmed = []
-        for remedy in remedies:
-            try:
-                read(remedy.settings)
-                confirmed.append(remedy)
-            except ForecastError as refused:
-                if remedy is remedies[0]:
-                    self.first, self.next_error = remedy.settings, str(refused)
-        return confirmed
+    return find(error, {}), next_errors

@@ -16,14 +16,7 @@ from forecast.data.files.cells import Cells
 from forecast.data.files.patterns import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
-from forecast.data.files.timezone import (
-    NO_TIME,
-    Codes,
-    minutes_ahead,
-    place_in_time,
-    without_zone,
-    zone_name,
-)
+from forecast.data.files.timezone import NO_TIME, Codes, place_in_time, without_zone
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError, Remedy
@@ -188,11 +181,13 @@ def _read_texts(
         offsets = texts.str.extract(f"{TIME_END} ?({OFFSET})$", expand=False)
     if options.date_format is None and offsets.notna().all():
         local = texts.str.replace(f" ?{OFFSET}$", "", regex=True)
-        zone = zone_name(offsets.iloc[0]) if offsets.nunique() == 1 else None
+        one = pd.to_datetime(f"2000-01-01T00:00{offsets.iloc[0]}", errors="coerce")
+        zone = str(one.tz) if offsets.nunique() == 1 and one is not pd.NaT else None
         if local.str.contains(MIDNIGHT).all():
             return _parse(cells, column, local, options), UtcOffset(None, options.timezone or zone)
         if zone is not None and options.timezone is None:
-            return _parse(cells, column, local, options), UtcOffset(minutes_ahead(offsets.iloc[0]), zone)
+            minutes = int(one.utcoffset() / pd.Timedelta(minutes=1))
+            return _parse(cells, column, local, options), UtcOffset(minutes, zone)
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     if options.date_format is not None:

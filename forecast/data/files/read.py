@@ -84,7 +84,10 @@ def read_file(
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
         if date_column in DEFAULT_NAMES and date_column not in header.names:
-            date_column = _find_date_column(path, str(date_column), raw, header, options)
+            refuse_series_in_rows(path, raw, options.separator, header)
+            is_alone = sum(map(bool, header.names)) == 1  # the separator is another one
+            dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
+            date_column = choose_date_column(path, str(date_column), header.names, dates)
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
@@ -99,17 +102,6 @@ def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: R
     names = [name.strip(" \"'") for name in first.split(options.separator)]
     dated = [date_column] if isinstance(date_column, str) else date_column
     return options.given_names is None and bool(dated) and set(dated) <= set(names)
-
-
-def _find_date_column(path: Location, wanted: str, raw: bytes, header: Header, options: ReadOptions) -> str:
-    """The date column of a CSV file that lacks the name `wanted`, which stays if `options` number the rows (`start`).
-
-    Raises DataError for a file with one series a row, and for several columns of dates.
-    """
-    refuse_series_in_rows(path, raw, options.separator, header)
-    is_alone = len(list(filter(None, header.names))) == 1  # the separator is another one
-    dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
-    return choose_date_column(path, wanted, header.names, dates)
 
 
 def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
@@ -132,12 +124,6 @@ def is_parquet(path: Location) -> bool:
 def holds_text(path: Location) -> bool:
     """Return whether a location is a text file: neither Parquet nor an Excel workbook."""
     return not is_parquet(path) and not _examine(path, is_workbook)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of a Parquet file is of strings, dictionary-encoded or not."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:

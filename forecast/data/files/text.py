@@ -6,18 +6,14 @@ import csv
 import gzip
 import io
 import lzma
-import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
-from jaxtyping import Int64
 
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError, NotInstalled
@@ -291,26 +287,6 @@ def quote(text: object) -> str:
     """Return a text of a file in quotes, shortened to 60 characters and escaped, for a message."""
     shown = repr(str(text))
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
-
-
-def strip_blank_lines(raw: bytes) -> bytes:
-    """The text with lines of spaces or tabs as lines without characters, as pandas takes them for missing values."""
-    if b"\n " in raw or b"\n\t" in raw:  # which is faster than the expression
-        return re.sub(rb"(?<=\n)[ \t]+(?=\r?\n|\Z)", b"", raw)
-    return raw
-
-
-def find_rows(frame: pd.DataFrame, texts: Sequence[int]) -> Int64[np.ndarray, " rows"]:
-    """The positions of the lines with a value; columns with a number in `texts` have one in most files."""
-    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:
-        return np.arange(len(frame))
-    return np.flatnonzero(frame.notna().any(axis=1))
-
-
-def line_of_row(number: int, skipped: Sequence[int]) -> int:
-    """The line of a row that would be line `number` of the file without the lines `skipped`, which ascend."""
-    before = np.asarray(skipped, dtype=np.int64) - np.arange(len(skipped))
-    return number + int(np.searchsorted(before, number, side="right"))
 
 
 def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.grid import step_with_gaps
 from forecast.data.files.sources import LongSource, read_frame, read_table
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
@@ -68,11 +67,10 @@ def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
         (pd.date_range("2020-03-31", periods=30, freq="2D").delete([2, 7]), "2D"),
         (pd.date_range("2020-03-31", periods=30, freq="6h").delete([2, 7]), "6h"),
         (pd.date_range("2020-03-31", periods=30, freq="36h").delete([2, 7]), "36h"),
-        (pd.DatetimeIndex(["2024-01-01", "2024-01-03", "2024-01-08", "2024-01-10", "2024-01-15"]), "2D"),
     ],
 )
 def test_the_step_between_dates_with_gaps(dates: pd.DatetimeIndex, step: str) -> None:
-    assert step_with_gaps(dates.to_numpy(), dates.to_numpy()[::-1]) == step
+    assert read_frame(pd.DataFrame({"x": np.arange(float(len(dates)))}, dates)).freq == step
 
 
 def table(dates: list[str], header: str = "date") -> str:
