@@ -90,7 +90,7 @@ REFUSED = [
     settings("data.lower=low", says="data.lower=low is not a finite number: write data.lower=0 or data.lower={COLUMN:0}"),
     settings("data.lower={wind:0}", says="data.lower names wind, which is no target here: there are load, price"),
     settings("data.lower=5", "data.upper=5", says="data.lower=5 is not below data.upper=5 (of load)"),
-    settings("data.as_of=[price]", says="data.as_of=['price']: write pairs of columns, as in data.as_of={temperature: temperature_forecast}"),
+    settings("data.as_of=[price]", says="data.as_of=['price']: write pairs of columns, as in data.as_of={temperature:temperature_forecast}"),
     settings("data.as_of={load: price}", says="data.as_of names load: add it to data.future_covariates"),
     settings("data.known_steps=3", says="data.known_steps=3 limits data.future_covariates, and there are none"),
     settings("data.known_steps={price: 3}", says="data.known_steps names price, which is no future covariate: there are none"),

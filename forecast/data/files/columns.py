@@ -328,7 +328,7 @@ def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str
     pairs = {} if as_of is None else as_of
     if not isinstance(pairs, Mapping):
         raise ConfigError(
-            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
+            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature:temperature_forecast}}"
         )
     for name in pairs:
         if name not in map(str, future_covariates):

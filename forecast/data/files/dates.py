@@ -29,20 +29,19 @@ COUNTS = {
 
 _MAX_MILLISECONDS = 1e13  # three centuries
 _FORMATS_OF_DIGITS = {
+    5: ("excel",),
     6: ("%Y%m", "%y%m%d", "%d%m%y", "%m%d%y"),
     7: ("%Y%j",),
     8: ("%d%m%Y", "%m%d%Y", "%Y%m%d"),
-    10: ("%Y%m%d%H",),
-    12: ("%Y%m%d%H%M",),
+    9: ("unix",),
+    10: ("%Y%m%d%H", "unix"),
+    12: ("%Y%m%d%H%M", "unix_ms"),
+    13: ("unix_ms",),
     14: ("%Y%m%d%H%M%S",),
+    **dict.fromkeys((15, 16), ("unix_us",)),
+    **dict.fromkeys((18, 19), ("unix_ns",)),
 }
-"""By number of digits, the formats of dates without signs between their parts."""
-
-_COUNTS_OF_DIGITS = {
-    5: "excel", 9: "unix", 10: "unix", 12: "unix_ms", 13: "unix_ms", 15: "unix_us", 16: "unix_us", 18: "unix_ns",
-    19: "unix_ns",
-}  # fmt: skip
-"""By number of digits, the names of the counts of dates after 1973."""
+"""By number of digits, the formats of dates without signs between their parts, and of counts for dates after 1973."""
 
 _OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
 _DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year
@@ -330,9 +329,8 @@ def _propose_formats(text: str) -> list[Remedy]:
     digits, _, fraction = text.partition(".")
     if not f"{digits}{fraction}".isdecimal():
         return []
-    named = () if fraction.strip("0") else _FORMATS_OF_DIGITS.get(len(digits), ())
-    counts = filter(None, [_COUNTS_OF_DIGITS.get(len(digits))])
-    return [Remedy({"date_format": name}) for name in (*named, *counts)]
+    named = _FORMATS_OF_DIGITS.get(len(digits), ())
+    return [Remedy({"date_format": name}) for name in named if name in COUNTS or not fraction.strip("0")]
 
 
 def _check_all_read(

@@ -218,7 +218,9 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     """Raise DataError for a date that comes twice; clocks that go back may be the cause."""
-    fact = str(rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date))
+    cells, position = rows.place(other)
+    where = cells.line(position)
+    fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
     if rows.cells.path == FRAME:
         keys = "index.duplicated()" if rows.cells.by_index else f"duplicated({[*rows.roles.keys]})"
         raise RowOrderError(fact, f"remove one (frame[~frame.{keys}])", repeats=True)

@@ -78,11 +78,6 @@ class TableRows:
             return self.cells, position
         return self.ahead, position - len(self.cells.frame)
 
-    def line(self, row: int) -> str:
-        """Return the line of a row in words, such as "line 7"."""
-        cells, position = self.place(row)
-        return cells.line(position)
-
     def error(self, message: str, row: int, column: str | None = None, **advice: Any) -> DataError:
         """A DataError that names the line, column and series of a row; `advice` as `Cells.error` takes it."""
         cells, position = self.place(row)
