@@ -169,7 +169,8 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
-    if (same := _repeats(rows)).any():
+    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+    if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
@@ -180,11 +181,6 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
 def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
     """Whether a row has the series of the row above it."""
     return rows.codes[1:] == rows.codes[:-1]
-
-
-def _repeats(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series and the date of the row above it."""
-    return _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
 
 
 def _starts(rows: TableRows) -> PerSeries:

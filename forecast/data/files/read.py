@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -238,22 +238,18 @@ _STEPS = {
 """By step, the words that its numbers may follow in a header; hours are meant by any other word."""
 
 
-class Steps(NamedTuple):
-    """The columns of a header that are steps: they have dates as names (`are_dates`), or numbered ones."""
+def _find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
+    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
 
-    names: list[str]
-    are_dates: bool
-
-
-def _find_steps(names: Sequence[str]) -> Steps:
-    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ..."""
+    Returns them, and whether they are dates.
+    """
     dates = [name for name in names if names_period(name)]
     alike: dict[str, list[str]] = {}
     for name in names:
         if _NUMBERED.fullmatch(name):
             alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
     numbered = max(alike.values(), key=len, default=[])
-    return Steps(dates, True) if len(dates) >= len(numbered) else Steps(numbered, False)
+    return (dates, True) if len(dates) >= len(numbered) else (numbered, False)
 
 
 def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -263,27 +259,20 @@ def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
     return [two for two, ((text, number), after) in both if after != (text, number + 1)]
 
 
-def _have_steps(header: Sequence[str], steps: Steps) -> bool:
-    """Whether a header has steps enough: more than other columns after the first one, and of numbers ten in a row."""
-    names, least = {*steps.names}, MIN_DATES if steps.are_dates else MIN_NUMBERS
-    if len(names) < least:
-        return False
-    others = [name for name in header[header.index(steps.names[0]) :] if name and name not in names]
-    breaks = 0 if steps.are_dates else len(_find_gaps(steps.names))
-    return len(names) > len(others) and len(names) >= least * (breaks + 1)
-
-
 def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Header) -> None:
     """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
 
+    They are more than other columns after the first step, and of numbers ten in a row.
     Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
     series. Raises DataError if there are no rows.
     """
     names = ["" if is_unnamed(name) else name for name in header.names]
-    steps = _find_steps(names)
-    if not _have_steps(names, steps):
+    steps, are_dates = _find_steps(names)
+    breaks, least = (0, MIN_DATES) if are_dates else (len(_find_gaps(steps)), MIN_NUMBERS)
+    first = names.index(steps[0]) if steps else 0
+    others = [name for name in names[first:] if name and name not in {*steps}]
+    if len(steps) <= len(others) or len(steps) < least * (breaks + 1):
         return
-    first = names.index(steps.names[0])
     records = read_records(io.StringIO(raw.decode(), newline=""), separator)
     try:
         rows = [row[: first + 1] for row in records if row][1:]
@@ -293,18 +282,18 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
     if not rows:
         raise TooFewRows(f"{path}: a header and no rows")
     columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
-    name = _name_series(columns, names[:first], steps)
+    name = _name_series(columns, names[:first], are_dates=are_dates)
     if name is None:
         return
-    known = {*steps.names, *([name] if isinstance(name, str) else name)}
+    known = {*steps, *([name] if isinstance(name, str) else name)}
     others = [one for one in names if one and one not in known]
     settings: dict[str, Any] = {"data": "long", "melt": True, "id_column": name}
     settings |= {"drop": others} if others else {}
     for usual, setting in _OTHER_NAMES.items():
         settings |= setting if usual in others else {}
-    dated = [one for one in steps.names if one != name]
+    dated = [one for one in steps if one != name]
     what, note = "dates", ""
-    if not steps.are_dates:
+    if not are_dates:
         what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
         freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
         settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
@@ -314,7 +303,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
 
 
 def _name_series(
-    columns: Mapping[str, Sequence[str]], before: Sequence[str], steps: Steps
+    columns: Mapping[str, Sequence[str]], before: Sequence[str], *, are_dates: bool
 ) -> str | list[str] | None:
     """The columns that name the series of a file with one a row, or `ROW`; None if numbered names are no steps.
 
@@ -329,7 +318,7 @@ def _name_series(
         return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())
 
     texts = list(filter(are_texts, ids))
-    if not texts and not steps.are_dates:
+    if not texts and not are_dates:
         return None
     named = [one for one in before if one and any(map(str.isalpha, "".join(columns[one])))]
     pairs = [list(two) for two in combinations(named, 2) if not frame.duplicated(list(two)).any()]
@@ -390,15 +379,15 @@ def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None
 
     `place` is the file and the line, for the message.
     """
-    steps = _find_steps(names)
-    others = [name for name in names if name not in {*steps.names}]
+    steps, are_dates = _find_steps(names)
+    others = [name for name in names if name not in {*steps}]
     roles = "data.id_column, data.static_covariates or data.drop"
-    if steps.names and others:
-        kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
+    if steps and others:
+        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is"
         raise DataError(
             f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
         )
-    is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
+    is_numbered = options.start is not None and not are_dates and options.given_names != []
     if is_numbered and (gaps := _find_gaps(names)):
         before, after = map(quote, gaps[0])
         raise DataError(

@@ -152,10 +152,7 @@ class TableSource(Source, StepOptions):
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
         grid = {"freq": self.freq, "steps": self.steps, "calendar": self.calendar}
-        return self._finish(align(rows, sort=sort, duplicates=self.duplicates, **grid))
-
-    def _finish(self, panel: Panel) -> Panel:
-        return panel
+        return align(rows, sort=sort, duplicates=self.duplicates, **grid)
 
     def _choose_dates(self, rows: TableRows) -> TableRows:
         """The rows between the dates of `rows`. Raises DataError if there are none."""
@@ -267,10 +264,15 @@ class FileSource(TableSource, ReadOptions):
     def read(self) -> Panel:
         """The panel. The message of a DataError names settings that read the file, where some were found."""
         try:
-            return super().read()
+            panel = super().read()
         except DataError as error:
             self.add_advice(error)
             raise
+        if self.static_path is None:
+            return panel
+        path, names = locate(self.static_path), list(map(str, self.static_covariates))
+        options = replace(self._options(), skip_rows=None)  # a file of another kind
+        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
     def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
         """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
@@ -317,13 +319,6 @@ class FileSource(TableSource, ReadOptions):
         if self.future_path is None:
             return None
         return read_file(locate(self.future_path), roles, self.date_column, options)
-
-    def _finish(self, panel: Panel) -> Panel:
-        if self.static_path is None:
-            return panel
-        path, names = locate(self.static_path), list(map(str, self.static_covariates))
-        options = replace(self._options(), skip_rows=None)  # a file of another kind
-        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
 
 def _size(path: Location) -> int:
