@@ -236,11 +236,11 @@ def _guess_with_hours(
     cells: Cells, column: str, texts: pd.Series, day_first: bool | None
 ) -> pd.DatetimeIndex:
     """Parse dates of which some may end in 24:00, or all in the numbers of a time or in a time such as 18.00.00."""
-    if re.search(_DOTTED_TIME, texts.iloc[0]) and texts.str.contains(_DOTTED_TIME).all():
+    if re.match(_DOTTED_TIME, texts.iloc[0]) and texts.str.match(_DOTTED_TIME).all():
         found = texts.str.extract(_DOTTED_TIME)
         texts = found[0] + " " + found[1].str.replace(".", ":", regex=False)
     for pattern in (_TIME_NUMBERS, _HOUR_NUMBER):
-        if re.search(pattern, texts.iloc[0]) and texts.str.contains(pattern).all():
+        if re.match(pattern, texts.iloc[0]) and texts.str.match(pattern).all():
             found = texts.str.extract(pattern)
             times = found.drop(columns=0).apply(pd.to_numeric).fillna(0).to_numpy(dtype=np.int64)
             if (times <= [24, 59, 59][: times.shape[1]]).all():

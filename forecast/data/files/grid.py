@@ -153,7 +153,7 @@ def _refuse_infinite(rows: TableRows) -> None:
 
 
 def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
-    """Put the rows of each series together and in the order of their dates.
+    """Put the rows of each series together and in the order of their dates; the series in that of their first rows.
 
     Args:
         sort: sort the rows of a series by date; otherwise rows out of order are refused.
@@ -163,40 +163,22 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
     Raises:
         DataError: for the first row that is out of order or repeats a date.
     """
-    rows = _group_series(rows)
-    falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
+    codes, present = pd.factorize(rows.codes)
+    rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))
+    if (codes[1:] < codes[:-1]).any():
+        rows = rows.take(np.argsort(codes, kind="stable"))
+    falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
         _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
-    same = _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
+    same = (np.diff(rows.codes) == 0) & (rows.dates[1:] == rows.dates[:-1])
     if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
-    starts = _starts(rows)
+    starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
-
-
-def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series of the row above it."""
-    return rows.codes[1:] == rows.codes[:-1]
-
-
-def _starts(rows: TableRows) -> PerSeries:
-    return np.concatenate([[0], np.flatnonzero(~_follows(rows)) + 1]).astype(np.int64)
-
-
-def _group_series(rows: TableRows) -> TableRows:
-    """The rows of each series together, in the order in which the series appear, numbered in that order."""
-    firsts = _starts(rows)
-    if len(np.unique(rows.codes[firsts])) < len(firsts):
-        rank = pd.factorize(rows.codes)[0]
-        rows = rows.take(np.argsort(rank, kind="stable"))
-        firsts = _starts(rows)
-    lengths = np.diff(firsts, append=len(rows))
-    codes = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
-    return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
 
 
 def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:

@@ -60,7 +60,8 @@ def read_file(
     Raises:
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    if text is None and is_parquet(path):
+    kind = "text" if text is not None else find_kind(path)
+    if kind == "parquet":
         if options.melt:
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
@@ -71,7 +72,7 @@ def read_file(
         roles = _resolve(path, roles, names, options)
         cells = _read_parquet(path, [name for name in roles.all if name in names], roles.id_columns)
         return rows_from_cells(cells, roles, options)
-    if text is None and not holds_text(path):  # numbers in a workbook have no sign that could be misread
+    if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
     raw = read_text(path, options) if text is None else text
     if options.skip_rows and _begins_with_header(raw, date_column, options):
@@ -116,23 +117,17 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     return roles.resolve(str(path), [*present, roles.date])
 
 
-def is_parquet(path: Location) -> bool:
-    """Return whether a location is a folder, a file with the suffix of Parquet, or a file with its content."""
-    return is_folder(path) or path.suffix in PARQUET or _examine(path, lambda file: file.read(4) == b"PAR1")
-
-
-def holds_text(path: Location) -> bool:
-    """Return whether a location is a text file: neither Parquet nor an Excel workbook."""
-    return not is_parquet(path) and not _examine(path, is_workbook)
-
-
-def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:
-    """The result of a test of a file; False if it cannot be opened."""
+def find_kind(path: Location) -> str:
+    """`parquet`, also for a folder, `workbook` or `text`, by suffix or content; `text` if it cannot be opened."""
+    if is_folder(path) or path.suffix in PARQUET:
+        return "parquet"
     try:
         with opened(path) as (file, _):
-            return test(file)
+            if is_workbook(file):
+                return "workbook"
+            return "parquet" if file.read(4) == b"PAR1" else "text"
     except UNREADABLE:  # the reader of text says why
-        return False
+        return "text"
 
 
 def _from_parquet(path: Location, read: Callable[[Any], Any]) -> Any:
@@ -195,7 +190,7 @@ def read_static(
 
     Raises DataError if a column or a series is missing, or a series comes twice.
     """
-    if is_parquet(path):
+    if find_kind(path) == "parquet":
         wanted = [name for name in _read_schema(path)[0] if name in (*id_columns, *names)]
         cells = _read_parquet(path, wanted, id_columns)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -13,8 +13,6 @@ from forecast.system.errors import ConfigError, check_choice, check_count, check
 
 STAMPS = ("start", "end")
 HEADERS = ("first", "none")
-
-AnyOptions = TypeVar("AnyOptions", bound="ReadOptions")
 
 
 @dataclass(kw_only=True)
@@ -105,7 +103,7 @@ class ReadOptions(StepOptions):
         if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
 
-    def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
+    def of_rows_after(self, utc_offset: UtcOffset) -> Self:
         """The options of a table of later rows, whose dates are written as those of a table read with these options."""
         order, step = utc_offset.day_first, utc_offset.stamp
         return replace(

@@ -10,7 +10,7 @@ from datetime import date
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list
 from forecast.data.files.grid import STEPS, align, check_duplicates
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.patterns import is_date
-from forecast.data.files.read import holds_text, read_file, read_static, rows_from_frame
+from forecast.data.files.read import find_kind, read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote, read_text
@@ -35,8 +35,6 @@ from forecast.system.formatting import write_setting
 from forecast.system.location import Location, is_folder, locate, opened
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
-
-AnyTable = TypeVar("AnyTable", bound="TableSource")
 
 
 @dataclass(kw_only=True)
@@ -116,7 +114,7 @@ class TableSource(Source, StepOptions):
         )
         self.roles.check()
 
-    def with_optional(self: AnyTable, columns: Set[str]) -> AnyTable:
+    def with_optional(self, columns: Set[str]) -> Self:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))
@@ -279,7 +277,7 @@ class FileSource(TableSource, ReadOptions):
         if not error.remedies:
             return
         text = None
-        if holds_text(self.path):
+        if find_kind(self.path) == "text":
             try:
                 text = read_text(self.path, self._options())
             except ForecastError:  # a text that memory does not hold, which a conversion reads in parts

@@ -141,19 +141,18 @@ class TableRows:
         for column, name in enumerate(self.roles.future):
             if name not in self.texts and name not in other.texts:
                 continue
+            joined = pd.Index([*self.texts.get(name, ()), *other.texts.get(name, ())]).drop_duplicates()
             for rows, text_rows, block in zip((self, other), (other, self), blocks, strict=True):
                 if name in rows.texts:
-                    continue
-                if np.isfinite(block[:, column]).any():
+                    codes = np.append(joined.get_indexer(pd.Index(rows.texts[name])), -1)
+                    block[:, column] = codes[block[:, column].astype(np.int64)]
+                elif np.isfinite(block[:, column]).any():
                     row = int((text_rows.future[:, column] >= 0).argmax())
                     text = quote(text_rows.texts[name][int(text_rows.future[row, column])])
                     message = f"{text} is text, where {rows.cells.path} has numbers: correct it"
                     raise text_rows.error(message, row, name)
-                block[:, column] = -1  # all cells are empty
-            theirs = pd.Index(other.texts.get(name, ()), dtype=object)
-            joined = pd.Index(self.texts.get(name, ()), dtype=object).append(theirs).drop_duplicates()
-            codes = np.append(joined.get_indexer(theirs), -1)
-            blocks[1][:, column] = codes[blocks[1][:, column].astype(np.int64)]
+                else:
+                    block[:, column] = -1  # all cells are empty
             texts[name] = joined.tolist()
         return np.concatenate(blocks), texts
 
