@@ -153,29 +153,19 @@ def refuse(
     elif _are_times(frame[name]) and re.search(r"\d:\d\d", str(frame[roles.date].iloc[0])):
         problem = f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
         error = DataError(problem, fallback=": leave it out (data.drop)")
-    error.remedies = (
-        *propose_signs([frame[one] for one in refused], options),
-        *_propose_leaving_out(cells, roles, texts, sorted(codes)),
-    )
+    error.remedies = tuple(propose_signs([frame[one] for one in refused], options))
+    as_missing = propose_codes(sorted(codes))
+    if (as_missing or not codes) and 0 < len(codes) + len(texts) <= MAX_DROPPED:
+        settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
+        if texts:
+            settings["drop"] = [*roles.drop, *texts]
+            if not any(_are_times(frame[name]) for name in texts):
+                note += f" (text can also be read as {COVARIATES})"
+        error.remedies += (Remedy(settings, note),)
     may_be_categories = [
         one for one in texts if not matches(LIKE_A_NUMBER, str(frame[one].dropna().iloc[0]).strip())
     ]
     return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
-
-
-def _propose_leaving_out(
-    cells: Cells, roles: ColumnRoles, texts: Sequence[str], codes: Sequence[str]
-) -> list[Remedy]:
-    """Read texts among numbers (`codes`) as missing values, and leave out columns of texts."""
-    as_missing = propose_codes(codes)
-    if (codes and not as_missing) or not 0 < len(codes) + len(texts) <= MAX_DROPPED:
-        return []
-    settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
-    if texts:
-        settings["drop"] = [*roles.drop, *texts]
-        if not any(_are_times(cells.frame[name]) for name in texts):
-            note += f" (text can also be read as {COVARIATES})"
-    return [Remedy(settings, note)]
 
 
 def advise(
