@@ -21,7 +21,7 @@ def convert(config: DictConfig) -> None:
     from forecast.data.chunks import CsvChunks, ParquetChunks
     from forecast.data.conversion import convert as convert_chunks
     from forecast.data.files.grid import check_duplicates
-    from forecast.data.files.read import is_parquet
+    from forecast.data.files.read import find_kind
     from forecast.data.files.read_options import ReadOptions
     from forecast.data.files.sources import FileSource
     from forecast.data.store import PARTS
@@ -36,7 +36,7 @@ def convert(config: DictConfig) -> None:
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
     check_duplicates(options["duplicates"])
-    kind = ParquetChunks if is_parquet(file) else CsvChunks
+    kind = ParquetChunks if find_kind(file) == "parquet" else CsvChunks
     chunks = kind(
         file,
         id_column=options["id_column"],

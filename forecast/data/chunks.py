@@ -21,7 +21,7 @@ from forecast.data.files.columns import ColumnRoles, IdColumn, find_booleans, li
 from forecast.data.files.dates import read_dates
 from forecast.data.files.header import DEFAULT_NAMES, read_header
 from forecast.data.files.patterns import BOOLEANS, LIKE_A_NUMBER, MISSING
-from forecast.data.files.read import is_text, refuse_series_in_rows
+from forecast.data.files.read import refuse_series_in_rows
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
@@ -458,11 +458,17 @@ class ParquetChunks(Chunks):
         for name in roles.values:
             kind = schema.field(name).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-                    or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or is_text(kind)):  # fmt: skip
+                    or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or _is_text(kind)):  # fmt: skip
                 raise DataError(
                     f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: leave it out (data.drop)"
                 )
         return roles
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether a column of a Parquet file is of strings, dictionary-encoded or not."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 
 from forecast.data.chunks import Chunks, LateText
 from forecast.data.files.advice import describe_ids, find_id_columns
-from forecast.data.files.grid import Spacing, align
+from forecast.data.files.grid import align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID, Panel
@@ -208,7 +208,7 @@ def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates:
         rows, freq = _prepend(rows, above.open_id, above.read_until.to_datetime64()), above.first.freq
     _refuse_interleaved(rows, above)
     try:
-        table = align(rows, Spacing(freq), sort=False, duplicates=duplicates, is_part=True)
+        table = align(rows, freq, sort=False, duplicates=duplicates, is_part=True)
     except RowOrderError as error:
         raise DataError(f"{error.fact}: {_advise_on_order(error, rows)}") from None
     if above is None:

@@ -31,7 +31,7 @@ from forecast.data.covariates import (
 )
 from forecast.data.files.cells import date_name
 from forecast.data.files.columns import ColumnRoles, list_id_columns
-from forecast.data.files.grid import Spacing, align
+from forecast.data.files.grid import align
 from forecast.data.files.header import DEFAULT_NAMES
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
@@ -351,10 +351,8 @@ def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     ).of_future_rows()
     with known_columns(model.path, state):
         rows = read_file(locate(path), roles, date_column, ReadOptions(**options))
-        spacing = Spacing(options["freq"])
-        panel = align(rows, spacing, sort=id_column is not None, is_part=True).at_utc_offset(
-            utc_offset_of(state)
-        )
+        panel = align(rows, options["freq"], sort=id_column is not None, is_part=True)
+        panel = panel.at_utc_offset(utc_offset_of(state))
     return encode_categories(path, panel, model.categories)
 
 

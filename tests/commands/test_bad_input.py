@@ -1,26 +1,23 @@
 """A user's mistake: one line on stderr, exit status 2, nothing half-written."""
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import jaxtyping
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
-from forecast.cli.overrides import quote
-from forecast.data import Panel
+from forecast.system.errors import TrainingError
 from forecast.train import train
-from malformed import files, settings, tables
-from malformed.case import Case
+from malformed import files, settings
+from malformed.case import Case, advised
 from malformed.run import run
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
@@ -82,75 +79,21 @@ def types_unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("case", every_nth(files.REFUSED, 2), ids=lambda case: case.what)
+@pytest.mark.parametrize("case", every_nth(files.REFUSED, 12), ids=lambda case: case.what)
 def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
     assert case.is_said(line, tmp_path / case.name), line
 
 
-def list_advised(message: str) -> list[list[str]]:
-    """The settings that a message advises after the last "set", one list for each of its alternatives."""
-    _, found, advice = message.rpartition("set ")
-    if not found or "=" not in advice.split(" ")[0]:
-        return []
-    alternatives: list[list[str]] = [[]]
-    words = shlex.split(advice)
-    for word, after in zip(words, [*words[1:], ""], strict=True):
-        if "=" in word:  # a comma after a setting belongs to it, unless other values follow
-            alternatives[-1].append(word.removesuffix(",") if after in ("last,",) else word)
-        elif word == "or" and "=" in after:
-            alternatives.append([])
-        elif word != "and":
-            break
-    return alternatives
-
-
-OBEYED = [
-    (case, settings)
-    for case in files.REFUSED
-    if case.program != "train" or case.overrides == ("data=csv",)
-    for settings in list_advised(case.says)
-]
-
-
-@pytest.mark.parametrize(
-    ("case", "settings"), OBEYED, ids=lambda part: part.what if isinstance(part, Case) else ""
-)
+@pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 5))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_advice_that_names_settings_works(case: Case, settings: list[str], tmp_path: Path) -> None:
-    keys = {setting.split("=")[0] for setting in settings}
-    given = [override for override in case.overrides if override.split("=")[0] not in keys]
-    data = [] if "data" in keys else ["data=csv"]
-    typed = [quote(word, sweep=False) for word in (f"data.path={case.write(tmp_path)}", *given, *settings)]
-    panel = instantiate(compose_config(*dict.fromkeys([*data, *typed])).data).source.read()
-    assert panel.values.shape[1] >= 1
-
-
-def read(case: Case, folder: Path) -> Panel:
-    """Read the file of a case with its overrides."""
-    given = [quote(override, sweep=False) for override in case.overrides]
-    return instantiate(
-        compose_config("data=csv", f"data.path={case.write(folder)}", *given).data
-    ).source.read()
-
-
-@pytest.mark.parametrize("case", every_nth(files.READ, 2), ids=lambda case: case.what)
-@pytest.mark.filterwarnings("ignore:.*offset from UTC changes:UserWarning")
-def test_an_unusual_file_is_read_as_the_good_one(case: Case, tmp_path: Path) -> None:
-    table = read(case, tmp_path)
-    assert table.grid.equals(tables.DATES)
-    assert table.columns == tables.COLUMNS
-    np.testing.assert_array_equal(table.values, tables.VALUES)
-
-
-@pytest.mark.parametrize("case", files.MISSING, ids=lambda case: case.what)
-@pytest.mark.filterwarnings("ignore:.*where clocks went forward:UserWarning")
-def test_what_a_file_lacks_stays_missing(case: Case, tmp_path: Path) -> None:
-    table = read(case, tmp_path)
-    measured = table.values[~np.isnan(table.values)]
-    assert 1 <= table.missing.sum() <= 2
-    assert tables.VALUES.size - 2 <= measured.size <= tables.VALUES.size
-    assert np.isin(measured, tables.VALUES).all()
+def test_settings_that_a_message_advises_are_obeyed(
+    case: Case, advice: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They give no or another message, where training would begin."""
+    monkeypatch.setattr("lightning.Trainer.fit", Mock(side_effect=TrainingError("training begins")))
+    _, errors = run("train", tmp_path, *case.typed(tmp_path, advice, QUICK))
+    assert not case.is_said(errors.splitlines()[-1], tmp_path / case.name), errors
 
 
 @pytest.mark.parametrize(

@@ -153,29 +153,19 @@ def refuse(
     elif _are_times(frame[name]) and re.search(r"\d:\d\d", str(frame[roles.date].iloc[0])):
         problem = f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
         error = DataError(problem, fallback=": leave it out (data.drop)")
-    error.remedies = (
-        *propose_signs([frame[one] for one in refused], options),
-        *_propose_leaving_out(cells, roles, texts, sorted(codes)),
-    )
+    error.remedies = tuple(propose_signs([frame[one] for one in refused], options))
+    as_missing = propose_codes(sorted(codes))
+    if (as_missing or not codes) and 0 < len(codes) + len(texts) <= MAX_DROPPED:
+        settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
+        if texts:
+            settings["drop"] = [*roles.drop, *texts]
+            if not any(_are_times(frame[name]) for name in texts):
+                note += f" (text can also be read as {COVARIATES})"
+        error.remedies += (Remedy(settings, note),)
     may_be_categories = [
         one for one in texts if not matches(LIKE_A_NUMBER, str(frame[one].dropna().iloc[0]).strip())
     ]
     return TextColumns(error, texts) if len(may_be_categories) == len(refused) else error
-
-
-def _propose_leaving_out(
-    cells: Cells, roles: ColumnRoles, texts: Sequence[str], codes: Sequence[str]
-) -> list[Remedy]:
-    """Read texts among numbers (`codes`) as missing values, and leave out columns of texts."""
-    as_missing = propose_codes(codes)
-    if (codes and not as_missing) or not 0 < len(codes) + len(texts) <= MAX_DROPPED:
-        return []
-    settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
-    if texts:
-        settings["drop"] = [*roles.drop, *texts]
-        if not any(_are_times(cells.frame[name]) for name in texts):
-            note += f" (text can also be read as {COVARIATES})"
-    return [Remedy(settings, note)]
 
 
 def advise(
@@ -192,16 +182,23 @@ def advise(
         confirm: reads the whole file.
         keys: the settings that the command takes; None: all.
     """
-    trials = _Trials(given, read, keys)
-    found = trials.find(error, {})
+    found, next_errors = _try_remedies(error, given, read, keys)
     fewest = min((missing for missing, _ in found), default=0)
     best = [remedy for missing, remedy in found if missing == fewest]
     best = [one for one in best if not any(other.settings.items() < one.settings.items() for other in best)]
-    best = best if confirm is read else trials.confirm(best, confirm)
-    settings = best[0].settings if best else trials.first
-    if settings is None:
+    if confirm is not read:
+        on_the_beginning, best = best, []
+        for remedy in on_the_beginning:
+            try:
+                confirm(remedy.settings)
+                best.append(remedy)
+            except ForecastError as refused:
+                if remedy is on_the_beginning[0]:
+                    next_errors.insert(0, (remedy.settings, str(refused)))
+    if not best and not next_errors:
         return
-    advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {trials.next_error}"
+    settings, next_error = (best[0].settings, "") if best else next_errors[0]
+    advice = f"{error.fallback}; with {write_settings(settings)}, the next error is: {next_error}"
     if best:
         # a note that the next remedy has too stands behind that one
         notes = [one.note if one.note != after.note else "" for one, after in pairwise(best)] + [
@@ -218,52 +215,39 @@ def write_settings(settings: Settings) -> str:
     return " ".join(write_setting(keys[key], value) for key, value in settings.items())
 
 
-class _Trials:
-    """The search for settings: every remedy of an error is tried, then those of the error that comes next.
+def _try_remedies(
+    error: DataError, given: Settings, read: Read, keys: Collection[str] | None
+) -> tuple[list[tuple[int, Remedy]], list[tuple[Settings, str]]]:
+    """Try every remedy of an error, then those of the error that comes next; the arguments are those of `advise`.
 
-    Attributes:
-        first: the first settings that led to an error of another kind; None: there are none, or there is other advice.
-        next_error: the message with these settings.
+    Returns:
+        The remedies that read the file, each with the number of missing rows; and the settings that led to an error of
+        another kind, with its message, if the error has no other advice.
     """
+    tried: list[Settings] = [{}]
+    next_errors: list[tuple[Settings, str]] = []
 
-    def __init__(self, given: Settings, read: Read, keys: Collection[str] | None) -> None:
-        self.given, self.read, self.keys = given, read, None if keys is None else {*keys}
-        self.tried: list[Settings] = [{}]
-        self.first: Settings | None = None
-        self.next_error = ""
-
-    def find(self, error: DataError, settings: Settings) -> list[tuple[int, Remedy]]:
-        """The remedies that read the file, each with the number of missing rows; `settings` gave the error."""
+    def find(error: DataError, settings: Settings) -> list[tuple[int, Remedy]]:  # `settings` gave the error
         found = []
         for remedy in error.remedies:
             chosen = {**settings, **remedy.settings}
             if "data" not in chosen:  # which has defaults of its own
-                chosen = {key: value for key, value in chosen.items() if value != self.given.get(key)}
+                chosen = {key: value for key, value in chosen.items() if value != given.get(key)}
             changed = settings.keys() & remedy.settings.keys() - _REPEATED
-            is_possible = not changed and (self.keys is None or self.keys >= {*chosen})
-            if chosen in self.tried or not is_possible or len(self.tried) > MAX_TRIALS:
+            is_possible = not changed and (keys is None or {*keys} >= {*chosen})
+            if chosen in tried or not is_possible or len(tried) > MAX_TRIALS:
                 continue
-            self.tried.append(chosen)
+            tried.append(chosen)
             try:
-                found.append((self.read(chosen), Remedy(chosen, remedy.note)))
+                found.append((read(chosen), Remedy(chosen, remedy.note)))
             except DataError as refused:
                 again = any(not remedy.settings.keys().isdisjoint(each.settings) for each in refused.remedies)
-                if self.first is None and not again and error.joint == ": ":
-                    self.first, self.next_error = chosen, str(refused)
-                below = self.find(refused, chosen)
+                if not again and error.joint == ": ":
+                    next_errors.append((chosen, str(refused)))
+                below = find(refused, chosen)
                 found += [(rows, Remedy(deeper, remedy.note + note)) for rows, (deeper, note) in below]
             except ForecastError:
                 continue
         return found
 
-    def confirm(self, remedies: Sequence[Remedy], read: Read) -> list[Remedy]:
-        """Those of the remedies with which `read` reads; the first error becomes the next one if there are none."""
-        confirmed = []
-        for remedy in remedies:
-            try:
-                read(remedy.settings)
-                confirmed.append(remedy)
-            except ForecastError as refused:
-                if remedy is remedies[0]:
-                    self.first, self.next_error = remedy.settings, str(refused)
-        return confirmed
+    return find(error, {}), next_errors

@@ -24,7 +24,7 @@ from forecast.data.files.patterns import (
     matches,
 )
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import find_rows, line_of_row, quote, strip_blank_lines, warn_of_skipped_lines
+from forecast.data.files.text import quote, warn_of_skipped_lines
 from forecast.system.errors import DataError, Remedy, TooFewRows
 from forecast.system.location import Location
 
@@ -56,7 +56,8 @@ class Cells:
     def number(self, row: int) -> int:
         """Return the number of the line of a row."""
         row = row if self.n_lines is None else row % self.n_lines
-        return line_of_row(row + self.first_line, self.skipped)
+        rows_above = np.asarray(self.skipped, dtype=np.int64) - self.first_line - np.arange(len(self.skipped))
+        return self.first_line + row + int(np.searchsorted(rows_above, row, side="right"))
 
     def line(self, row: int) -> str:
         """Return the line of a row in words, such as "line 7"."""
@@ -114,7 +115,8 @@ def parse_cells(
     first_line = first_line or header.line + header.n_lines
     missing = _missing(header, text_columns, options)
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
-    raw = strip_blank_lines(raw)
+    if b"\n " in raw or b"\n\t" in raw:  # lines of spaces or tabs, which pandas takes for missing values
+        raw = re.sub(rb"(?<=\n)[ \t]+(?=\r?\n|\Z)", b"", raw)
     try:
         frame = _parse(raw, header, texts, options, missing)
     except pd.errors.ParserError as error:
@@ -207,16 +209,19 @@ def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> C
 
     Raises DataError for a line of missing values, and without rows.
     """
-    rows = find_rows(cells.frame, texts)
+    frame = cells.frame
+    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:  # as in most files
+        return cells
+    rows = np.flatnonzero(frame.notna().any(axis=1))
     if not len(rows):
         raise TooFewRows(f"{cells.path}: a header and no rows")
     if len(rows) == rows[-1] + 1:
-        return replace(cells, frame=cells.frame.iloc[: len(rows)])
+        return replace(cells, frame=frame.iloc[: len(rows)])
     empty = np.setdiff1d(np.arange(rows[-1]), rows)
     if are_missing:
         raise cells.error("a line without a value: delete it", row=int(empty[0]))
     skipped = tuple((empty + cells.first_line).tolist())
-    return replace(cells, frame=cells.frame.iloc[rows].reset_index(drop=True), skipped=skipped)
+    return replace(cells, frame=frame.iloc[rows].reset_index(drop=True), skipped=skipped)
 
 
 def _name_columns(path: Location, frame: pd.DataFrame, header: Header, dated: list[str]) -> pd.DataFrame:

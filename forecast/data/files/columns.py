@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int, Int32
+from jaxtyping import Float64, Int32
 
 from forecast.data.files.cells import FRAME, Cells, are_numbers, propose_codes, read_numbers
 from forecast.data.files.header import is_unnamed
@@ -18,29 +18,41 @@ from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
 
-Texts = dict[str, Sequence[str]]
-"""By column of text, its categories; the column holds their positions, −1 for an empty cell."""
 
+def read_covariate(
+    cells: Cells, name: str, options: ReadOptions
+) -> tuple[Float64[np.ndarray, " rows"], list[str] | None]:
+    """A column of numbers, or of true and false; or the codes of its texts, −1 for an empty cell, and the texts.
 
-def read_covariates(
-    cells: Cells, names: Sequence[str], options: ReadOptions, texts: Texts
-) -> Float64[np.ndarray, "rows columns"]:
-    """Return columns as numbers, or as codes of texts, of which `texts` receives the categories.
-
-    Raises DataError for a column that mixes both.
+    Raises DataError if some texts are numbers, or were probably meant as numbers, and others are not.
     """
-    block = np.empty((len(cells.frame), len(names)))
-    for i, name in enumerate(names):
-        column = pd.Series(cells.frame[name])
-        if are_numbers(column):
-            block[:, i] = read_numbers(cells, name, options)
-        elif isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype.kind in "iufb":
-            block[:, i] = column.cat.codes  # numbers that pandas was told are categories
-            texts[name] = column.cat.categories.astype(str).tolist()
-        else:
-            codes, found = pd.factorize(column.astype("string"))
-            block[:, i] = convert_texts(cells, name, codes, pd.Index(found), options, texts)
-    return block
+    column = pd.Series(cells.frame[name])
+    if are_numbers(column):
+        return read_numbers(cells, name, options), None
+    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype.kind in "iufb":
+        # numbers that pandas was told are categories
+        return column.cat.codes.to_numpy(np.float64), column.cat.categories.astype(str).tolist()
+    codes, found = pd.factorize(column.astype("string"))
+    plain = pd.Series(found, dtype="string").str.strip()
+    plain = plain.mask(plain.isin(["", *options.na_texts]))
+    try:
+        numbers = read_numbers(replace(cells, frame=pd.DataFrame({name: plain})), name, options)
+        return np.append(numbers, np.nan)[codes], None
+    except DataError:
+        is_like_a_number = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).astype(bool)
+    if is_like_a_number.any():
+        column = pd.concat([plain, pd.Series([pd.NA], dtype="string")], ignore_index=True).iloc[codes]
+        is_text = ~is_like_a_number & plain.notna()
+        if is_text.any():
+            row = int(np.append(is_text, False)[codes].argmax())
+            raise cells.error(
+                f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
+                f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
+                row=row, column=name, joint=", or ", remedies=propose_codes(plain[is_text].tolist()),
+            )  # fmt: skip
+        read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
+    places, categories = pd.factorize(plain)
+    return np.append(places, -1)[codes].astype(np.float64), categories.astype(str).tolist()
 
 
 def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
@@ -61,47 +73,6 @@ def warn_of_booleans(names: Sequence[str]) -> None:
     """Warn of columns whose numbers are true and false, where other numbers are expected."""
     if names:
         warnings.warn(f"true and false in {shorten(names)} are read as 1 and 0", stacklevel=3)
-
-
-def convert_texts(
-    cells: Cells,
-    name: str,
-    codes: Int[np.ndarray, " rows"],
-    found: pd.Index,
-    options: ReadOptions,
-    texts: Texts,
-) -> Float64[np.ndarray, " rows"]:
-    """Return a column of text as numbers if all its texts are numbers, or true and false; else as codes of categories.
-
-    Args:
-        cells: for messages.
-        codes: of each row, the position of its text in `found`, −1 if it is missing.
-        texts: receives the categories.
-
-    Raises:
-        DataError: some texts are numbers, or were probably meant as numbers, and others are not.
-    """
-    plain = pd.Series(found, dtype="string").str.strip()
-    plain = plain.mask(plain.isin(["", *options.na_texts]))
-    try:
-        numbers = read_numbers(replace(cells, frame=pd.DataFrame({name: plain})), name, options)
-        return np.append(numbers, np.nan)[codes]
-    except DataError:
-        is_like_a_number = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).astype(bool)
-    if is_like_a_number.any():
-        column = pd.concat([plain, pd.Series([pd.NA], dtype="string")], ignore_index=True).iloc[codes]
-        is_text = ~is_like_a_number & plain.notna()
-        if is_text.any():
-            row = int(np.append(is_text, False)[codes].argmax())
-            raise cells.error(
-                f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
-                f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
-                row=row, column=name, joint=", or ", remedies=propose_codes(plain[is_text].tolist()),
-            )  # fmt: skip
-        read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
-    places, categories = pd.factorize(plain)
-    texts[name] = categories.astype(str).tolist()
-    return np.append(places, -1)[codes].astype(np.float64)
 
 
 def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
@@ -357,7 +328,7 @@ def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str
     pairs = {} if as_of is None else as_of
     if not isinstance(pairs, Mapping):
         raise ConfigError(
-            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature: temperature_forecast}}"
+            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature:temperature_forecast}}"
         )
     for name in pairs:
         if name not in map(str, future_covariates):

@@ -16,14 +16,7 @@ from forecast.data.files.cells import Cells
 from forecast.data.files.patterns import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
-from forecast.data.files.timezone import (
-    NO_TIME,
-    Codes,
-    minutes_ahead,
-    place_in_time,
-    without_zone,
-    zone_name,
-)
+from forecast.data.files.timezone import NO_TIME, Codes, place_in_time, without_zone
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError, Remedy
@@ -36,20 +29,19 @@ COUNTS = {
 
 _MAX_MILLISECONDS = 1e13  # three centuries
 _FORMATS_OF_DIGITS = {
+    5: ("excel",),
     6: ("%Y%m", "%y%m%d", "%d%m%y", "%m%d%y"),
     7: ("%Y%j",),
     8: ("%d%m%Y", "%m%d%Y", "%Y%m%d"),
-    10: ("%Y%m%d%H",),
-    12: ("%Y%m%d%H%M",),
+    9: ("unix",),
+    10: ("%Y%m%d%H", "unix"),
+    12: ("%Y%m%d%H%M", "unix_ms"),
+    13: ("unix_ms",),
     14: ("%Y%m%d%H%M%S",),
+    **dict.fromkeys((15, 16), ("unix_us",)),
+    **dict.fromkeys((18, 19), ("unix_ns",)),
 }
-"""By number of digits, the formats of dates without signs between their parts."""
-
-_COUNTS_OF_DIGITS = {
-    5: "excel", 9: "unix", 10: "unix", 12: "unix_ms", 13: "unix_ms", 15: "unix_us", 16: "unix_us", 18: "unix_ns",
-    19: "unix_ns",
-}  # fmt: skip
-"""By number of digits, the names of the counts of dates after 1973."""
+"""By number of digits, the formats of dates without signs between their parts, and of counts for dates after 1973."""
 
 _OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
 _DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year
@@ -188,11 +180,13 @@ def _read_texts(
         offsets = texts.str.extract(f"{TIME_END} ?({OFFSET})$", expand=False)
     if options.date_format is None and offsets.notna().all():
         local = texts.str.replace(f" ?{OFFSET}$", "", regex=True)
-        zone = zone_name(offsets.iloc[0]) if offsets.nunique() == 1 else None
+        one = pd.to_datetime(f"2000-01-01T00:00{offsets.iloc[0]}", errors="coerce")
+        zone = str(one.tz) if offsets.nunique() == 1 and one is not pd.NaT else None
         if local.str.contains(MIDNIGHT).all():
             return _parse(cells, column, local, options), UtcOffset(None, options.timezone or zone)
         if zone is not None and options.timezone is None:
-            return _parse(cells, column, local, options), UtcOffset(minutes_ahead(offsets.iloc[0]), zone)
+            minutes = int(one.utcoffset() / pd.Timedelta(minutes=1))
+            return _parse(cells, column, local, options), UtcOffset(minutes, zone)
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     if options.date_format is not None:
@@ -242,11 +236,11 @@ def _guess_with_hours(
     cells: Cells, column: str, texts: pd.Series, day_first: bool | None
 ) -> pd.DatetimeIndex:
     """Parse dates of which some may end in 24:00, or all in the numbers of a time or in a time such as 18.00.00."""
-    if re.search(_DOTTED_TIME, texts.iloc[0]) and texts.str.contains(_DOTTED_TIME).all():
+    if re.match(_DOTTED_TIME, texts.iloc[0]) and texts.str.match(_DOTTED_TIME).all():
         found = texts.str.extract(_DOTTED_TIME)
         texts = found[0] + " " + found[1].str.replace(".", ":", regex=False)
     for pattern in (_TIME_NUMBERS, _HOUR_NUMBER):
-        if re.search(pattern, texts.iloc[0]) and texts.str.contains(pattern).all():
+        if re.match(pattern, texts.iloc[0]) and texts.str.match(pattern).all():
             found = texts.str.extract(pattern)
             times = found.drop(columns=0).apply(pd.to_numeric).fillna(0).to_numpy(dtype=np.int64)
             if (times <= [24, 59, 59][: times.shape[1]]).all():
@@ -335,9 +329,8 @@ def _propose_formats(text: str) -> list[Remedy]:
     digits, _, fraction = text.partition(".")
     if not f"{digits}{fraction}".isdecimal():
         return []
-    named = () if fraction.strip("0") else _FORMATS_OF_DIGITS.get(len(digits), ())
-    counts = filter(None, [_COUNTS_OF_DIGITS.get(len(digits))])
-    return [Remedy({"date_format": name}) for name in (*named, *counts)]
+    named = _FORMATS_OF_DIGITS.get(len(digits), ())
+    return [Remedy({"date_format": name}) for name in named if name in COUNTS or not fraction.strip("0")]
 
 
 def _check_all_read(

@@ -1,7 +1,7 @@
 """The regular grid of dates of a table: order, step, one row per date, and the alignment of its rows to a panel."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -24,7 +24,7 @@ from forecast.data.time_features import (
     name_step,
     parse_frequency,
 )
-from forecast.system.errors import ConfigError, DataError, Remedy, RowOrderError, TooFewRows, check_choice
+from forecast.system.errors import DataError, Remedy, RowOrderError, TooFewRows, check_choice
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -65,43 +65,6 @@ class SeriesRows(NamedTuple):
         return np.append(self.starts[1:], len(self.rows))
 
 
-@dataclass(frozen=True)
-class Spacing:
-    """The steps between rows.
-
-    Attributes:
-        freq, steps, calendar: see `forecast.data.files.sources.TableSource`.
-
-    Raises:
-        ConfigError: values that cannot be combined.
-    """
-
-    freq: str | None = None
-    steps: str = "dates"
-    calendar: CalendarSetting = None
-
-    def __post_init__(self) -> None:
-        check_choice("data.steps", self.steps, STEPS)
-        if self.calendar is not None and self.steps != "rows":
-            raise ConfigError(
-                "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
-            )
-
-
-class Grid(NamedTuple):
-    """The dates of a panel, from the first of all series to the last.
-
-    Attributes:
-        dates: each of them is a step.
-        freq: the step between two dates.
-        calendar: the dates that follow with `steps=rows`; None with `steps=dates`.
-    """
-
-    dates: pd.DatetimeIndex
-    freq: str
-    calendar: Calendar | None = None
-
-
 def check_duplicates(duplicates: str | None) -> None:
     """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
     if duplicates is not None:
@@ -110,8 +73,10 @@ def check_duplicates(duplicates: str | None) -> None:
 
 def align(
     rows: TableRows,
-    spacing: Spacing,
+    freq: str | None,
     *,
+    steps: str = "dates",
+    calendar: CalendarSetting = None,
     sort: bool = True,
     duplicates: str | None = None,
     is_part: bool = False,
@@ -122,7 +87,7 @@ def align(
     value of some target and ends with the last such row. Rows after that give only future covariates.
 
     Args:
-        spacing: the steps between rows, the same for all series.
+        freq, steps, calendar: see `forecast.data.files.sources.TableSource`.
         sort, duplicates: see `order_rows`.
         is_part: the rows are a part of a series, which may begin and end with missing values.
 
@@ -135,20 +100,21 @@ def align(
     series = order_rows(rows, sort=sort, duplicates=duplicates)
     if not is_part:
         series = _cut_to_targets(series)
-    grid = (
-        _dates_of_rows(series, spacing)
-        if spacing.steps == "rows"
-        else _even_dates(series, spacing.freq, is_part)
-    )
+    if steps == "rows":
+        grid, days = _dates_of_rows(series, calendar)
+        freq = freq or days.freq
+    else:
+        days, freq = None, parse_frequency(freq or _infer_step(series)).freqstr
+        grid = _even_dates(series, freq, is_part)
     static = take_static(*series)
     rows, roles = series.rows, series.rows.roles
-    at, lengths = _place_on_grid(series, grid)
+    at, lengths = _place_on_grid(series, grid, freq)
     starts = lengths.cumsum() - lengths
     return Panel(
         ids=rows.ids.rename(roles.id),
-        grid=grid.dates.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
-        freq=grid.freq,
-        grid_starts=_find_dates(grid.dates, rows.dates[series.starts])[0],
+        grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
+        freq=freq,
+        grid_starts=_find_dates(grid, rows.dates[series.starts])[0],
         starts=starts,
         ends=at[series.ends - 1] + 1,
         stops=starts + lengths,
@@ -161,7 +127,7 @@ def align(
         future=_insert_rows(rows.future, at, int(lengths.sum())) if roles.future else None,
         utc_offset=rows.utc_offset,
         texts=rows.texts,
-        calendar=grid.calendar,
+        calendar=days,
     )
 
 
@@ -187,54 +153,32 @@ def _refuse_infinite(rows: TableRows) -> None:
 
 
 def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
-    """Put the rows of each series together and in the order of their dates.
+    """Put the rows of each series together and in the order of their dates; the series in that of their first rows.
 
     Args:
         sort: sort the rows of a series by date; otherwise rows out of order are refused.
         duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
-            their numbers, see `choose_merging`. None: they are refused.
+            their numbers, see `_merge`. None: they are refused.
 
     Raises:
         DataError: for the first row that is out of order or repeats a date.
     """
-    rows = _group_series(rows)
-    falls = _follows(rows) & (rows.dates[1:] < rows.dates[:-1])
+    codes, present = pd.factorize(rows.codes)
+    rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))
+    if (codes[1:] < codes[:-1]).any():
+        rows = rows.take(np.argsort(codes, kind="stable"))
+    falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
         _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
-    if (same := _repeats(rows)).any():
+    same = (np.diff(rows.codes) == 0) & (rows.dates[1:] == rows.dates[:-1])
+    if same.any():
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
-    starts = _starts(rows)
+    starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
-
-
-def _follows(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series of the row above it."""
-    return rows.codes[1:] == rows.codes[:-1]
-
-
-def _repeats(rows: TableRows) -> Bool[np.ndarray, " rows_but_one"]:
-    """Whether a row has the series and the date of the row above it."""
-    return _follows(rows) & (rows.dates[1:] == rows.dates[:-1])
-
-
-def _starts(rows: TableRows) -> PerSeries:
-    return np.concatenate([[0], np.flatnonzero(~_follows(rows)) + 1]).astype(np.int64)
-
-
-def _group_series(rows: TableRows) -> TableRows:
-    """The rows of each series together, in the order in which the series appear, numbered in that order."""
-    firsts = _starts(rows)
-    if len(np.unique(rows.codes[firsts])) < len(firsts):
-        rank = pd.factorize(rows.codes)[0]
-        rows = rows.take(np.argsort(rank, kind="stable"))
-        firsts = _starts(rows)
-    lengths = np.diff(firsts, append=len(rows))
-    codes = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
-    return replace(rows, ids=rows.ids[rows.codes[firsts]], codes=codes)
 
 
 def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
@@ -252,7 +196,9 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     """Raise DataError for a date that comes twice; clocks that go back may be the cause."""
-    fact = str(rows.error(f"{rows.subject(row)}is in {rows.line(other)} too", row, rows.roles.date))
+    cells, position = rows.place(other)
+    where = cells.line(position)
+    fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
     if rows.cells.path == FRAME:
         keys = "index.duplicated()" if rows.cells.by_index else f"duplicated({[*rows.roles.keys]})"
         raise RowOrderError(fact, f"remove one (frame[~frame.{keys}])", repeats=True)
@@ -270,36 +216,28 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     raise RowOrderError(fact, advice, repeats=True, remedies=remedies)
 
 
-def choose_merging(rows: TableRows, duplicates: str) -> dict[str, str]:
-    """The rule by which each column of numbers, texts or booleans is merged: `sum`, `mean`, `first` or `last`.
-
-    Texts and booleans keep the first value. With `sum`, only targets are added up: the sales of departments add up to
-    those of a store, and the temperature of the store stands in each of their rows. Covariates get their mean.
-    """
-    columns = rows.roles.numbers
-    if duplicates in ("first", "last"):
-        return dict.fromkeys(columns, duplicates)
-    covariates, kept = {*rows.roles.covariates}, {*rows.texts, *rows.booleans}
-    of_numbers = {name: "mean" if name in covariates else duplicates for name in columns}
-    return {name: "first" if name in kept else of_numbers[name] for name in columns}
-
-
 def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
     """One row per series and date, with a warning. Sums and means count the numbers that are there.
 
-    Rows without any value whose date has a row with values are left out first.
+    Rows without any value whose date has a row with values are left out first. Texts and booleans keep the first value.
+    With `sum`, only targets are added up: the sales of departments add up to those of a store, and the temperature of
+    the store stands in each of their rows. Covariates get their mean.
     """
-    how, note = choose_merging(rows, duplicates), ""
+    note, how = "", dict.fromkeys(rows.roles.numbers, duplicates)
     if duplicates not in ("first", "last"):
+        how |= dict.fromkeys(rows.roles.covariates, "mean") | dict.fromkeys(
+            [*rows.texts, *rows.booleans], "first"
+        )
         columns = {kind: [name for name in how if how[name] == kind] for kind in ("sum", "mean", "first")}
         note = ": " + "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
     path, merged = rows.place(int(same.argmax()) + 1)[0].path, plural(int(same.sum()), "row")
     setting = f"(data.duplicates={duplicates}{note})"
     warnings.warn(f"{path}: merged {merged} with the row before, of the same date {setting}", stacklevel=3)
-    date = np.cumsum(np.concatenate([[True], ~_repeats(rows)])) - 1
+    date = np.cumsum(np.append(True, ~same)) - 1
     has_value = np.isfinite(rows.values).any(1) | np.isfinite(rows.future).any(1)
-    rows = rows.take(np.flatnonzero(has_value | ~(np.bincount(date, weights=has_value) > 0)[date]))
-    firsts = np.flatnonzero(np.concatenate([[True], ~_repeats(rows)])).astype(np.int64)
+    kept = np.flatnonzero(has_value | ~(np.bincount(date, weights=has_value) > 0)[date])
+    rows, date = rows.take(kept), date[kept]
+    firsts = np.unique(date, return_index=True)[1]
     if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     first = rows.take(firsts)
@@ -308,12 +246,9 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
         (first.future, rows.future, rows.roles.future),
     ):
         for column, name in enumerate(names):
+            numbers = pd.Series(whole[:, column]).groupby(date)
             if how[name] != "first":
-                there = np.isfinite(whole[:, column])
-                n_there = np.add.reduceat(there, firsts, dtype=np.int64)
-                total = np.add.reduceat(np.where(there, whole[:, column], 0.0), firsts)
-                total = total / np.maximum(n_there, 1) if how[name] == "mean" else total
-                block[:, column] = np.where(n_there > 0, total, np.nan)
+                block[:, column] = numbers.mean() if how[name] == "mean" else numbers.sum(min_count=1)
     return first
 
 
@@ -351,8 +286,11 @@ def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> Non
             warnings.warn(f"{path}: left out {rows} {where} value of a target", stacklevel=3)
 
 
-def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
-    """The dates at which any series has a row. Raises DataError for series that share few dates."""
+def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
+    """The dates at which any series has a row, and the calendar of those that follow.
+
+    Raises DataError for series that share few dates.
+    """
     rows, starts = series.rows, series.starts
     dates, places = np.unique(rows.dates, return_inverse=True)
     needed = int((places[series.stops - 1] - places[starts] + 1).sum())
@@ -362,13 +300,11 @@ def _dates_of_rows(series: SeriesRows, spacing: Spacing) -> Grid:
             f"{len(rows):,} rows for {needed:,} dates: set data.steps=dates, or give one series (data.ids)"
         )
     grid = pd.DatetimeIndex(dates)
-    calendar = find_calendar(str(rows.cells.path), rows.utc_offset.local(grid), spacing.calendar)
-    return Grid(grid, spacing.freq or calendar.freq, calendar)
+    return grid, find_calendar(str(rows.cells.path), rows.utc_offset.local(grid), asked)
 
 
-def _even_dates(series: SeriesRows, freq: str | None, is_part: bool) -> Grid:
-    """Evenly spaced dates, whose step is `freq` or inferred. Those of a part of a table may lie far apart."""
-    freq = parse_frequency(freq or _infer_step(series)).freqstr
+def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
+    """Dates from the first of all series to the last, `freq` apart. Those of a part of a table may lie far apart."""
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
@@ -394,7 +330,7 @@ def _even_dates(series: SeriesRows, freq: str | None, is_part: bool) -> Grid:
         every = f"every {describe_frequency(freq)} from {grid[0]}"
         message = f"not on the other series' grid of dates, {every}: correct it"
         raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, **_advise_step(rows))
-    return Grid(grid, freq)
+    return grid
 
 
 def _advise_step(rows: TableRows) -> dict[str, Any]:
@@ -406,7 +342,10 @@ def _advise_step(rows: TableRows) -> dict[str, Any]:
 
 
 def _infer_step(series: SeriesRows) -> str:
-    """Infer the step from one of the longest series or its beginning, else take the most common step."""
+    """Infer the step from one of the longest series or its beginning.
+
+    Else it is a step of the calendar that all dates fit, or the most common step of the longest series.
+    """
     rows, starts, ends = series
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
     count = int(ends[longest[0]] - starts[longest[0]])
@@ -422,19 +361,9 @@ def _infer_step(series: SeriesRows) -> str:
                 return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
             except DataError:
                 length //= 2
-    return step_with_gaps(rows.dates[starts[longest[0]] : ends[longest[0]]], rows.dates)
-
-
-def step_with_gaps(longest: np.ndarray, all_dates: np.ndarray) -> str:
-    """Return the step between dates of which some are missing.
-
-    It is a step of the calendar that all dates fit; else the most common step of `longest`, the dates of the longest
-    series in ascending order.
-    """
-    step = infer_calendar_step(pd.DatetimeIndex(np.unique(all_dates)))
-    if step is not None:
+    if step := infer_calendar_step(pd.DatetimeIndex(np.unique(rows.dates))):
         return step
-    gaps, counts = np.unique(np.diff(longest), return_counts=True)
+    gaps, counts = np.unique(np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]]), return_counts=True)
     return name_step(gaps[counts.argmax()])
 
 
@@ -447,20 +376,23 @@ def _find_dates(
     return places, there[places] == dates
 
 
-def _place_on_grid(series: SeriesRows, grid: Grid) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
+def _place_on_grid(
+    series: SeriesRows, grid: pd.DatetimeIndex, freq: str
+) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """The number of each row once missing rows are inserted, and the number of rows of each series then.
 
     Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
     grid.
     """
     rows, starts = series.rows, series.starts
-    at, is_there = _find_dates(grid.dates, rows.dates)
+    at, is_there = _find_dates(grid, rows.dates)
     if not is_there.all():
         row = int(is_there.argmin())
-        step = f"by the step {grid.freq}: correct the date"
-        message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} {step}"
+        message = (
+            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}: correct the date"
+        )
         raise rows.error(message, row, rows.roles.date, **_advise_step(rows))
-    _warn_of_skipped_hours(rows, at, grid.freq)
+    _warn_of_skipped_hours(rows, at, freq)
     lengths = at[series.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
     return at + np.repeat(begins - at[starts], series.stops - starts), lengths

@@ -72,13 +72,12 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
 
     Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
     """
-    begin, line = 0, options.first_line
+    line = options.first_line
+    lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")  # which may end in carriage returns alone
     for number in (line, line + 1):
-        end = raw.find(b"\n" if b"\n" in raw else b"\r", begin)
-        fields = raw.count(options.separator.encode(), begin, end if end >= 0 else len(raw)) + 1
+        fields = lines.readline().count(options.separator) + 1
         if fields > _MAX_COLUMNS:
             raise DataError(f"{path}, line {number}: {fields:,} columns; at most {_MAX_COLUMNS:,} are read")
-        begin = end + 1 if end >= 0 else len(raw)
     text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline="")
     records = read_records(text, options.separator, strict=True)
     bad = line
@@ -223,8 +222,13 @@ def find_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -
         ]
         what, settings, above = "header", {}, _find_header(rows, wanted)
         if above is None and separator == " " and options.given_names is None:
-            what, settings, above = "first row", {"header": "none"}, _find_numbers(rows)
-        elif above is not None and all(_may_name(fields, rows[above]) for fields in rows[:above]):
+            are_numbers = [len(row) > 1 and all(matches(_NO_NAME, one) for one in row) for row in rows]
+            firsts = (n for n in range(1, len(rows) - 2) if all(are_numbers[n : n + 3]))
+            what, settings, above = "first row", {"header": "none"}, next(firsts, None)
+        elif above is not None and all(
+            len(row) == len(rows[above]) and any(row) and not any(matches(NUMBER, one) for one in row)
+            for row in rows[:above]
+        ):
             return None
         if above is not None:
             skipped = above + options.first_line - 1
@@ -241,17 +245,6 @@ def _find_header(rows: Sequence[Sequence[str]], wanted: str | None) -> int | Non
     width = Counter(map(len, rows)).most_common(1)[0][0]
     likely = (n for n in range(len(rows) - 2) if len(rows[n]) == width and _is_header(*rows[n : n + 3]))
     return named[0] if named else next(likely, None)
-
-
-def _find_numbers(rows: Sequence[Sequence[str]]) -> int | None:
-    """The number of lines, if any, above the first three of which all fields are numbers."""
-    are_numbers = [len(fields) > 1 and all(matches(_NO_NAME, one) for one in fields) for fields in rows]
-    return next((n for n in range(len(rows) - 2) if all(are_numbers[n : n + 3])), 0) or None
-
-
-def _may_name(fields: Sequence[str], header: Sequence[str]) -> bool:
-    """Whether a line above a header may belong to it: it has as many fields, and texts alone."""
-    return len(fields) == len(header) and any(fields) and not any(matches(NUMBER, one) for one in fields)
 
 
 def _is_header(fields: Sequence[str], *below: Sequence[str]) -> bool:

@@ -41,6 +41,7 @@ MONTHS = {
     r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
     r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
     r"\d{1,2}([/.])\d{4}": "%m{}%Y",
+    r"\d{4}(, ?)\d{1,2}": "%Y{}%m",
 }
 """Patterns of months and years that pandas does not guess, and their formats."""
 

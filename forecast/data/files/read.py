@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -60,7 +60,8 @@ def read_file(
     Raises:
         DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    if text is None and is_parquet(path):
+    kind = "text" if text is not None else find_kind(path)
+    if kind == "parquet":
         if options.melt:
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
@@ -71,7 +72,7 @@ def read_file(
         roles = _resolve(path, roles, names, options)
         cells = _read_parquet(path, [name for name in roles.all if name in names], roles.id_columns)
         return rows_from_cells(cells, roles, options)
-    if text is None and not holds_text(path):  # numbers in a workbook have no sign that could be misread
+    if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
     raw = read_text(path, options) if text is None else text
     if options.skip_rows and _begins_with_header(raw, date_column, options):
@@ -84,7 +85,10 @@ def read_file(
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
         if date_column in DEFAULT_NAMES and date_column not in header.names:
-            date_column = _find_date_column(path, str(date_column), raw, header, options)
+            refuse_series_in_rows(path, raw, options.separator, header)
+            is_alone = sum(map(bool, header.names)) == 1  # the separator is another one
+            dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
+            date_column = choose_date_column(path, str(date_column), header.names, dates)
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
@@ -101,17 +105,6 @@ def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: R
     return options.given_names is None and bool(dated) and set(dated) <= set(names)
 
 
-def _find_date_column(path: Location, wanted: str, raw: bytes, header: Header, options: ReadOptions) -> str:
-    """The date column of a CSV file that lacks the name `wanted`, which stays if `options` number the rows (`start`).
-
-    Raises DataError for a file with one series a row, and for several columns of dates.
-    """
-    refuse_series_in_rows(path, raw, options.separator, header)
-    is_alone = len(list(filter(None, header.names))) == 1  # the separator is another one
-    dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
-    return choose_date_column(path, wanted, header.names, dates)
-
-
 def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: ReadOptions) -> ColumnRoles:
     """The roles with the targets by name. Raises DataError for a column of dates in a file that has `start`."""
     if options.start is None:
@@ -124,29 +117,17 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     return roles.resolve(str(path), [*present, roles.date])
 
 
-def is_parquet(path: Location) -> bool:
-    """Return whether a location is a folder, a file with the suffix of Parquet, or a file with its content."""
-    return is_folder(path) or path.suffix in PARQUET or _examine(path, lambda file: file.read(4) == b"PAR1")
-
-
-def holds_text(path: Location) -> bool:
-    """Return whether a location is a text file: neither Parquet nor an Excel workbook."""
-    return not is_parquet(path) and not _examine(path, is_workbook)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of a Parquet file is of strings, dictionary-encoded or not."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _examine(path: Location, test: Callable[[io.BufferedIOBase], bool]) -> bool:
-    """The result of a test of a file; False if it cannot be opened."""
+def find_kind(path: Location) -> str:
+    """`parquet`, also for a folder, `workbook` or `text`, by suffix or content; `text` if it cannot be opened."""
+    if is_folder(path) or path.suffix in PARQUET:
+        return "parquet"
     try:
         with opened(path) as (file, _):
-            return test(file)
+            if is_workbook(file):
+                return "workbook"
+            return "parquet" if file.read(4) == b"PAR1" else "text"
     except UNREADABLE:  # the reader of text says why
-        return False
+        return "text"
 
 
 def _from_parquet(path: Location, read: Callable[[Any], Any]) -> Any:
@@ -209,7 +190,7 @@ def read_static(
 
     Raises DataError if a column or a series is missing, or a series comes twice.
     """
-    if is_parquet(path):
+    if find_kind(path) == "parquet":
         wanted = [name for name in _read_schema(path)[0] if name in (*id_columns, *names)]
         cells = _read_parquet(path, wanted, id_columns)
     else:
@@ -252,22 +233,18 @@ _STEPS = {
 """By step, the words that its numbers may follow in a header; hours are meant by any other word."""
 
 
-class Steps(NamedTuple):
-    """The columns of a header that are steps: they have dates as names (`are_dates`), or numbered ones."""
+def _find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
+    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
 
-    names: list[str]
-    are_dates: bool
-
-
-def _find_steps(names: Sequence[str]) -> Steps:
-    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ..."""
+    Returns them, and whether they are dates.
+    """
     dates = [name for name in names if names_period(name)]
     alike: dict[str, list[str]] = {}
     for name in names:
         if _NUMBERED.fullmatch(name):
             alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
     numbered = max(alike.values(), key=len, default=[])
-    return Steps(dates, True) if len(dates) >= len(numbered) else Steps(numbered, False)
+    return (dates, True) if len(dates) >= len(numbered) else (numbered, False)
 
 
 def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -277,27 +254,20 @@ def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
     return [two for two, ((text, number), after) in both if after != (text, number + 1)]
 
 
-def _have_steps(header: Sequence[str], steps: Steps) -> bool:
-    """Whether a header has steps enough: more than other columns after the first one, and of numbers ten in a row."""
-    names, least = {*steps.names}, MIN_DATES if steps.are_dates else MIN_NUMBERS
-    if len(names) < least:
-        return False
-    others = [name for name in header[header.index(steps.names[0]) :] if name and name not in names]
-    breaks = 0 if steps.are_dates else len(_find_gaps(steps.names))
-    return len(names) > len(others) and len(names) >= least * (breaks + 1)
-
-
 def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Header) -> None:
     """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
 
+    They are more than other columns after the first step, and of numbers ten in a row.
     Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
     series. Raises DataError if there are no rows.
     """
     names = ["" if is_unnamed(name) else name for name in header.names]
-    steps = _find_steps(names)
-    if not _have_steps(names, steps):
+    steps, are_dates = _find_steps(names)
+    breaks, least = (0, MIN_DATES) if are_dates else (len(_find_gaps(steps)), MIN_NUMBERS)
+    first = names.index(steps[0]) if steps else 0
+    others = [name for name in names[first:] if name and name not in {*steps}]
+    if len(steps) <= len(others) or len(steps) < least * (breaks + 1):
         return
-    first = names.index(steps.names[0])
     records = read_records(io.StringIO(raw.decode(), newline=""), separator)
     try:
         rows = [row[: first + 1] for row in records if row][1:]
@@ -307,18 +277,18 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
     if not rows:
         raise TooFewRows(f"{path}: a header and no rows")
     columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
-    name = _name_series(columns, names[:first], steps)
+    name = _name_series(columns, names[:first], are_dates=are_dates)
     if name is None:
         return
-    known = {*steps.names, *([name] if isinstance(name, str) else name)}
+    known = {*steps, *([name] if isinstance(name, str) else name)}
     others = [one for one in names if one and one not in known]
     settings: dict[str, Any] = {"data": "long", "melt": True, "id_column": name}
     settings |= {"drop": others} if others else {}
     for usual, setting in _OTHER_NAMES.items():
         settings |= setting if usual in others else {}
-    dated = [one for one in steps.names if one != name]
+    dated = [one for one in steps if one != name]
     what, note = "dates", ""
-    if not steps.are_dates:
+    if not are_dates:
         what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
         freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
         settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
@@ -328,7 +298,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
 
 
 def _name_series(
-    columns: Mapping[str, Sequence[str]], before: Sequence[str], steps: Steps
+    columns: Mapping[str, Sequence[str]], before: Sequence[str], *, are_dates: bool
 ) -> str | list[str] | None:
     """The columns that name the series of a file with one a row, or `ROW`; None if numbered names are no steps.
 
@@ -343,7 +313,7 @@ def _name_series(
         return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())
 
     texts = list(filter(are_texts, ids))
-    if not texts and not steps.are_dates:
+    if not texts and not are_dates:
         return None
     named = [one for one in before if one and any(map(str.isalpha, "".join(columns[one])))]
     pairs = [list(two) for two in combinations(named, 2) if not frame.duplicated(list(two)).any()]
@@ -404,15 +374,15 @@ def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None
 
     `place` is the file and the line, for the message.
     """
-    steps = _find_steps(names)
-    others = [name for name in names if name not in {*steps.names}]
+    steps, are_dates = _find_steps(names)
+    others = [name for name in names if name not in {*steps}]
     roles = "data.id_column, data.static_covariates or data.drop"
-    if steps.names and others:
-        kind = "no dates" if steps.are_dates else f"not numbered as {quote(steps.names[0])} is"
+    if steps and others:
+        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is"
         raise DataError(
             f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
         )
-    is_numbered = options.start is not None and not steps.are_dates and options.given_names != []
+    is_numbered = options.start is not None and not are_dates and options.given_names != []
     if is_numbered and (gaps := _find_gaps(names)):
         before, after = map(quote, gaps[0])
         raise DataError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -14,11 +14,22 @@ from forecast.system.errors import ConfigError, check_choice, check_count, check
 STAMPS = ("start", "end")
 HEADERS = ("first", "none")
 
-AnyOptions = TypeVar("AnyOptions", bound="ReadOptions")
+
+@dataclass(kw_only=True)
+class StepOptions:
+    """Options of the dates of every table.
+
+    Args:
+        freq: step between rows; None: inferred.
+        stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step, `freq`.
+    """
+
+    freq: str | None = None
+    stamp: str = "start"
 
 
 @dataclass(kw_only=True)
-class ReadOptions:
+class ReadOptions(StepOptions):
     """Options of parsing the text of a file.
 
     Args:
@@ -26,7 +37,6 @@ class ReadOptions:
             any unambiguous format.
         day_first: whether 01/02/2024 is 1 February, in a file whose dates do not show it. None: such a file is refused.
         timezone: zone of dates without an offset from UTC, such as Europe/Berlin; the dates become UTC.
-        stamp: whether a date is the `start` or the `end` of its step. Dates at the end move back by one step, `freq`.
         skip_rows: lines above the header, or above the first row of a file without one. None: 0.
         separator: character between fields; `\\t`, also written as backslash and t, is a tab.
         decimal: character before decimals. None: a full stop, unless it seems to separate thousands.
@@ -35,7 +45,6 @@ class ReadOptions:
         header: `first`: the first line names the columns. `none`: it is a row, and the columns have the `names`.
         names: of the columns of a file without a header. Empty: column_1, column_2, ...
         start: date of the first row of each series in a file without dates; rows are `freq` apart.
-        freq: step between rows, see `TableSource`.
         melt: whether the file has one series per row, see `forecast.data.files.read.melt_series`.
         sheet: name of the sheet of an Excel workbook. None: the only one.
         na_values: further numbers and texts that mean a missing value, such as -9999.
@@ -47,7 +56,6 @@ class ReadOptions:
     date_format: str | None = None
     day_first: bool | None = None
     timezone: str | None = None
-    stamp: str = "start"
     skip_rows: int | None = None
     separator: str = ","
     decimal: str | None = None
@@ -58,7 +66,6 @@ class ReadOptions:
     header: str = "first"
     names: Sequence[str] = ()
     start: str | None = None
-    freq: str | None = None
     melt: bool = False
 
     def __post_init__(self) -> None:
@@ -96,7 +103,7 @@ class ReadOptions:
         if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
 
-    def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
+    def of_rows_after(self, utc_offset: UtcOffset) -> Self:
         """The options of a table of later rows, whose dates are written as those of a table read with these options."""
         order, step = utc_offset.day_first, utc_offset.stamp
         return replace(

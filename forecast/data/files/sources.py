@@ -10,7 +10,7 @@ from datetime import date
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,27 +20,25 @@ from forecast.data.calendars import CalendarSetting
 from forecast.data.files.advice import MAX_TEXT, Settings, advise
 from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
-from forecast.data.files.grid import Spacing, align, check_duplicates
+from forecast.data.files.grid import STEPS, align, check_duplicates
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.patterns import is_date
-from forecast.data.files.read import holds_text, read_file, read_static, rows_from_frame
-from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.read import find_kind, read_file, read_static, rows_from_frame
+from forecast.data.files.read_options import ReadOptions, StepOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote, read_text
 from forecast.data.panel import Panel
 from forecast.data.source import Source
 from forecast.data.utc_offset import check_year
-from forecast.system.errors import ConfigError, DataError, ForecastError, check_flag
+from forecast.system.errors import ConfigError, DataError, ForecastError, check_choice, check_flag
 from forecast.system.formatting import write_setting
 from forecast.system.location import Location, is_folder, locate, opened
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
-AnyTable = TypeVar("AnyTable", bound="TableSource")
-
 
 @dataclass(kw_only=True)
-class TableSource(Source):
+class TableSource(Source, StepOptions):
     """Which rows and columns of a table are read, and how they are checked.
 
     Args:
@@ -57,8 +55,7 @@ class TableSource(Source):
         drop: columns that are not read.
         rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
         ids: the series to use; None: all.
-        freq: step between rows; None: inferred.
-        stamp: whether a date is the `start` or the `end` of its step.
+        freq, stamp: see `StepOptions`.
         steps: `dates`: rows are `freq` apart, and a date without a row is missing. `rows`: each date with a row is a
             step, whatever the time between two rows.
         calendar: with `steps=rows`, the dates at which rows come after the end, see
@@ -78,8 +75,6 @@ class TableSource(Source):
     drop: Sequence[str] = ()
     rows: Any = None  # checked by `parse_span`
     ids: Sequence[str] | None = None
-    freq: str | None = None
-    stamp: str = "start"
     steps: str = "dates"
     calendar: CalendarSetting = None
     sort: bool | None = None
@@ -90,7 +85,11 @@ class TableSource(Source):
             raise ConfigError("data.date_column is empty: name the column of the dates")
         check_flag("data.sort", self.sort)
         check_duplicates(self.duplicates)
-        self._spacing = Spacing(self.freq, self.steps, self.calendar)
+        check_choice("data.steps", self.steps, STEPS)
+        if self.calendar is not None and self.steps != "rows":
+            raise ConfigError(
+                "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
+            )
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             check_list(key, getattr(self, key))
@@ -115,7 +114,7 @@ class TableSource(Source):
         )
         self.roles.check()
 
-    def with_optional(self: AnyTable, columns: Set[str]) -> AnyTable:
+    def with_optional(self, columns: Set[str]) -> Self:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))
@@ -132,8 +131,9 @@ class TableSource(Source):
         return rows if future is None else rows.followed_by(future)
 
     def _options(self) -> ReadOptions:
-        """How the rows are parsed."""
-        return ReadOptions(stamp=self.stamp, freq=self.freq)
+        """How the rows are parsed: by those of the options that this source has."""
+        names = [name for name in ReadOptions.option_names() if hasattr(self, name)]
+        return ReadOptions(**{name: getattr(self, name) for name in names})
 
     def _read_given(self, options: ReadOptions) -> TableRows:
         """The rows of the table itself."""
@@ -149,10 +149,8 @@ class TableSource(Source):
         warn_of_booleans([name for name in rows.roles.targets or () if name in rows.booleans])
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
-        return self._finish(align(rows, self._spacing, sort=sort, duplicates=self.duplicates))
-
-    def _finish(self, panel: Panel) -> Panel:
-        return panel
+        grid = {"freq": self.freq, "steps": self.steps, "calendar": self.calendar}
+        return align(rows, sort=sort, duplicates=self.duplicates, **grid)
 
     def _choose_dates(self, rows: TableRows) -> TableRows:
         """The rows between the dates of `rows`. Raises DataError if there are none."""
@@ -264,17 +262,22 @@ class FileSource(TableSource, ReadOptions):
     def read(self) -> Panel:
         """The panel. The message of a DataError names settings that read the file, where some were found."""
         try:
-            return super().read()
+            panel = super().read()
         except DataError as error:
             self.add_advice(error)
             raise
+        if self.static_path is None:
+            return panel
+        path, names = locate(self.static_path), list(map(str, self.static_covariates))
+        options = replace(self._options(), skip_rows=None)  # a file of another kind
+        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
     def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
         """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
         if not error.remedies:
             return
         text = None
-        if holds_text(self.path):
+        if find_kind(self.path) == "text":
             try:
                 text = read_text(self.path, self._options())
             except ForecastError:  # a text that memory does not hold, which a conversion reads in parts
@@ -307,9 +310,6 @@ class FileSource(TableSource, ReadOptions):
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
 
-    def _options(self) -> ReadOptions:
-        return ReadOptions(**{name: getattr(self, name) for name in ReadOptions.option_names()})
-
     def _read_given(self, options: ReadOptions) -> TableRows:
         return read_file(self.path, self.roles, self.date_column, options, self._text)
 
@@ -317,13 +317,6 @@ class FileSource(TableSource, ReadOptions):
         if self.future_path is None:
             return None
         return read_file(locate(self.future_path), roles, self.date_column, options)
-
-    def _finish(self, panel: Panel) -> Panel:
-        if self.static_path is None:
-            return panel
-        path, names = locate(self.static_path), list(map(str, self.static_covariates))
-        options = replace(self._options(), skip_rows=None)  # a file of another kind
-        return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
 
 def _size(path: Location) -> int:
@@ -371,7 +364,7 @@ class FrameSource(TableSource):
             return frame
         if self.roles.date in map(str, frame.columns):
             return frame.rename_axis([None] * frame.index.nlevels)
-        return frame.rename_axis(self.roles.date) if has_dates(frame.index) else frame
+        return frame.rename_axis(self.roles.date) if _looks_like_dates(frame.index.to_series()) else frame
 
     def read(self) -> Panel:
         """The panel. The message of a DataError names options as arguments, and not as keys of a command."""
@@ -418,7 +411,7 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     if wanted not in DEFAULT_NAMES:
         if wanted in dates:
             return wanted
-        if str(frame.index.name) == wanted and has_dates(frame.index):
+        if str(frame.index.name) == wanted and _looks_like_dates(frame.index.to_series()):
             return index
         there = f"; these columns do: {', '.join(dates)}" if dates else ""
         raise DataError(
@@ -437,11 +430,6 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
         f"{FRAME} has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
         "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
     )
-
-
-def has_dates(index: pd.Index) -> bool:
-    """Whether an index holds dates, periods or texts of dates."""
-    return _looks_like_dates(index.to_series())
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

@@ -13,7 +13,7 @@ from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
     find_booleans,
-    read_covariates,
+    read_covariate,
     read_ids,
     read_numbers_or_texts,
 )
@@ -40,8 +40,7 @@ class TableRows:
         utc_offset: UTC offset of the dates, and the time zone of their source.
         unit: resolution of the dates in the source, `us` or `ns`.
         order: position of each row in the file; None if rows are in the order of the file.
-        ahead: cells of a second file.
-        first_ahead: in `order`, the position of the first row of that file.
+        ahead: cells of a second file, whose positions follow those of the first.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
         booleans: columns of true and false, which hold 1 and 0.
     """
@@ -58,7 +57,6 @@ class TableRows:
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
-    first_ahead: int = 0
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
     booleans: frozenset[str] = frozenset()
 
@@ -76,14 +74,9 @@ class TableRows:
     def place(self, row: int) -> tuple[Cells, int]:
         """Return the file of a row and its position there."""
         position = row if self.order is None else int(self.order[row])
-        if self.ahead is not None and position >= self.first_ahead:
-            return self.ahead, position - self.first_ahead
-        return self.cells, position
-
-    def line(self, row: int) -> str:
-        """Return the line of a row in words, such as "line 7"."""
-        cells, position = self.place(row)
-        return cells.line(position)
+        if self.ahead is None or position < len(self.cells.frame):
+            return self.cells, position
+        return self.ahead, position - len(self.cells.frame)
 
     def error(self, message: str, row: int, column: str | None = None, **advice: Any) -> DataError:
         """A DataError that names the line, column and series of a row; `advice` as `Cells.error` takes it."""
@@ -112,7 +105,7 @@ class TableRows:
         np.fmax.at(last, self.codes, self.dates)
         kept = np.flatnonzero(~(other.dates <= last[ids.get_indexer(other.ids)][other.codes]))
         order = np.arange(len(self)) if self.order is None else self.order
-        n_rows, first_ahead = len(kept), int(order.max(initial=-1)) + 1
+        n_rows = len(kept)
         given = np.full((n_rows, self.future.shape[1]), np.nan)
         given[:, [self.roles.future.index(name) for name in other.roles.future]] = other.future[kept]
         other = replace(other.take(kept), future=given)
@@ -133,9 +126,8 @@ class TableRows:
             static=static,
             texts=texts,
             booleans=self.booleans | other.booleans,
-            order=np.concatenate([order, first_ahead + kept]),
+            order=np.concatenate([order, len(self.cells.frame) + kept]),
             ahead=other.cells,
-            first_ahead=first_ahead,
         )
 
     def _join_categories(
@@ -149,19 +141,18 @@ class TableRows:
         for column, name in enumerate(self.roles.future):
             if name not in self.texts and name not in other.texts:
                 continue
+            joined = pd.Index([*self.texts.get(name, ()), *other.texts.get(name, ())]).drop_duplicates()
             for rows, text_rows, block in zip((self, other), (other, self), blocks, strict=True):
                 if name in rows.texts:
-                    continue
-                if np.isfinite(block[:, column]).any():
+                    codes = np.append(joined.get_indexer(pd.Index(rows.texts[name])), -1)
+                    block[:, column] = codes[block[:, column].astype(np.int64)]
+                elif np.isfinite(block[:, column]).any():
                     row = int((text_rows.future[:, column] >= 0).argmax())
                     text = quote(text_rows.texts[name][int(text_rows.future[row, column])])
                     message = f"{text} is text, where {rows.cells.path} has numbers: correct it"
                     raise text_rows.error(message, row, name)
-                block[:, column] = -1  # all cells are empty
-            theirs = pd.Index(other.texts.get(name, ()), dtype=object)
-            joined = pd.Index(self.texts.get(name, ()), dtype=object).append(theirs).drop_duplicates()
-            codes = np.append(joined.get_indexer(theirs), -1)
-            blocks[1][:, column] = codes[blocks[1][:, column].astype(np.int64)]
+                else:
+                    block[:, column] = -1  # all cells are empty
             texts[name] = joined.tolist()
         return np.concatenate(blocks), texts
 
@@ -169,7 +160,7 @@ class TableRows:
         """Raise DataError for series of the second file that the first file does not have."""
         if self.ahead is None:
             return
-        known = np.unique(self.codes[np.asarray(self.order) < self.first_ahead])
+        known = np.unique(self.codes[np.asarray(self.order) < len(self.cells.frame)])
         new = np.setdiff1d(self.codes, known)
         if len(new):
             where, advice, kept = "future", "leave them out", self.ids[known].tolist()
@@ -223,9 +214,12 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
                 raise DataError(f"{error}; {what}", remedies=[*remedies, *error.remedies]) from None
             raise
     static = {name: read_numbers_or_texts(cells, name, options) for name in roles.static}
-    texts: dict[str, Sequence[str]] = {}
     targets = read_targets(cells, roles, options)
-    past = read_covariates(cells, roles.past, options, texts)
+    columns = {name: read_covariate(cells, name, options) for name in roles.covariates}
+    past, future = (
+        np.column_stack([np.empty((len(codes), 0)), *(columns[name][0] for name in names)])
+        for names in (roles.past, roles.future)
+    )
     return TableRows(
         cells=cells,
         roles=roles,
@@ -233,13 +227,13 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         codes=codes,
         dates=dates.to_numpy("datetime64[ns]"),
         values=np.hstack([targets, past]) if roles.past else targets,
-        future=read_covariates(cells, roles.future, options, texts),
+        future=future,
         static={
             name: one if one.dtype.kind == "f" else one.astype("category") for name, one in static.items()
         },
         utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
-        texts=texts,
+        texts={name: texts for name, (_, texts) in columns.items() if texts is not None},
         booleans=find_booleans(cells, roles.numbers),
     )
 

@@ -6,18 +6,14 @@ import csv
 import gzip
 import io
 import lzma
-import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
-from jaxtyping import Int64
 
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError, NotInstalled
@@ -82,8 +78,14 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
         if head.startswith(mark):
             raise DataError(f"{location}: {kind}, not CSV: save the table as CSV, Parquet or .xlsx")
     if head.startswith((_ZIP, b"PK\x05\x06")):
-        with zipfile.ZipFile(file) as archive, archive.open(_only_member(location, archive)) as stream:
-            yield cast(io.BufferedIOBase, stream)
+        with zipfile.ZipFile(file) as archive:
+            members = [one for one in archive.infolist() if not one.filename.startswith("__MACOSX/")]
+            if len(members) != 1:
+                raise DataError(f"{location}: {len(members)} files in the archive, where one is expected")
+            if members[0].flag_bits & 1:
+                raise DataError(f"{location}: the archive is encrypted: unpack it first")
+            with archive.open(members[0]) as stream:
+                yield cast(io.BufferedIOBase, stream)
         return
     unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), None)
     if unpack is None:
@@ -91,15 +93,6 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
         return
     with unpack(file) as stream:
         yield stream
-
-
-def _only_member(location: Location, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    files = [file for file in archive.infolist() if not file.filename.startswith("__MACOSX/")]
-    if len(files) != 1:
-        raise DataError(f"{location}: {len(files)} files in the archive, where one is expected")
-    if files[0].flag_bits & 1:
-        raise DataError(f"{location}: the archive is encrypted: unpack it first")
-    return files[0]
 
 
 def is_workbook(file: io.BufferedIOBase) -> bool:
@@ -124,6 +117,13 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
     Formulas count as the values that Excel saved with them. Raises DataError for a sheet that is not there, for several
     sheets, and for a workbook that is damaged or too large; NotInstalled without openpyxl.
     """
+
+    def write_cell(value: object) -> str:  # numbers with the decimal sign of the options, dates in ISO 8601
+        if not isinstance(value, float):
+            return "" if value is None else str(value)
+        is_whole = value.is_integer() and abs(value) < 1e15
+        return (str(int(value)) if is_whole else repr(value)).replace(".", options.decimal_sign)
+
     with zipfile.ZipFile(file) as archive:
         _check_memory(location, _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist()))
     file.seek(0)
@@ -134,8 +134,16 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
     try:
         with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheet = book[_choose_sheet(location, book.sheetnames, options.sheet)]
-            rows = [[_write_cell(cell, options.decimal_sign) for cell in row] for row in sheet.values]
+            names, wanted = book.sheetnames, options.sheet
+            if wanted is None and len(names) != 1:
+                raise DataError(
+                    f"{location}: {len(names)} sheets: set data.sheet to one of {', '.join(names)}"
+                )
+            if wanted is not None and str(wanted) not in names:
+                there = ", ".join(names)
+                raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {there}")
+            sheet = book[names[0] if wanted is None else str(wanted)]
+            rows = [[write_cell(cell) for cell in row] for row in sheet.values]
     except DataError:
         raise
     except Exception as error:  # whatever a damaged part of the XML causes
@@ -144,23 +152,6 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
     text = io.StringIO()
     csv.writer(text, delimiter=options.separator, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
-
-
-def _write_cell(value: object, decimal: str) -> str:
-    """A cell as text: numbers with the decimal sign of the options, dates in ISO 8601."""
-    if not isinstance(value, float):
-        return "" if value is None else str(value)
-    is_whole = value.is_integer() and abs(value) < 1e15
-    return (str(int(value)) if is_whole else repr(value)).replace(".", decimal)
-
-
-def _choose_sheet(location: Location, sheets: list[str], wanted: str | None) -> str:
-    names = ", ".join(sheets)
-    if wanted is None and len(sheets) != 1:
-        raise DataError(f"{location}: {len(sheets)} sheets: set data.sheet to one of {names}")
-    if wanted is not None and str(wanted) not in sheets:
-        raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {names}")
-    return sheets[0] if wanted is None else str(wanted)
 
 
 def _check_memory(location: Location, needed: int) -> None:
@@ -291,26 +282,6 @@ def quote(text: object) -> str:
     """Return a text of a file in quotes, shortened to 60 characters and escaped, for a message."""
     shown = repr(str(text))
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
-
-
-def strip_blank_lines(raw: bytes) -> bytes:
-    """The text with lines of spaces or tabs as lines without characters, as pandas takes them for missing values."""
-    if b"\n " in raw or b"\n\t" in raw:  # which is faster than the expression
-        return re.sub(rb"(?<=\n)[ \t]+(?=\r?\n|\Z)", b"", raw)
-    return raw
-
-
-def find_rows(frame: pd.DataFrame, texts: Sequence[int]) -> Int64[np.ndarray, " rows"]:
-    """The positions of the lines with a value; columns with a number in `texts` have one in most files."""
-    if len(frame) and texts and not frame.iloc[:, texts[0]].hasnans:
-        return np.arange(len(frame))
-    return np.flatnonzero(frame.notna().any(axis=1))
-
-
-def line_of_row(number: int, skipped: Sequence[int]) -> int:
-    """The line of a row that would be line `number` of the file without the lines `skipped`, which ascend."""
-    before = np.asarray(skipped, dtype=np.int64) - np.arange(len(skipped))
-    return number + int(np.searchsorted(before, number, side="right"))
 
 
 def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:

@@ -144,21 +144,6 @@ def is_days(dates: pd.DatetimeIndex) -> bool:
     return bool((dates == dates.normalize()).all())
 
 
-def minutes_ahead(offset: str) -> int:
-    """Return the minutes of a UTC offset such as Z, +02, -0330 or +05:30."""
-    if offset == "Z":
-        return 0
-    digits = offset[1:].replace(":", "").ljust(4, "0")
-    return int(f"{offset[0]}1") * (60 * int(digits[:2]) + int(digits[2:]))
-
-
-def zone_name(offset: str) -> str:
-    """Return the zone of a UTC offset such as Z, +02, -0330 or +05:30, as pandas takes it: UTC, UTC+02:00."""
-    minutes = minutes_ahead(offset)
-    sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
-    return f"UTC{sign}{hours:02d}:{rest:02d}" if minutes else "UTC"
-
-
 def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, UtcOffset]:
     """Remove the time zone from dates and return them with their UTC offset.
 

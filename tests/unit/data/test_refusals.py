@@ -178,7 +178,6 @@ SPLITS = [
     Refusal("months of rows that are steps", "data.split=[2, 1, 1] counts months of 30 days, whose number of rows varies with data.steps=rows: give fractions or dates", ConfigError, months_of_rows),
 ]  # fmt: skip
 DATES = [
-    calendar("no calendar", "data.calendar=weekly is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15", BUSINESS_DAYS, "weekly", ConfigError),
     calendar("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", BUSINESS_DAYS, "ZZ", ConfigError),
     calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", BUSINESS_DAYS[:5]),
     holidays("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),

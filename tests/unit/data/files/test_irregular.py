@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.grid import step_with_gaps
+from forecast.data.files.dates import split_dates
+from forecast.data.files.patterns import find_parts
 from forecast.data.files.sources import LongSource, read_frame, read_table
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
@@ -68,11 +69,10 @@ def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
         (pd.date_range("2020-03-31", periods=30, freq="2D").delete([2, 7]), "2D"),
         (pd.date_range("2020-03-31", periods=30, freq="6h").delete([2, 7]), "6h"),
         (pd.date_range("2020-03-31", periods=30, freq="36h").delete([2, 7]), "36h"),
-        (pd.DatetimeIndex(["2024-01-01", "2024-01-03", "2024-01-08", "2024-01-10", "2024-01-15"]), "2D"),
     ],
 )
 def test_the_step_between_dates_with_gaps(dates: pd.DatetimeIndex, step: str) -> None:
-    assert step_with_gaps(dates.to_numpy(), dates.to_numpy()[::-1]) == step
+    assert read_frame(pd.DataFrame({"x": np.arange(float(len(dates)))}, dates)).freq == step
 
 
 def table(dates: list[str], header: str = "date") -> str:
@@ -88,6 +88,7 @@ MONTHS = pd.date_range("2001-01-01", periods=24, freq="MS")
         (table([f"{date:%b %Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
         (table([f"{date:%B-%Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
         (table([f"{date:%m/%Y}" for date in MONTHS]), {}, "MS", "2002-12-01"),
+        (table([f'"{date:%Y, %m}"' for date in MONTHS]), {}, "MS", "2002-12-01"),
         (table([f"{y}Q{q}" for y in (2001, 2002) for q in (1, 2, 3, 4)]), {}, "QS-JAN", "2002-10-01"),
         (table([f"Q{q} {y}" for y in (2001, 2002) for q in (1, 2, 3, 4)]), {}, "QS-JAN", "2002-10-01"),
         (
@@ -146,3 +147,44 @@ def test_periods_are_dates_at_their_beginnings() -> None:
     options = {"id_column": "series", "date_column": "quarter", "columns": ["x"]}
     for panel in (read_frame(frame), read_frame(long, **options)):
         assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("names", "freq"),
+    [
+        (["year", "month", "day", "hour"], "h"),
+        (["Year", "Month", "Day"], "D"),
+        (["yr", "mnth"], "MS"),
+        (["year", "quarter"], "QS"),
+        (["day", "hour"], "h"),
+        (["date", "time"], "15min"),
+    ],
+)
+def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], freq: str) -> None:
+    dates = pd.date_range("2023-12-31" if freq in "hD" else "2024-01-01", periods=30, freq=freq)
+    table = split_dates(dates, names)
+    assert list(table.columns) == names
+    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
+    assert read_table(tmp_path / "table.csv", date_column=names).grid.tolist() == dates.tolist()
+
+
+@pytest.mark.parametrize(("night", "hours"), [("2024-11-03", [1, 2, 2, 3]), ("2024-03-10", [1, 2, 4, 5])])
+def test_hours_that_end_are_those_of_the_file_where_clocks_change(
+    tmp_path: Path, night: str, hours: list[int]
+) -> None:
+    begins = pd.date_range(night, periods=30, freq="h", tz="America/New_York")
+    hour = np.timedelta64(1, "h")
+    table = split_dates(begins + hour, ["day", "hour"], stamp=hour)
+    assert table["hour"].tolist()[:4] == hours
+    table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
+    options = {"date_column": ["day", "hour"], "stamp": "end", "timezone": "America/New_York"}
+    read = read_table(tmp_path / "table.csv", **options)
+    assert read.grid.tolist() == begins.tz_convert("UTC").tz_localize(None).tolist()
+
+
+def test_months_beside_years_are_named_mm() -> None:
+    """Columns yyyy and mm hold numbers; after an hour, mm is a minute."""
+    assert find_parts(["yyyy", "mm"]) == ["year", "month"]
+    assert find_parts(["year", "month", "day", "hour", "mm"])[-1] is None
+    table = split_dates(pd.date_range("2011-06-01", periods=2, freq="MS"), ["yyyy", "mm"])
+    assert table.to_dict("list") == {"yyyy": [2011, 2011], "mm": [6, 7]}

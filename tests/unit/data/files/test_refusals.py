@@ -1,8 +1,5 @@
 """Files and reading options that are refused, with the text of each message."""
 
-import gzip
-import os
-import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -49,12 +46,6 @@ TWINS = WIDE.replace("Mali,17.5", "Chad,15.4")
 
 def bad(what: str, text: str | bytes, says: str, **options) -> Refusal:
     return Refusal(what, says, DataError, lambda folder: read_table(write(folder, text), **options))
-
-
-def badly_named(name: str, content: bytes, says: str) -> Refusal:
-    return Refusal(
-        name, f"{name}: {says}", DataError, lambda folder: read_table(write(folder, content, name))
-    )
 
 
 def option(says: str, kind: type[Exception] = ConfigError, **options) -> Refusal:
@@ -119,24 +110,12 @@ def read_departments(folder: Path, duplicates: str) -> Panel:
     return read_table(write(folder, text), duplicates=duplicates, freq="D", **roles)
 
 
-def archive_of_two(path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a.csv", GOOD)
-        archive.writestr("b.csv", GOOD)
-    return path
-
-
 def text_frame() -> pd.DataFrame:
     return pd.DataFrame({"wind": "NE", "load": 1.0}, index=pd.DatetimeIndex(HOURS, name="date"))
 
 
 def text_in_parquet(path: Path) -> Path:
     text_frame().reset_index().to_parquet(path)
-    return path
-
-
-def pipe(path: Path) -> Path:
-    os.mkfifo(path)
     return path
 
 
@@ -158,7 +137,6 @@ def melted_days(folder: Path, steps: list[str]) -> Panel:
 
 
 FILES = [
-    bad("no date column", "when,load\n1,2\n", "table.csv: no column 'date' in line 1 ('when', 'load')…"),
     bad("empty line of a file without dates", "load\n1\n\n2\n3\n4\n", "table.csv, line 3: a line without a value: delete it", start="2021-03-01", freq="h"),
     bad("row numbers", lines("1,2,3", "2,2,3", "3,2,3"), "table.csv, line 2, column 'date': '1' is not a date that can be read: give the format of the dates (data.date_format)"),
     bad("not the format", GOOD, "table.csv, line 2, column 'date': '2021-03-01 00:00' does not match data.date_format='%d/%m/%Y': set data.date_format=null", date_format="%d/%m/%Y"),
@@ -213,15 +191,6 @@ FILES = [
     Refusal("a target of text, in Parquet", "a.parquet: target 'wind' is text: choose a column of numbers as data.target (load)", DataError, lambda folder: read_table(text_in_parquet(folder / "a.parquet"), target="wind")),
     Refusal("a target of text, in a DataFrame", "the DataFrame: target 'wind' is text: choose a column of numbers as target (load)", DataError, lambda folder: read_frame(text_frame(), target="wind")),
 ]  # fmt: skip
-PLACES = [
-    badly_named("cut.csv.gz", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
-    badly_named("cut.csv", gzip.compress(GOOD.encode())[:-12], "cannot be read: Compressed file ended before the end-of-stream marker was reached"),
-    badly_named("text.zip", b"PK\x03\x04date,load\n", "cannot be read: File is not a zip file"),
-    Refusal("two files in a zip", "two.zip: 2 files in the archive, where one is expected", DataError, lambda folder: read_table(archive_of_two(folder / "two.zip"))),
-    Refusal("no file", "none.csv: no such file", DataError, lambda folder: read_table(folder / "none.csv")),
-    Refusal("a device", "/dev/zero: not a file but a device: give a CSV file", DataError, lambda folder: read_table("/dev/zero")),
-    Refusal("a pipe", "pipe.csv: not a file but a device: give a CSV file", DataError, lambda folder: read_table(pipe(folder / "pipe.csv"))),
-]  # fmt: skip
 OPTIONS = [
     option("data.separator='' must be one character", separator=""),
     option("data.decimal='::' must be one character", decimal="::"),
@@ -240,15 +209,10 @@ OPTIONS = [
     option("data.rows=['2021-03-01T00:00Z', None]: leave the offset from UTC out: the dates of the data have no UTC offset", rows=["2021-03-01T00:00Z", None]),
     *(option("is not a zone: write one as Europe/Berlin", timezone=zone) for zone in ZONES),
     sessions("data.steps=row is not one of dates, rows", steps="row"),
-    sessions("data.calendar gives the dates of rows that are taken as steps: set data.steps=rows", calendar="business"),
     sessions("data.header=no is not one of first, none", header="no"),
-    sessions("data.names names the columns of a file without a header: leave it out, or give data.header=none too", names=["a"]),
-    sessions("data.start=2024-01-01 needs the step between rows: set data.freq, such as D", start="2024-01-01"),
     sessions("data.start=soon is not a date: write it as 2010-01-01 or 2010-01-01T06:00", start="soon", freq="D"),
     sessions("data.start=2024-01-02 is no date of data.freq=MS: the next is 2024-02-01 00:00:00", start="2024-01-02", freq="MS"),
     sessions("data.start=2024-01-01 data.freq=2YS: row 125 would lie after 2261", start="2024-01-01", freq="2YS"),
-    sessions("table.csv: column 'date' has dates, and data.start=2024-01-01 numbers the rows: leave it out, or set data.drop=[date] and data.date_column=none", DataError, start="2024-01-01", freq="D", date_column="date"),
-    sessions("table.csv, line 1: 2 fields, and data.names has 1 name: give one for each", DataError, header="none", names=["a"]),
     Refusal("rows as steps, series of other dates", "table.csv: data.steps=rows needs series with the same dates, and these 4 have 500 rows for 1,988 dates: set data.steps=dates, or give one series (data.ids)", DataError, series_of_other_dates),
     Refusal("no zone where training had one", "the dates have no time zone, and the other dates are of Europe/Berlin: give their zone (data.timezone; of a DataFrame tz_localize('Europe/Berlin'))", DataError, training_had_a_zone),
 ]  # fmt: skip
@@ -272,8 +236,6 @@ def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[
     assert panel.future.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-@pytest.mark.parametrize(
-    "refusal", [*FILES, *PLACES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60]
-)
+@pytest.mark.parametrize("refusal", [*FILES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60])
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)
