@@ -21,6 +21,7 @@ REFUSED = {
     "train": [
         *(([setting], setting.lstrip("+").split("=")[0].split(".")[-1]) for setting in TRAINING),
         (["refit=full", "schedule=plateau"], "schedule=plateau"),
+        (["data.steps=rows", "data.calendar=weekly"], "data.calendar=weekly is no calendar"),
         (["trainer=ddp_cpu", "data.batch_size=31"], "data.batch_size=31 must divide by the number of processes, 2"),
     ],
     "backtest": [

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
-from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
+from forecast.data.calendars import Calendar, CalendarSetting, find_calendar, make_calendar
 from forecast.data.files.advice import find_repeated_dates
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
@@ -86,6 +86,8 @@ class Spacing:
             raise ConfigError(
                 "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
             )
+        if self.calendar is not None:
+            make_calendar(self.calendar, pd.DatetimeIndex(["2000-01-03"]))  # whatever the dates
 
 
 class Grid(NamedTuple):
