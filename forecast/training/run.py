@@ -37,7 +37,7 @@ from forecast.training.create_model import list_inputs, summarize_attention
 from forecast.training.hardware import compile_where_possible
 from forecast.training.losses import saved_shrinkage, set_shrinkage
 from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
-from forecast.training.preparation import check_trainer, filter_messages
+from forecast.training.preparation import check_batch_size, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
 REFIT_STATE = "refit-last"
@@ -71,7 +71,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         logger=loggers.make_loggers(config.logger),
         num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
     )
-    check_trainer(config, trainer, data)
+    check_trainer(config, trainer)
+    check_batch_size(data.batch_size, trainer.world_size)
     start.check(resolved_settings(config), data, forecaster)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
@@ -269,8 +270,16 @@ def refit(
     del content  # as large as the model and its optimizer
     fit(trainer, forecaster, whole, path)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
+
+    def rescale(state: dict[str, Any]) -> dict[str, Any]:
+        """A calibration with the widths that it has in original units."""
+        calibration = Calibration.from_state_dict(state)
+        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
+
+    of_baselines = tested["baseline_calibrations"]
     forecaster.added = {
-        **rescale_intervals(tested, data, whole),
+        "calibration": rescale(tested["calibration"]),
+        "baseline_calibrations": {name: rescale(state) for name, state in of_baselines.items()},
         "refitted": facts,
         "baselines": fitted.refit(whole).state_dict(),
         "test": tested["test"],
@@ -280,17 +289,6 @@ def refit(
         for name in (REFIT_STATE, f"{REFIT_STATE}-1"):
             best.with_name(f"{name}.ckpt").unlink(missing_ok=True)
     return facts
-
-
-def rescale_intervals(tested: dict[str, Any], data: DataModule, whole: DataModule) -> dict[str, Any]:
-    """The calibrations in a tested checkpoint, with the widths that they have in original units, for a refit."""
-
-    def rescale(state: dict[str, Any]) -> dict[str, Any]:
-        calibration = Calibration.from_state_dict(state)
-        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
-
-    of_baselines = {name: rescale(state) for name, state in tested["baseline_calibrations"].items()}
-    return {"calibration": rescale(tested["calibration"]), "baseline_calibrations": of_baselines}
 
 
 def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:

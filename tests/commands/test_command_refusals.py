@@ -79,7 +79,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ],
     ("explain", "table"): [
         Case("checkpoint={run} split=tset", "split=tset: the data have no such split; choose one of train, val, test"),
-        Case("checkpoint={run} slot=encodr", "slot=encodr: choose all, encoder, decoder, cross, variables"),
+        Case("checkpoint={run} slot=encodr", "slot=encodr is not one of all, encoder, decoder, cross, variables"),
         Case("checkpoint={run} slot=variables", "slot=variables: this model has the slots encoder, decoder, cross; give one, or all"),
         Case("checkpoint={run} importance_windows=1", "importance_windows=1: at least 2 windows are needed, or 0 to leave out importance"),
         Case("checkpoint={run} repeats=1", "repeats=1 must be at least 2: their standard deviation is shown"),
