@@ -188,7 +188,7 @@ def main_with_run_folder(
     if distributed.n_processes() > 1 or not distributed.is_first():
         distributed.follow_parent()
     flags = parse_arguments(sys.argv[1:])
-    in_folder = BodyInRunFolder(body or f"forecast.{config_name}:{config_name}")
+    in_folder = BodyInRunFolder(body or name_body(config_name))
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
@@ -239,13 +239,18 @@ def main_without_run_folder(config_name: str, *, positional: str | None = None) 
             try:
                 safety.check(config)
                 find_named_files(config)
-                import_body(f"forecast.{config_name}:{config_name}")(config)
+                import_body(name_body(config_name))(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 
         run_once(config, run)
         if failures:
             raise failures[0]
+
+
+def name_body(command: str, function: str | None = None) -> str:
+    """The function that a command runs: that of its own name, or another, in its own module."""
+    return f"forecast.{command}:{function or command}"
 
 
 def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
@@ -266,7 +271,7 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
 
 def add_suggested_settings(config: DictConfig, flags: Namespace) -> None:
     """Replace `suggest=true` by the suggested settings, in the arguments of the processes that Lightning starts too."""
-    suggest = import_body("forecast.check:suggest_settings")
+    suggest = import_body(name_body("check", "suggest_settings"))
     typed = [argument for argument in flags.overrides if key_of_override(argument) != "suggest"]
     suggested = distributed.choose_in_first("suggested settings", lambda: suggest(config, typed)) or []
     flags.overrides = [*suggested, *typed]

@@ -270,16 +270,8 @@ def refit(
     del content  # as large as the model and its optimizer
     fit(trainer, forecaster, whole, path)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
-
-    def rescale(state: dict[str, Any]) -> dict[str, Any]:
-        """A calibration with the widths that it has in original units."""
-        calibration = Calibration.from_state_dict(state)
-        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
-
-    of_baselines = tested["baseline_calibrations"]
     forecaster.added = {
-        "calibration": rescale(tested["calibration"]),
-        "baseline_calibrations": {name: rescale(state) for name, state in of_baselines.items()},
+        **rescale_intervals(tested, data, whole),
         "refitted": facts,
         "baselines": fitted.refit(whole).state_dict(),
         "test": tested["test"],
@@ -289,6 +281,17 @@ def refit(
         for name in (REFIT_STATE, f"{REFIT_STATE}-1"):
             best.with_name(f"{name}.ckpt").unlink(missing_ok=True)
     return facts
+
+
+def rescale_intervals(tested: dict[str, Any], data: DataModule, whole: DataModule) -> dict[str, Any]:
+    """The calibrations in a tested checkpoint, with the widths that they have in original units, for a refit."""
+
+    def rescale(state: dict[str, Any]) -> dict[str, Any]:
+        calibration = Calibration.from_state_dict(state)
+        return calibration.rescaled(data.target_scaler, whole.target_scaler).state_dict()
+
+    of_baselines = {name: rescale(state) for name, state in tested["baseline_calibrations"].items()}
+    return {"calibration": rescale(tested["calibration"]), "baseline_calibrations": of_baselines}
 
 
 def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:
