@@ -192,7 +192,8 @@ COMMAND_KEYS = (
     # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot", "layer", "head")),
-    *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
+    Key("tolerance", RESULT),
+    Key("check_windows", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
