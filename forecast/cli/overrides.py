@@ -93,20 +93,17 @@ def write_override(key: str, value: Any) -> str:
 
 
 def values_of(override: Override) -> list[Any]:
-    """The value of an override, or all values of a sweep over choices. Hydra checks other sweeps."""
-    if override.is_choice_sweep():
-        return list(override.sweep_iterator(transformer=lambda x: x))
-    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+    """The value of an override, all values of a sweep over choices, or both ends of one over numbers.
 
-
-def ends_of(override: Override) -> list[Any]:
-    """The first and the last value of a sweep over an interval or a range of numbers."""
+    Hydra checks other sweeps, which have none here.
+    """
     value = override.value()
     if isinstance(value, IntervalSweep):
         return [value.start, value.end]
-    if isinstance(value, RangeSweep) and (values := list(override.sweep_iterator(transformer=lambda x: x))):
-        return [values[0], values[-1]]
-    return []
+    if override.is_choice_sweep() or isinstance(value, RangeSweep):
+        values = list(override.sweep_iterator(transformer=lambda x: x))
+        return values if override.is_choice_sweep() else [*values[:1], *values[-1:]]
+    return [] if override.is_sweep_override() or override.is_delete() else [value]
 
 
 def refuse_sweep(overrides: Sequence[Override]) -> None:
@@ -351,7 +348,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             default = known[COMPUTED[key]]
             example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
             raise ConfigError(f"{key}: it is computed; set {example} instead")
-        for value in [*values_of(override), *ends_of(override)]:
+        for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
                 raise ConfigError(
