@@ -198,7 +198,11 @@ def train_on_frame(
     check_data_overrides(given)
     if suggest:
         suggested = suggest_for(frame, roles, given)
-        roles, given = leave_out_settled(roles, suggested), [*suggested, *given]
+        settled = {
+            key_of_override(text) for text in suggested
+        }  # the suggested roles contain those that are given
+        roles = {role: names for role, names in roles.items() if f"data.{role}" not in settled}
+        given = [*suggested, *given]
     config = compose_run([layout, *given])
     config.data.update(roles)
     settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
@@ -229,12 +233,6 @@ def suggest_for(frame: pd.DataFrame | pd.Series, roles: Mapping[str, Any], given
     config = compose_command("train", given)
     chosen = {key: config[key] for key in ("seq_len", "label_len", "pred_len", "features") if key in typed}
     return suggest_overrides(frame, {role: names for role, names in roles.items() if names}, chosen, typed)
-
-
-def leave_out_settled(roles: Mapping[str, Any], suggested: Sequence[str]) -> dict[str, Any]:
-    """The roles of columns that no suggested setting has; the suggested ones contain those that are given."""
-    settled = {key_of_override(text) for text in suggested}
-    return {role: names for role, names in roles.items() if f"data.{role}" not in settled}
 
 
 def check_data_overrides(given: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Describe a data file before training: `python -m forecast.check --help`."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,32 +70,19 @@ def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False
         features=config.features or "M",
     )
     with status("Examining the data"):
-        return diagnose(make, replace(read_choices(config, typed), must_fit=must_fit))
+        return diagnose(make, read_choices(config, typed, must_fit=must_fit))
 
 
-def read_choices(config: DictConfig, typed: dict[str, Any]) -> "Choices":
+def read_choices(config: DictConfig, typed: dict[str, Any], *, must_fit: bool) -> "Choices":
     """Return the settings of the user that the suggestions depend on."""
     from forecast.tools.check.advice import Choices
 
-    return Choices(
-        seq_len=config.seq_len,
-        label_len=config.label_len,
-        pred_len=config.pred_len,
-        features=config.features,
-        target=config.data.target,
-        target_typed="data.target" in typed,
-        season=config.data.season,
-        batch_size=typed.get("data.batch_size"),
-        columns=config.data.get("columns"),
-        columns_typed="data.columns" in typed,
-        past_covariates=config.data.get("past_covariates", ()),
-        future_covariates=config.data.get("future_covariates", ()),
-        drop=config.data.get("drop", ()),
-        steps=config.data.get("steps"),
-        freq=config.data.get("freq"),
-        eval_stride=config.data.eval_stride,
-        na_values=config.data.get("na_values"),
-    )
+    names = {each.name for each in fields(Choices)}
+    chosen = {name: config.data[name] for name in names & config.data.keys()}
+    chosen |= {name: config[name] for name in CHECKED}
+    chosen |= {"batch_size": typed.get("data.batch_size"), "na_values": config.data.get("na_values")}
+    about = {f"{name}_typed": f"data.{name}" in typed for name in ("target", "columns")}
+    return Choices(**chosen, **about, must_fit=must_fit)
 
 
 def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:

@@ -112,7 +112,7 @@ def check_score(runs: "Sequence[FinishedRun]", score: str) -> None:
 
 
 def show_sweep(folder: Path) -> None:
-    """Print the comparison of a sweep's finished runs, and the commands that a user may want next.
+    """Print the comparison of a sweep's finished runs, save it as `summary.csv`, and print the next commands.
 
     Runs with trained quantiles are compared by CRPS, others by MSE.
     If a baseline is better than every variant, the command forecasts with the baseline.
@@ -120,7 +120,7 @@ def show_sweep(folder: Path) -> None:
     from forecast.reports.compare.factors import find_factor
     from forecast.reports.compare.grouping import group_into_tasks
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
-    from forecast.reports.compare.tables import print_tables
+    from forecast.reports.compare.tables import format_csv, make_rows, print_tables
 
     runs, _ = read_runs(find_run_folders([str(folder)]))
     has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
@@ -133,6 +133,9 @@ def show_sweep(folder: Path) -> None:
     again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
     options = " score=crps" * has_quantiles + " retime=true" * again
     if tasks:
+        with atomic_file(folder / "summary.csv") as temporary:
+            temporary.write_text(format_csv(make_rows(tasks)), encoding="utf-8")
+        print(f"saved {folder / 'summary.csv'}")
         place = quote_for_shell(str(folder))
         print(f"page of this comparison:  python -m forecast.compare {place}{options}")
     if len(tasks) != 1:

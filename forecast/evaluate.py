@@ -1,6 +1,5 @@
 """Score a trained model again, or on other data: `python -m forecast.evaluate --help`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
@@ -11,8 +10,6 @@ from forecast.system.errors import ConfigError, check_choice, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from forecast.data import DataModule
     from forecast.inference.model import TrainedModel
 
@@ -25,9 +22,10 @@ def evaluate(config: DictConfig) -> None:
     check_checkpoint(config)
     file = user_path(config.output) if config.output else None
     if file:
+        series_file = file.with_name(f"{file.stem}_by_series.parquet")
         if file.suffix != ".json":
             raise ConfigError(f"output={config.output}: give a name that ends in .json")
-        check_output_files(file, by_series_file(file), overwrite=config.overwrite)
+        check_output_files(file, series_file, overwrite=config.overwrite)
     check_choice("split", config.split, SPLITS)
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)
     from forecast.evaluation.scores import name_tested
@@ -51,20 +49,10 @@ def evaluate(config: DictConfig) -> None:
         with atomic_file(file) as temporary:
             write_json(temporary, content)
             if by_series is not None:
-                save_by_series(by_series_file(file), by_series)
+                with atomic_file(series_file) as temporary_series:
+                    by_series.to_parquet(temporary_series, index=False)
+                print(f"saved {series_file}")
         print(f"saved {file}")
-
-
-def by_series_file(file: Path) -> Path:
-    """The file beside `file` for the scores of each series."""
-    return file.with_name(f"{file.stem}_by_series.parquet")
-
-
-def save_by_series(path: Path, table: "pd.DataFrame") -> None:
-    """Write the scores of each series, and print where they are."""
-    with atomic_file(path) as temporary:
-        table.to_parquet(temporary, index=False)
-    print(f"saved {path}")
 
 
 def describe_overlap(model: "TrainedModel", data: "DataModule", split: str) -> list[str]:

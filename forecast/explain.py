@@ -30,14 +30,13 @@ def explain(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     from forecast.data.split import SPLITS
-    from forecast.training.preparation import check_wandb_mode
+    from forecast.training.preparation import WANDB_MODES
 
     check_checkpoint(config)
     if config.wandb is not None:
-        check_wandb_mode("wandb", config.wandb)
+        check_choice("wandb", config.wandb, WANDB_MODES)
     check_choice("split", config.split, SPLITS)
-    if config.slot != "all" and config.slot not in SLOTS:
-        raise ConfigError(f"slot={config.slot}: choose all, {', '.join(SLOTS)}")
+    check_choice("slot", config.slot, ("all", *SLOTS))
     if config.importance_windows == 1:
         raise ConfigError("importance_windows=1: at least 2 windows are needed, or 0 to leave out importance")
     if config.repeats < 2:

@@ -93,12 +93,8 @@ def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     check_checkpoint(config)
     check_choice("format", config.format, SUFFIX)
-    if config.tolerance is None:
-        raise ConfigError("tolerance=null: a number is needed, as in tolerance=1e-4")
     if config.tolerance <= 0:
         raise ConfigError(f"tolerance={config.tolerance} must be above 0")
-    if config.check_windows is not None and config.check_windows < 1:
-        raise ConfigError(f"check_windows={config.check_windows} must be at least 1, or null for all")
 
 
 def choose_output(config: DictConfig) -> Path:

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from forecast.checkpoints import settings
 from forecast.cli import overrides, safety
-from forecast.cli.overrides import first_of_sweep, first_of_sweeps, refuse_sweep
+from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.system import distributed, location
 from forecast.system.errors import CONF, ConfigError
 from forecast.system.formatting import write_value
@@ -168,9 +168,9 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
         safety.check_search_path(arguments)
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
-            apply_values(config, first_of_sweeps(parsed), overrides.is_group)
-    typed = {override.key_or_group for override in parsed}
-    overrides.check_search_space(config, typed)
+            typed = [each for each in parsed if each.is_choice_sweep() or not each.is_sweep_override()]
+            apply_values(config, list(map(first_of_sweep, typed)), overrides.is_group)
+    overrides.check_search_space(config, {override.key_or_group for override in parsed})
     check_interpolations(config)
     if not sweeps and config.hydra.mode != RunMode.MULTIRUN:
         refuse_sweep(parsed)

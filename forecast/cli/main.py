@@ -215,10 +215,8 @@ def main_with_run_folder(
         sys.exit(2)
 
 
-def main_without_run_folder(
-    config_name: str, body: CommandBody | None = None, *, positional: str | None = None
-) -> None:
-    """Run `body` once in the current folder, without a run folder and a log file.
+def main_without_run_folder(config_name: str, *, positional: str | None = None) -> None:
+    """Run the command once in the current folder, without a run folder and a log file.
 
     If `positional` is given, arguments without `=` become the list of that name.
     """
@@ -241,7 +239,7 @@ def main_without_run_folder(
             try:
                 safety.check(config)
                 find_named_files(config)
-                import_body(body or name_body(config_name))(config)
+                import_body(name_body(config_name))(config)
             except Exception as error:  # Hydra would print more lines
                 failures.append(error)
 

@@ -4,7 +4,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,6 @@ TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is 
 def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
     """Quote the values of the arguments that take free text."""
     return [quote(argument, sweep=sweep) for argument in arguments]
-
-
-def can_parse(argument: str) -> bool:
-    """Whether an argument follows Hydra's grammar."""
-    try:
-        OverridesParser.create().parse_overrides([argument])
-    except (HydraException, RecursionError):
-        return False
-    return True
 
 
 def quote(argument: str, *, sweep: bool) -> str:
@@ -81,7 +72,11 @@ def quote_mapping(argument: str) -> str:
     key, _, value = argument.partition("=")
     if not isinstance(read_mapping(value), dict):
         return argument
-    return argument if can_parse(argument) else f"{key}=" + quote_text(value, "'")
+    try:
+        parse([argument])
+    except ConfigError:
+        return f"{key}=" + quote_text(value, "'")
+    return argument
 
 
 def quote_value(value: str) -> str:
@@ -98,20 +93,17 @@ def write_override(key: str, value: Any) -> str:
 
 
 def values_of(override: Override) -> list[Any]:
-    """The value of an override, or all values of a sweep over choices. Hydra checks other sweeps."""
-    if override.is_choice_sweep():
-        return list(override.sweep_iterator(transformer=lambda x: x))
-    return [] if override.is_sweep_override() or override.is_delete() else [override.value()]
+    """The value of an override, all values of a sweep over choices, or both ends of one over numbers.
 
-
-def ends_of(override: Override) -> list[Any]:
-    """The first and the last value of a sweep over an interval or a range of numbers."""
+    Hydra checks other sweeps, which have none here.
+    """
     value = override.value()
     if isinstance(value, IntervalSweep):
         return [value.start, value.end]
-    if isinstance(value, RangeSweep) and (values := list(override.sweep_iterator(transformer=lambda x: x))):
-        return [values[0], values[-1]]
-    return []
+    if override.is_choice_sweep() or isinstance(value, RangeSweep):
+        values = list(override.sweep_iterator(transformer=lambda x: x))
+        return values if override.is_choice_sweep() else [*values[:1], *values[-1:]]
+    return [] if override.is_sweep_override() or override.is_delete() else [value]
 
 
 def refuse_sweep(overrides: Sequence[Override]) -> None:
@@ -129,11 +121,6 @@ def first_of_sweep(override: Override) -> str:
     if not override.is_choice_sweep():
         return override.input_line or ""
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
-
-
-def first_of_sweeps(overrides: Sequence[Override]) -> list[str]:
-    """Overrides as text, with the first value of each sweep over choices; without sweeps over ranges and intervals."""
-    return [first_of_sweep(o) for o in overrides if o.is_choice_sweep() or not o.is_sweep_override()]
 
 
 MAX_NUMBER = 2**63
@@ -361,7 +348,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             default = known[COMPUTED[key]]
             example = COMPUTED[key] if default is None else f"{COMPUTED[key]}={default}"
             raise ConfigError(f"{key}: it is computed; set {example} instead")
-        for value in [*values_of(override), *ends_of(override)]:
+        for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
                 raise ConfigError(
@@ -393,23 +380,18 @@ def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
 def unknown_key(key: str, known: Mapping[str, Any]) -> str:
     """The message for an unknown key, with the known key or group whose last part is most like its last part."""
     names = [name for name in known if name not in COMPUTED and not name.startswith("hydra.")]
-    groups = (
-        {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in known_groups(names) else set()
-    )
+    own = {name.split(".")[0] for name in names}
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} if "model" in own else set()
     group, _, last = key.rpartition(".")
     if group in groups and (options := options_with_key(group, last)):
         there = ", ".join(f"{group}={name}" for name in options)
         return f"{key}: the chosen {group} has no such key; these options have it: {there}"
     # of several keys with the same last part, that of the typed group, then the shortest
     names.sort(key=lambda name: (name.rpartition(".")[0] == group, -name.count(".")))
-    by_last = {name.rpartition(".")[2]: name for name in (*names, *known_groups(names), *groups)}
+    by_last = {name.rpartition(".")[2]: name for name in (*names, *own, *groups)}
     near = difflib.get_close_matches(last, by_last, n=1, cutoff=NEAR)
     hint = f"; did you mean {by_last[near[0]]}?" if near else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
-
-
-def known_groups(keys: Iterable[str]) -> set[str]:
-    return {key.split(".")[0] for key in keys}
 
 
 def options_with_key(group: str, key: str) -> list[str]:

@@ -188,7 +188,7 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
                 "forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
             )
         return found
-    calendar = _make_calendar(asked, dates)
+    calendar = make_calendar(asked, dates)
     if not calendar.can_continue(dates):
         found = _infer_calendar(dates)
         advice = f"set data.calendar={found.setting}" if found else "give the calendar of these dates"
@@ -198,8 +198,8 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
     return calendar
 
 
-def _make_calendar(asked: str | Sequence[str] | Mapping[str, Any], dates: pd.DatetimeIndex) -> Calendar:
-    """The calendar that was asked for, with the times of these dates."""
+def make_calendar(asked: str | Sequence[str] | Mapping[str, Any], dates: pd.DatetimeIndex) -> Calendar:
+    """The calendar that was asked for, with the times of these dates. Raises ConfigError if there is none."""
     if isinstance(asked, Mapping):
         return _restore(asked)
     if isinstance(asked, str) and _is_step(asked):
@@ -235,7 +235,7 @@ def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[s
     calendar = replace(_restore(trained), closed=None)
     first = pd.DatetimeIndex(["2001-01-01"]).to_list()[0]  # any Monday
     weeks = calendar.after(first, 4 * max(7, len(calendar.slots)))
-    return _make_calendar(asked, weeks).state_dict()
+    return make_calendar(asked, weeks).state_dict()
 
 
 def _restore(state: Mapping[str, Any]) -> Calendar:

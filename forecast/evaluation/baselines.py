@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -265,7 +265,7 @@ def compute_losses(
     return np.stack([sum_losses_by_date(each[is_measured], dates) for each in by_window])
 
 
-@dataclass(frozen=True)
+@dataclass
 class FittedBaselines:
     """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
@@ -274,8 +274,8 @@ class FittedBaselines:
         seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
             instead, so that MASE does not depend on the choice and stays comparable with published values.
         gram: sums over the training windows, for a warm start; None if read from a checkpoint.
-        choices: the settings of linear models that `choose_linear_model` returned, with and without covariates.
-        shrinkages: what the linear models of a warm start are combined with, with and without covariates.
+        choice: the settings of the linear model that `choose_linear_model` returned; None: not chosen yet.
+        shrinkage: what the linear model of a warm start is combined with; None: not chosen yet.
     """
 
     linear: LinearWeights
@@ -283,8 +283,8 @@ class FittedBaselines:
     seasonal_naive_season: int
     ids: Sequence[str]
     gram: Gram | None = None
-    choices: dict[bool, Choice] = field(default_factory=dict)
-    shrinkages: dict[bool, NaiveShrinkage] = field(default_factory=dict)
+    choice: Choice | None = None
+    shrinkage: NaiveShrinkage | None = None
 
     @classmethod
     def fit(cls, data: DataModule, *, thorough: bool = True) -> "FittedBaselines":
@@ -296,28 +296,26 @@ class FittedBaselines:
         """
         train = data.windows["train"]
         n_values = len(find_covariate_steps(train).step)
-        choices = {}
+        choice = None
         if thorough or n_values**2 * data.n_targets * (data.seq_len + data.pred_len) <= MAX_PRODUCTS:
             gram = window_gram(train)
             if gram.steps.roles:
-                choices[True] = choose_linear_model(fit_and_test_grams(data, gram))
+                choice = choose_linear_model(fit_and_test_grams(data, gram))
         else:
             gram = window_gram(train, SAMPLE_DIVISOR)
             tested = window_gram(data.windows["val"], SAMPLE_DIVISOR)
-            choices[True] = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
-        linear = fit_linear_baseline(gram, choices.get(True))
+            choice = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
+        linear = fit_linear_baseline(gram, choice)
         values = TargetValues(train.values, train.target_index, data.target_scaler)
         naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
-        return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choices)
+        return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def refit(self, data: DataModule) -> "FittedBaselines":
         """The same baselines, with the linear one fitted again to the training windows of `data`."""
         gram = window_gram(data.windows["train"])
-        return replace(self, linear=fit_linear_baseline(gram, self.choices.get(True)))
+        return replace(self, linear=fit_linear_baseline(gram, self.choice))
 
-    def fit_linear(
-        self, data: DataModule, chosen_on: DataModule, *, covariates: bool = True
-    ) -> LinearWeights:
+    def fit_linear(self, data: DataModule, chosen_on: DataModule) -> LinearWeights:
         """Fit the linear model of a warm start to the training windows of `data`, and shrink it to a naive forecast.
 
         The settings and the shrinkage are chosen once, for the first model and for a refit.
@@ -325,33 +323,27 @@ class FittedBaselines:
         Args:
             data: the model is fitted on its training windows.
             chosen_on: the data that the baselines are fitted to; the settings are chosen on its windows.
-            covariates: whether covariates may be read.
         """
         assert self.gram is not None, "baselines of a checkpoint fit no linear model"
-        reads = covariates and bool(self.gram.steps.roles)
-        if reads not in self.choices:
-            self.choices[reads] = choose_linear_model(
-                fit_and_test_grams(chosen_on, self.gram), covariates=reads
-            )
-        if reads not in self.shrinkages:
-            own = fit_choice(self.gram, self.choices[reads])
-            self.shrinkages[reads] = choose_naive_shrinkage(chosen_on, own)
+        if self.choice is None:
+            self.choice = choose_linear_model(fit_and_test_grams(chosen_on, self.gram))
+        if self.shrinkage is None:
+            self.shrinkage = choose_naive_shrinkage(chosen_on, fit_choice(self.gram, self.choice))
         gram = self.gram if data is chosen_on else window_gram(data.windows["train"])
-        return self.shrinkages[reads].apply(fit_choice(gram, self.choices[reads]))
+        return self.shrinkage.apply(fit_choice(gram, self.choice))
 
     def describe_choices(self) -> dict[str, dict[str, Any]]:
-        """The settings of the linear models that were chosen, in values that JSON can hold.
+        """The settings of the linear model that were chosen, in values that JSON can hold; empty if none were.
 
         See `Choice` and `NaiveShrinkage`. The baseline `linear` is not shrunk.
         """
-        described = {}
-        for reads, choice in self.choices.items():
-            about: dict[str, Any] = {"ridge": choice.ridge, "regressions": choice.n_lookbacks}
-            about["covariates"] = list(choice.roles)
-            if shrinkage := self.shrinkages.get(reads):
-                about["shrinkage"] = asdict(shrinkage)
-            described["with_covariates" if reads else "without_covariates"] = about
-        return described
+        if self.choice is None or self.gram is None:
+            return {}
+        about: dict[str, Any] = {"ridge": self.choice.ridge, "regressions": self.choice.n_lookbacks}
+        about["covariates"] = list(self.choice.roles)
+        if self.shrinkage is not None:
+            about["shrinkage"] = asdict(self.shrinkage)
+        return {"with_covariates" if self.gram.steps.roles else "without_covariates": about}
 
     def baselines(self) -> dict[str, Baseline]:
         """The baselines by name, in the order of `BASELINES`."""
@@ -379,8 +371,10 @@ class FittedBaselines:
 
 
 def fit_linear_baseline(gram: Gram, choice: Choice | None) -> LinearWeights:
-    """Fit the linear baseline: with the chosen settings where covariates are read, otherwise least squares."""
-    return fit_least_squares(gram, RIDGE) if choice is None else fit_choice(gram, choice)
+    """Fit the linear baseline: with the chosen settings where covariates can be read, otherwise least squares."""
+    if choice is None or not gram.steps.roles:
+        return fit_least_squares(gram, RIDGE)
+    return fit_choice(gram, choice)
 
 
 def choose_season(data: DataModule) -> int:

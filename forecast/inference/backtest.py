@@ -342,9 +342,8 @@ def train(
     L.seed_everything(config.seed, workers=True, verbose=False)
     if before is None:
         forecaster = make_forecaster(config, known, fitted)
-        for shrinkage in fitted.shrinkages.values():
-            if line := shrinkage.describe():
-                print(f"linear     {line}")
+        if fitted.shrinkage and (line := fitted.shrinkage.describe()):
+            print(f"linear     {line}")
     else:
         epochs = {"trainer": {"max_epochs": config.fine_tune_epochs}}
         config = OmegaConf.merge(config, epochs)  # type: ignore[assignment]

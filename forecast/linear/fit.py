@@ -163,9 +163,7 @@ def cut_at_origin(train: Windows, sixths: int) -> tuple[Windows, Windows]:
     return train.with_starts(before), train.with_starts(after)
 
 
-def choose_linear_model(
-    grams: Iterable[tuple[Gram, Gram]], *, covariates: bool = True, ridges: Sequence[float] = RIDGES
-) -> Choice:
+def choose_linear_model(grams: Iterable[tuple[Gram, Gram]], *, ridges: Sequence[float] = RIDGES) -> Choice:
     """Choose the ridge, the number of lookbacks and the covariates by the errors on pairs of Gram matrices.
 
     All errors are divided by those of plain least squares: the smallest ridge, one lookback and no covariates. Among
@@ -178,7 +176,7 @@ def choose_linear_model(
     pairs = []
     with bar(INNER_ORIGINS + 1, "choosing the linear model", " origins") as shown:
         for fitted_on, tested_on in grams:
-            pairs.append(_errors(fitted_on, tested_on, covariates, ridges))
+            pairs.append(_errors(fitted_on, tested_on, ridges))
             shown.update()
     plain = next(iter(pairs[0]))
 
@@ -192,12 +190,10 @@ def choose_linear_model(
     return min([without, *others], key=lambda choice: fmean(relative(choice)))
 
 
-def _errors(
-    fitted_on: Gram, tested_on: Gram, covariates: bool, ridges: Sequence[float]
-) -> dict[Choice, float]:
+def _errors(fitted_on: Gram, tested_on: Gram, ridges: Sequence[float]) -> dict[Choice, float]:
     """Compute the squared error of every choice at some steps of the horizon, the default choice first."""
     fitted_on, tested_on = fitted_on.fewer_steps(COMPARED_STEPS), tested_on.fewer_steps(COMPARED_STEPS)
-    errors, roles = {}, fitted_on.steps.roles if covariates else ()
+    errors, roles = {}, fitted_on.steps.roles
     for read in [roles[:count] for count in range(len(roles) + 1)]:
         for ridge in ridges:
             fitted = [

@@ -116,36 +116,25 @@ def decoder_attention(
     return layers
 
 
-class WarmStart(ABC):
+@dataclass(frozen=True)
+class WarmStart:
     """Statistics of the training data that a model can be fitted to before its first gradient step.
 
-    Each method computes its result when it is called.
+    Attributes:
+        target_index: positions of the target columns among the feature columns.
+        time_feature_names: names of the calendar features, which come first among the time features; covariates
+            follow them.
+        linear: weights of the linear model ŷ = m + (x − m) W, m the window's mean, fitted on the training windows; it
+            also reads the covariates, where they lower its validation error. None for a model without a
+            `warm_start_name`.
+        error_quantiles: called with the function `forecast(past, past_time, future_time)`, which gives point and scale;
+            it computes quantiles of (truth − point) / scale over training windows (n_targets, n_quantiles).
     """
 
-    @property
-    @abstractmethod
-    def target_index(self) -> Sequence[int]:
-        """Positions of the target columns among the feature columns."""
-
-    @property
-    @abstractmethod
-    def time_feature_names(self) -> Sequence[str]:
-        """Names of the calendar features, which come first among the time features; covariates follow them."""
-
-    @abstractmethod
-    def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
-        """Weight W of the linear model ŷ = m + (x − m) W, m the window's mean, fitted on the training windows."""
-
-    @abstractmethod
-    def linear_weights(self) -> LinearWeights:
-        """Weights of the linear model that also reads the covariates, where they lower its validation error."""
-
-    @abstractmethod
-    def error_quantiles(self, forecast: LinearForecast) -> Float[Tensor, "n_targets n_quantiles"]:
-        """Quantiles of (truth − point) / scale over training windows.
-
-        `forecast(past, past_time, future_time)` gives point and scale.
-        """
+    target_index: Sequence[int]
+    time_feature_names: Sequence[str]
+    linear: LinearWeights | None
+    error_quantiles: Callable[[LinearForecast], Tensor]
 
 
 @dataclass(frozen=True)

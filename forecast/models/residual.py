@@ -176,7 +176,8 @@ class ResidualModel(ForecastModel):
         self.target_index.copy_(torch.tensor(start.target_index))
         self.time_embedding.set_calendar_features(start.time_feature_names)
         if self.linear is not None:
-            self.linear.set_weights(start.linear_weights())
+            assert start.linear is not None
+            self.linear.set_weights(start.linear)
         if self.n_quantiles > 1:
             self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
 

@@ -130,7 +130,8 @@ def find_runs(root: Path, config: DictConfig, digest: str) -> tuple[Path | None,
     An interrupted run has a checkpoint, and no process works on it.
     """
     finished = None
-    for folder in newest_first(root):
+    newest_first = sorted(root.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for folder in (path.parent for path in newest_first):
         if not is_same(folder, digest):
             continue
         if is_finished(folder, config):
@@ -138,12 +139,6 @@ def find_runs(root: Path, config: DictConfig, digest: str) -> tuple[Path | None,
         elif (folder / "checkpoints" / "last.ckpt").exists() and not is_running(folder):
             return folder, None
     return None, finished
-
-
-def newest_first(root: Path) -> list[Path]:
-    """List the run folders below `root`, the newest first."""
-    configs = sorted(root.glob("*/config.yaml"), key=lambda path: path.stat().st_mtime, reverse=True)
-    return [path.parent for path in configs]
 
 
 def is_same(folder: Path, digest: str) -> bool:

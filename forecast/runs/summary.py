@@ -1,4 +1,4 @@
-"""The summary of a sweep: one row per configuration, mean ± standard deviation over seeds, and the failed jobs."""
+"""The jobs in a sweep's folder: what each did, and the lines on those that have no scores."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -7,30 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from omegaconf import OmegaConf
 
-from forecast.runs.folder import is_running, read_overrides, result_file
-from forecast.system.files import atomic_file
+from forecast.runs.folder import is_running, result_file
 from forecast.system.formatting import plural
-from forecast.system.keys import RUN_EFFECTS, effect_of_override, key_of_override
 
-SUMMARISED = ("mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
-"""Scores in the summary."""
+RESERVED = ("seeds", "mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb")
+"""Columns of tables that no setting may be named like."""
 
 TASK_FACTS = ("data", "features", "pred_len")
 """Entries of metrics.json, which are no configuration keys, that are equal in all runs of a task."""
 
-COMPARABLE_COLUMNS = [*TASK_FACTS, "path", "naive"]
-"""Columns that must be equal for the scores of two rows to be comparable; `naive` is `naive_fingerprint`."""
-
 
 @dataclass(frozen=True)
 class Run:
-    """A job of a sweep: its folder, its overrides, and its final metrics or its error."""
+    """A job of a sweep: its folder, and its final metrics or its error."""
 
     folder: Path
-    settings: dict[str, str]
     metrics: dict[str, Any] | None
     error: str | None
     is_running: bool = False  # by another process
@@ -53,19 +46,15 @@ def read_jobs(folder: Path) -> list[Run]:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a job's overrides and metrics or error."""
-    settings = {}
-    if (folder / "overrides.yaml").exists():
-        for override in read_overrides(folder / "overrides.yaml"):
-            settings[key_of_override(override)] = override.partition("=")[2].strip("'\"")
+    """Read a job's metrics or error."""
     metrics, error = folder / "metrics.json", folder / "error.txt"
     try:
         scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
     except ValueError as damage:
-        return Run(folder, settings, None, f"metrics.json: cannot be read: {damage}")
+        return Run(folder, None, f"metrics.json: cannot be read: {damage}")
     if error.exists():
-        return Run(folder, settings, scores, error.read_text().strip())
-    return Run(folder, settings, scores, None, is_running=scores is None and is_running(folder))
+        return Run(folder, scores, error.read_text().strip())
+    return Run(folder, scores, None, is_running=scores is None and is_running(folder))
 
 
 def job_number(folder: Path) -> tuple[int, str]:
@@ -74,67 +63,14 @@ def job_number(folder: Path) -> tuple[int, str]:
     return (int(number) if number.isdigit() else -1, folder.name)
 
 
-# ---- rows
-
-
-def differing_settings(runs: Sequence[Run]) -> list[str]:
-    """List the settings in which the runs differ, except the seed and settings of places and logs."""
-    keys = dict.fromkeys(
-        key
-        for run in runs
-        for key in run.settings
-        if key != "seed" and effect_of_override(key) in RUN_EFFECTS
-    )
-    return [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
+# ---- facts that comparisons read too
 
 
 def headings(keys: Sequence[str]) -> dict[str, str]:
     """Return a heading for each setting: the last part of its key, or the whole key where two share that part."""
     last = [key.rsplit(".", 1)[-1] for key in keys]
-    taken = {name for name in last if last.count(name) > 1} | {"seeds", *SUMMARISED}
+    taken = {name for name in last if last.count(name) > 1} | {*RESERVED}
     return {key: key if name in taken else name for key, name in zip(keys, last, strict=True)}
-
-
-def summarise(runs: Sequence[Run]) -> pd.DataFrame:
-    """Tabulate one row per configuration: settings, number of seeds, mean and standard deviation of each score.
-
-    `best` marks the rows with the lowest test MSE of their task.
-    """
-    names = headings(differing_settings(runs) or ["attention"])
-    tested = [run for run in runs if run.metrics is not None]
-    scores = pd.DataFrame([scores_of(run) for run in tested])
-    chosen = pd.DataFrame(
-        {
-            name: [str(run.settings.get(key, (run.metrics or {}).get(key, ""))) for run in tested]
-            for key, name in names.items()
-        }
-    )
-    if scores.empty:
-        return scores
-    configuration = chosen.groupby(list(chosen), sort=False).ngroup().rename("configuration")
-    seeds = pd.concat([configuration, scores["seed"]], axis=1)
-    last = ~seeds.duplicated(keep="last")  # each seed counts once
-    groups = scores[last].groupby(configuration[last])
-    rows = chosen.groupby(configuration).first().assign(seeds=groups.size())
-    for score in SUMMARISED:
-        values = groups[score]
-        rows[score] = values.agg(lambda found: found.mean(skipna=False))
-        rows[f"{score}_dev"] = values.agg(lambda found: found.std(skipna=False))
-    lowest = (
-        rows["mse"]
-        .groupby([groups[name].first() for name in COMPARABLE_COLUMNS], dropna=False)
-        .transform("min")
-    )
-    return rows.assign(best=rows["mse"] == lowest)
-
-
-def scores_of(run: Run) -> dict[str, Any]:
-    """Return a tested run's seed, task and scores; scores that it lacks are NaN."""
-    assert run.metrics is not None
-    found = {**run.metrics, **run.metrics["test"], "path": run.settings.get("data.path", "")}
-    task = {"naive": naive_fingerprint(run.metrics)}
-    numbers = {score: np.nan if found.get(score) is None else float(found[score]) for score in SUMMARISED}
-    return {**{name: found.get(name) for name in ("seed", *COMPARABLE_COLUMNS)}, **task, **numbers}
 
 
 def naive_fingerprint(metrics: dict[str, Any]) -> str:
@@ -159,8 +95,8 @@ def describe_linear_only(metrics: Sequence[dict[str, Any]]) -> str:
 # ---- output
 
 
-def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
-    """Save the summary as `summary.csv`, and name the jobs that failed, were interrupted, still run or did not begin.
+def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
+    """Name the jobs that failed, were interrupted, still run or did not begin, and the best trial of a search.
 
     Args:
         folder: the sweep's folder.
@@ -168,11 +104,6 @@ def save_summary(folder: Path, runs: Sequence[Run], expected: int, *, can_resume
         expected: number of jobs that the sweep was to have.
         can_resume: whether the command can resume a sweep.
     """
-    rows = summarise(runs)
-    if len(rows):
-        with atomic_file(folder / "summary.csv") as temporary:
-            rows.to_csv(temporary, index=False)
-        print(f"saved {folder / 'summary.csv'}")
     for run in runs:
         if run.is_running:
             print(f"still running, by another process: {run.folder.name}")

@@ -78,10 +78,10 @@ class SweepCallback(Callback):
 
 
 def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
-    """Print and save the summary of the sweep that this process ran, if it ran one.
+    """Print the end of the sweep that this process ran, if it ran one.
 
     Args:
-        show: prints the scores of the runs in the sweep's folder.
+        show: prints and saves the scores of the runs in the sweep's folder.
         can_resume: whether the command can resume a sweep.
 
     Returns:
@@ -91,11 +91,11 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     sweep, _current = _current, None
     if sweep is None:
         return 0
-    from forecast.runs import summary  # pandas takes half a second, which --help need not wait for
+    from forecast.runs import summary  # NumPy, which --help need not wait for
 
     with sweep.lock:
         jobs = summary.read_jobs(sweep.folder)
-        summary.save_summary(sweep.folder, jobs, sweep.n_jobs, can_resume=can_resume)
+        summary.print_unfinished(sweep.folder, jobs, sweep.n_jobs, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
             show(sweep.folder)
     return sweep.n_failed

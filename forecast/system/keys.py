@@ -192,7 +192,8 @@ COMMAND_KEYS = (
     # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot")),
-    *(Key(name, RESULT) for name in ("tolerance", "check_windows")),
+    Key("tolerance", RESULT),
+    Key("check_windows", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
@@ -267,11 +268,6 @@ def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
     return row.effect
 
 
-def effect_of_override(argument: str) -> Effect:
-    """The effect of an override as typed: `key=value` or `group=option`, possibly after `+` or `~`."""
-    return effect_of(key_of_override(argument))
-
-
 def key_of_override(argument: str) -> str:
     """The dotted key of an override."""
     return argument.partition("=")[0].lstrip("+~").partition("@")[0].replace("/", ".")
@@ -279,7 +275,7 @@ def key_of_override(argument: str) -> str:
 
 def identifying_overrides(arguments: Sequence[str]) -> list[str]:
     """Select the overrides in which two commands must agree to be the same sweep or search."""
-    return sorted(argument for argument in arguments if effect_of_override(argument) in RUN_EFFECTS)
+    return sorted(argument for argument in arguments if effect_of(key_of_override(argument)) in RUN_EFFECTS)
 
 
 def identity(
@@ -297,20 +293,13 @@ def identity(
         below: select only the keys of this group.
         per_machine: whether to select keys that may differ between the machines of one run.
     """
-    wanted = frozenset(effects)
-    return {
-        key: value
-        for key, value in flatten(config)
-        if key.startswith(f"{below}." if below else "")
-        and effect_of(key, config) in wanted
-        and (per_machine or not is_per_machine(key))
-    }
-
-
-def is_per_machine(key: str) -> bool:
-    """Whether the value of a key may differ between the machines of one run."""
-    row = row_of(key)
-    return row is not None and row.per_machine
+    wanted, found = frozenset(effects), {}
+    for key, value in flatten(config):
+        row = row_of(key)
+        is_compared = per_machine or row is None or not row.per_machine
+        if is_compared and key.startswith(f"{below}." if below else "") and effect_of(key, config) in wanted:
+            found[key] = value
+    return found
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "", sign: str = ".") -> Iterator[tuple[str, Any]]:

@@ -11,12 +11,12 @@ import lightning as L
 import numpy as np
 import torch
 from hydra.utils import get_class, instantiate
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from forecast.data import DataModule
+from forecast.data import DataModule, Windows
 from forecast.data.domain import ASINH, LOG1P, NONE
 from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.evaluation.baselines import FittedBaselines, Linear, thin_validation
@@ -24,7 +24,6 @@ from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.evaluation.measurement import score_windows
 from forecast.models import ForecastModel
 from forecast.models.base import LinearForecast, WarmStart
-from forecast.models.linear_model import LinearWeights
 from forecast.system import signals
 from forecast.system.formatting import shorten
 from forecast.training.callbacks import SafePoints
@@ -32,13 +31,7 @@ from forecast.training.checkpointing import CheckpointFiles
 from forecast.training.create_model import WithoutRandomValues, create_model, model_class
 from forecast.training.hardware import best_precision, check_memory, check_size, keep_precision
 from forecast.training.module import Forecaster
-from forecast.training.preparation import (
-    AUTO,
-    check_device_precision,
-    check_processes,
-    filter_messages,
-    is_float16,
-)
+from forecast.training.preparation import AUTO, check_trainer, filter_messages, is_float16
 
 MIN_IMPROVEMENT = 0.03
 """Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
@@ -175,8 +168,7 @@ def check_construction(config: DictConfig) -> None:
     filter_messages()
     precision = {"precision": "32-true"} if config.trainer.precision == AUTO else {}
     trainer = make_trainer(config, names=(), logger=False, **precision)
-    check_device_precision(config, trainer)
-    check_processes(trainer)
+    check_trainer(config, trainer)
     check_size(config, n_features=1, n_targets=1, batch=1)
     with torch.device("meta"), WithoutRandomValues():
         create_model(
@@ -218,9 +210,12 @@ def make_forecaster(
         ConfigError: the model and its batches cannot fit into memory.
     """
     check_memory(config, data)
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
     model = make_model(config, data)
-    model.warm_start(WarmStartData(data, chosen_on or data, quantiles, fitted))
+    linear = None if model.warm_start_name is None else fitted.fit_linear(data, chosen_on or data)
+    quantiles = trained_quantiles(config.loss, parse_levels(config.levels)) or (0.5,)
+    names = time_feature_names(data.freq, data.options.holidays)
+    errors = partial(error_quantiles, data.windows["train"], quantiles)
+    model.warm_start(WarmStart(data.target_index, names, linear, errors))
     return wrap_model(config, model, fitted)
 
 
@@ -237,61 +232,24 @@ def wrap_model(config: DictConfig, model: ForecastModel, fitted: FittedBaselines
     )
 
 
-class WarmStartData(WarmStart):
-    """Implementation of `forecast.models.base.WarmStart` on a data module.
+@torch.no_grad()
+def error_quantiles(
+    windows: Windows, quantiles: Sequence[float], forecast: LinearForecast
+) -> Float64[Tensor, "n_targets n_quantiles"]:
+    """Quantiles of a forecast's errors; see `forecast.models.base.WarmStart`.
 
-    Args:
-        data: the model is fitted on its training windows.
-        chosen_on: the hyperparameters of the linear model are chosen on its validation windows.
-        quantiles: probabilities of the model's quantiles; None: it makes point forecasts.
-        fitted: baselines fitted to the training windows of `chosen_on`.
+    Without them, the first epochs would only learn the width of the intervals.
     """
-
-    def __init__(
-        self,
-        data: DataModule,
-        chosen_on: DataModule,
-        quantiles: Sequence[float] | None,
-        fitted: FittedBaselines,
-    ) -> None:
-        self.data, self.chosen_on, self.quantiles, self.fitted = data, chosen_on, quantiles, fitted
-
-    @property
-    def target_index(self) -> Sequence[int]:
-        return self.data.target_index
-
-    @property
-    def time_feature_names(self) -> Sequence[str]:
-        return time_feature_names(self.data.freq, self.data.options.holidays)
-
-    def own_past_weight(self) -> Float[Tensor, "seq_len pred_len"]:
-        return self.fitted.fit_linear(self.data, self.chosen_on, covariates=False).past_weight
-
-    def linear_weights(self) -> LinearWeights:
-        return self.fitted.fit_linear(self.data, self.chosen_on)
-
-    @torch.no_grad()
-    def error_quantiles(self, forecast: LinearForecast) -> Float64[Tensor, "n_targets n_quantiles"]:
-        """Compute the quantiles. Without them, the first epochs would only learn the width of the intervals.
-
-        Raises:
-            ValueError: the model makes point forecasts.
-        """
-        if self.quantiles is None:
-            raise ValueError(
-                "a model of point forecasts has no quantiles to start from; train with loss=quantile"
-            )
-        windows = self.data.windows["train"]
-        count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
-        index = torch.from_numpy(choose_evenly_spaced(len(windows), count)).to(windows.device)
-        errors = []
-        for numbers in index.split(ERROR_BATCH):
-            batch = windows.gather(numbers)
-            future, columns = batch.future.cpu(), windows.target_index
-            point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())
-            errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
-        quantiles = np.nanquantile(torch.cat(errors).double().numpy(), self.quantiles, axis=0)
-        return torch.from_numpy(quantiles).T
+    count = max(1, MAX_ERRORS // (windows.pred_len * len(windows.target_index)))
+    index = torch.from_numpy(choose_evenly_spaced(len(windows), count)).to(windows.device)
+    errors = []
+    for numbers in index.split(ERROR_BATCH):
+        batch = windows.gather(numbers)
+        future, columns = batch.future.cpu(), windows.target_index
+        point, scale = forecast(batch.past.cpu(), batch.past_time.cpu(), batch.future_time.cpu())
+        errors.append(((future - point[..., columns]) / scale[..., columns]).flatten(0, 1))
+    found = np.nanquantile(torch.cat(errors).double().numpy(), quantiles, axis=0)
+    return torch.from_numpy(found).T
 
 
 # ---- the trainer

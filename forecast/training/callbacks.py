@@ -191,7 +191,9 @@ class RandomState(Callback):
     def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
         checkpoint["random_state"] = {
             "cpu": gather(trainer, torch.get_rng_state()),
-            "device": gather(trainer, torch.cuda.get_rng_state(module.device)) if on_cuda(module) else [],
+            "device": gather(trainer, torch.cuda.get_rng_state(module.device))
+            if module.device.type == "cuda"
+            else [],
         }
 
     def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
@@ -201,12 +203,8 @@ class RandomState(Callback):
         rank, cpu, device = trainer.global_rank, self._restored["cpu"], self._restored["device"]
         if len(cpu) == trainer.world_size:
             torch.set_rng_state(cpu[rank])
-        if on_cuda(module) and len(device) == trainer.world_size:
+        if module.device.type == "cuda" and len(device) == trainer.world_size:
             torch.cuda.set_rng_state(device[rank], module.device)
-
-
-def on_cuda(module: L.LightningModule) -> bool:
-    return module.device.type == "cuda"
 
 
 class EpochTable(Callback):
@@ -354,34 +352,27 @@ class RankConsistency(Callback):
         if stage != "fit":
             return
         data = cast(DataModule, module.data)
-        self._table = describe_content(data.panel)
-        if trainer.world_size > 1:
-            host, table = platform.node(), describe_for_all(data)
-            settings = identity(dict(module.hparams), per_machine=False)
-            compare_processes(gather(trainer, (host, table, settings)))
+        panel, names = data.panel, shorten(tuple(data.columns), 5)
+        self._table = describe_content(panel)
+        if trainer.world_size == 1:
+            return
+        table = f"{panel.n_rows:,} rows of {names} from {panel.first_date} to {panel.last_date}"
+        table += f" with hash {digest(panel)}"
+        settings = identity(dict(module.hparams), per_machine=False)
+        found = gather(trainer, (platform.node(), table, settings))
+        first_host, first_table, first_settings = found[0]
+        for rank, (host, other_table, other_settings) in enumerate(found):
+            if other_table != first_table:
+                raise DataError(
+                    f"process 0 reads {first_table} on {first_host}, process {rank} reads {other_table} on {host}: "
+                    "give every process the same table"
+                )
+            if difference := first_difference(first_settings, other_settings):
+                key, value, other = difference
+                raise ConfigError(
+                    f"process 0 on {first_host} has {key}={value}, process {rank} on {host} has {other}: "
+                    "type the same command on every machine"
+                )
 
     def state_dict(self) -> dict[str, Any]:
         return {"table": self._table}
-
-
-def describe_for_all(data: DataModule) -> str:
-    """Describe a table in words that are equal only for equal tables."""
-    panel, names = data.panel, shorten(tuple(data.columns), 5)
-    return f"{panel.n_rows:,} rows of {names} from {panel.first_date} to {panel.last_date} with hash {digest(panel)}"
-
-
-def compare_processes(found: list[tuple[str, str, dict[str, Any]]]) -> None:
-    """Compare the host, table and settings of each process with the first; raises the errors of `RankConsistency`."""
-    first_host, first_table, first_settings = found[0]
-    for rank, (host, table, settings) in enumerate(found):
-        if table != first_table:
-            raise DataError(
-                f"process 0 reads {first_table} on {first_host}, process {rank} reads {table} on {host}: "
-                "give every process the same table"
-            )
-        if difference := first_difference(first_settings, settings):
-            key, value, other = difference
-            raise ConfigError(
-                f"process 0 on {first_host} has {key}={value}, process {rank} on {host} has {other}: "
-                "type the same command on every machine"
-            )

@@ -285,17 +285,14 @@ def open_run(config: DictConfig) -> RunStart:
     newest = load_newest(folder) if config.resume == "auto" else None
     if newest is None and not config.checkpoint:
         return RunStart("new", None, {})
-    path, content = newest or load_named(config.checkpoint)
+    if newest is None:
+        path = find_checkpoint(config.checkpoint, prefer="last")
+        newest = path, load_checkpoint(path)
+    path, content = newest
     if path.parent.parent == folder:
         return RunStart("resumed", path, content)
     check_data_given(config, path, content)
     return RunStart("continued", path, content)
-
-
-def load_named(checkpoint: str) -> tuple[Path, dict[str, Any]]:
-    """Load the newest state of a run folder, or the file that is named."""
-    path = find_checkpoint(checkpoint, prefer="last")
-    return path, load_checkpoint(path)
 
 
 def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, Any]) -> None:

@@ -198,13 +198,13 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     """
     linear, past = model.linear_weights(), past_of_model(model, data.n_features, untrained=untrained)
     known = covariates_of_model(model, data.scaled, untrained=untrained)
-    read = [
-        f"past of {file_column(data, data.feature_columns[i])}" for i in sorted({*data.target_index} | past)
-    ]
-    read += [
-        f"{'past and future' if ahead else 'past'} of {file_column(data, data.panel.future_covariates[i])}"
+    columns = [("past", data.feature_columns[i]) for i in sorted({*data.target_index} | past)]
+    columns += [
+        ("past and future" if ahead else "past", data.panel.future_covariates[i])
         for i, ahead in sorted(known.items())
     ]
+    # an indicator of a category is named by the column of the file
+    read = [f"{part} of {data.panel.indicators.get(column, column)}" for part, column in columns]
     if linear is None or not untrained:
         read += ["calendar", *(f"static {column}" for column in data.panel.static.columns)]
     return list(dict.fromkeys(read))
@@ -232,8 +232,3 @@ def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained:
         for covariate in range(len(scaled.panel.future_covariates)):
             known[covariate] = known.get(covariate, False) or model.future_calendar
     return known
-
-
-def file_column(data: DataModule, column: str) -> str:
-    """The name of a column in the file: that of the category for the indicator of one of its values."""
-    return data.panel.indicators.get(column, column)

@@ -225,9 +225,18 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
     def log_final(self, final: FinalResults) -> None:
         # summary: a curve of one point says nothing
         self.attempt(lambda: self.experiment.summary.update(final.scores))
-        self.attempt(lambda: log_horizon(self.experiment, final))
+        self.attempt(lambda: self._log_horizon(final))
         for name, path in final.images.items():
             self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=final.step))
+
+    def _log_horizon(self, final: FinalResults) -> None:
+        """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
+        run = self.experiment
+        run.define_metric("horizon/step", hidden=True)
+        for name in final.by_step:
+            run.define_metric(name, step_metric="horizon/step", summary="none")
+        for number, errors in final.rows():
+            run.log({"horizon/step": number, **errors})
 
     def connection_errors(self) -> tuple[type[Exception], ...]:
         from wandb import Error
@@ -239,15 +248,6 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
 
         with suppress(*self.connection_errors()):  # it sends a message to the lost service
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
-
-
-def log_horizon(run: Any, final: FinalResults) -> None:
-    """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
-    run.define_metric("horizon/step", hidden=True)
-    for name in final.by_step:
-        run.define_metric(name, step_metric="horizon/step", summary="none")
-    for number, errors in final.rows():
-        run.log({"horizon/step": number, **errors})
 
 
 @contextmanager

@@ -18,19 +18,14 @@ from forecast.evaluation.intervals import pinball
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.models import ForecastModel
 from forecast.models.residual import take_median
-from forecast.training.preparation import LOSSES, check_loss
+from forecast.training.preparation import LOSSES
 
 MARGIN = 0.01
 """Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
 
 def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles.
-
-    Raises:
-        ConfigError: there is no loss of this name.
-    """
-    check_loss(name)
+    """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles."""
     return getattr(F, LOSSES[name]) if quantiles is None else partial(mean_pinball, quantiles)
 
 

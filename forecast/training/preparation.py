@@ -75,44 +75,55 @@ def check_settings(config: DictConfig) -> None:
 
     Raises:
         ConfigError: naming the first wrong setting.
+        NotInstalled: a package of a logger is not installed.
     """
     if config.resume not in (None, AUTO):
         raise ConfigError(f"resume={config.resume} is unknown; use resume=auto, or checkpoint=FILE")
     parse_levels(config.levels)
-    check_loss(config.loss)
-    check_refit(config)
-    check_loggers(config)
+    check_choice("loss", config.loss, (*LOSSES, QUANTILE_LOSS))
+    if config.refit not in (None, "full"):
+        raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
+    if config.refit and config.schedule._target_.endswith("plateau"):
+        raise ConfigError(
+            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
+        )
+    check_choice("logger.mode", config.logger.get("mode", WANDB_MODES[0]), WANDB_MODES)
+    for name in map(str, config.logger):
+        if any(find_spec(package) is None for package in LOGGER_PACKAGES.get(name, ())):
+            raise NotInstalled(f"logger={name}", name)
     if config.optimizer.get("fused") not in (None, AUTO, True, False):
         raise ConfigError(f"optimizer.fused={config.optimizer.fused} must be {AUTO}, true or false")
     if config.callbacks.get("checkpoint") is None:
         raise ConfigError("callbacks.checkpoint=null: every run needs this callback; leave the setting out")
-    check_monitors(config)
-    check_epochs(config)
-    check_precision(config)
-    check_frequency(config)
-    devices = config.trainer.devices
-    if isinstance(devices, int) and devices > 0 and isinstance(config.data.batch_size, int):
-        check_batch_size(config.data.batch_size, devices * config.trainer.num_nodes)
-
-
-def check_trainer(config: DictConfig, trainer: "L.Trainer", data: "DataModule") -> None:
-    """Check what depends on the machine and on the data, before Lightning starts more processes.
-
-    Raises:
-        ConfigError: naming the first wrong setting.
-    """
-    check_device_precision(config, trainer)
-    check_processes(trainer)
-    check_batch_size(data.batch_size, trainer.world_size)
-
-
-def check_frequency(config: DictConfig) -> None:
-    """Raise ConfigError for a step between rows that is none."""
+    for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
+        if (monitor := OmegaConf.select(config, key)) is not None:
+            choices = MONITORED_QUANTILES if config.loss == QUANTILE_LOSS else MONITORED
+            advice = f"; with loss={QUANTILE_LOSS}, it is" if monitor in MONITORED_QUANTILES else ""
+            check_choice(key, monitor, choices, advice=advice)
+    check_trainer_settings(config)
     if config.data.get("freq") is not None:
         try:
             parse_frequency(str(config.data.freq))
         except ConfigError as error:
             raise ConfigError(f"data.freq: {error}") from None
+
+
+def check_trainer_settings(config: DictConfig) -> None:
+    """Check the settings of the trainer: each epoch is validated as a whole, in a precision that the data support."""
+    for key in PARTIAL_VALIDATION:
+        if key in config.trainer:
+            raise ConfigError(
+                f"trainer.{key}: every epoch is validated once, on the whole split; to use fewer windows, set "
+                "data.eval_stride=24"
+            )
+    check_count("trainer.max_epochs", config.trainer.max_epochs)
+    precision, devices = str(config.trainer.precision), config.trainer.devices
+    if precision in ("bf16-true", "16-true"):
+        raise ConfigError(
+            f"trainer.precision={precision}: data and the linear model are float32; use {precision[:-4]}mixed"
+        )
+    if isinstance(devices, int) and devices > 0 and isinstance(config.data.batch_size, int):
+        check_batch_size(config.data.batch_size, devices * config.trainer.num_nodes)
 
 
 def check_batch_size(windows: int, processes: int) -> None:
@@ -121,80 +132,20 @@ def check_batch_size(windows: int, processes: int) -> None:
         raise ConfigError(f"data.batch_size={windows} must divide by the number of processes, {processes}")
 
 
-def check_loggers(config: DictConfig) -> None:
-    """Raise ConfigError for an unknown mode of W&B, and NotInstalled if a package of a logger is not installed."""
-    if "mode" in config.logger:
-        check_wandb_mode("logger.mode", config.logger.mode)
-    for name in config.logger:
-        if any(find_spec(package) is None for package in LOGGER_PACKAGES.get(str(name), ())):
-            raise NotInstalled(f"logger={name}", str(name))
-
-
-def check_wandb_mode(key: str, mode: object) -> None:
-    """Raise ConfigError unless a setting is a mode of W&B."""
-    if mode not in WANDB_MODES:
-        raise ConfigError(f"{key}={mode} must be {' or '.join(WANDB_MODES)}")
-
-
-def check_loss(name: str) -> None:
-    """Raise ConfigError if there is no loss of this name."""
-    if name not in (*LOSSES, QUANTILE_LOSS):
-        raise ConfigError(f"loss={name} is unknown; choose one of {', '.join((*LOSSES, QUANTILE_LOSS))}")
-
-
-def check_refit(config: DictConfig) -> None:
-    """Raise ConfigError for an unknown value of `refit`, or a schedule that needs validation windows."""
-    if config.refit not in (None, "full"):
-        raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
-    if config.refit and config.schedule._target_.endswith("plateau"):
-        raise ConfigError(
-            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
-        )
-
-
-def check_monitors(config: DictConfig) -> None:
-    """Raise ConfigError if early stopping or the schedule monitors a score that is not logged."""
-    for key in ("callbacks.early_stopping.monitor", "schedule.monitor"):
-        monitor = OmegaConf.select(config, key)
-        if monitor is not None:
-            choices = MONITORED_QUANTILES if config.loss == QUANTILE_LOSS else MONITORED
-            advice = f"; with loss={QUANTILE_LOSS}, it is" if monitor in MONITORED_QUANTILES else ""
-            check_choice(key, monitor, choices, advice=advice)
-
-
-def check_epochs(config: DictConfig) -> None:
-    """Raise ConfigError if an epoch would not be validated as a whole, or the number of epochs is not positive."""
-    for key in PARTIAL_VALIDATION:
-        if key in config.trainer:
-            raise ConfigError(
-                f"trainer.{key}: every epoch is validated once, on the whole split; to use fewer windows, set "
-                "data.eval_stride=24"
-            )
-    check_count("trainer.max_epochs", config.trainer.max_epochs)
-
-
-def check_precision(config: DictConfig) -> None:
-    """Raise ConfigError for a precision that the data and the linear model do not support."""
-    precision = str(config.trainer.precision)
-    if precision in ("bf16-true", "16-true"):
-        raise ConfigError(
-            f"trainer.precision={precision}: data and the linear model are float32; use {precision[:-4]}mixed"
-        )
-
-
-def check_device_precision(config: DictConfig, trainer: "L.Trainer") -> None:
-    """Raise ConfigError for a precision that the device does not support; Lightning would take another."""
-    precision = config.trainer.precision
-    if is_float16(precision) and trainer.strategy.root_device.type == "cpu":
-        raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
-
-
 def is_float16(precision: object) -> bool:
     return str(precision).startswith("16")
 
 
-def check_processes(trainer: "L.Trainer") -> None:
-    """Raise ConfigError if the trainer uses more or fewer processes than the launcher started."""
+def check_trainer(config: DictConfig, trainer: "L.Trainer") -> None:
+    """Check what depends on the machine, before Lightning starts more processes.
+
+    Raises:
+        ConfigError: the device does not support the precision, for which Lightning would take another, or the trainer
+            uses more or fewer processes than the launcher started.
+    """
+    precision = config.trainer.precision
+    if is_float16(precision) and trainer.strategy.root_device.type == "cpu":
+        raise ConfigError(f"trainer.precision={precision} needs a GPU; on the CPU use bf16-mixed or 32-true")
     devices, nodes, launcher = trainer.num_devices, trainer.num_nodes, distributed.launcher()
     if launcher is not None and distributed.n_processes() != devices * nodes:
         raise ConfigError(

@@ -37,7 +37,7 @@ from forecast.training.create_model import list_inputs, summarize_attention
 from forecast.training.hardware import compile_where_possible
 from forecast.training.losses import saved_shrinkage, set_shrinkage
 from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
-from forecast.training.preparation import check_trainer, filter_messages
+from forecast.training.preparation import check_batch_size, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
 REFIT_STATE = "refit-last"
@@ -71,7 +71,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         logger=loggers.make_loggers(config.logger),
         num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
     )
-    check_trainer(config, trainer, data)
+    check_trainer(config, trainer)
+    check_batch_size(data.batch_size, trainer.world_size)
     start.check(resolved_settings(config), data, forecaster)
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)

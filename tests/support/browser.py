@@ -15,8 +15,11 @@ FLAGS = (
 
 
 @contextmanager
-def opened(page: Path | str, profile: Path) -> Iterator[Any]:
-    """The driver with a file or an address loaded; skips where there is no Chromium, chromedriver or selenium."""
+def opened(page: Path | str, profile: Path, *flags: str) -> Iterator[Any]:
+    """The driver with a file or an address loaded, by Chromium with further flags.
+
+    Skips where there is no Chromium, chromedriver or selenium.
+    """
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     for name, program in programs.items():
@@ -24,7 +27,7 @@ def opened(page: Path | str, profile: Path) -> Iterator[Any]:
             pytest.skip(f"{name} is not installed")
     options = webdriver.ChromeOptions()
     options.binary_location = programs["chromium"]
-    for flag in (*FLAGS, f"user-data-dir={profile}"):
+    for flag in (*FLAGS, *flags, f"user-data-dir={profile}"):
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(programs["chromedriver"])

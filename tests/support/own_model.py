@@ -47,7 +47,8 @@ class ShrunkLinear(ForecastModel):
 
     def warm_start(self, start: WarmStart) -> None:
         self.target_index.copy_(torch.tensor(start.target_index))
-        self.weight.copy_(start.own_past_weight())
+        assert start.linear is not None
+        self.weight.copy_(start.linear.past_weight)
 
     def keep_median(self) -> None:
         self.n_quantiles = 1

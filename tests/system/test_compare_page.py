@@ -1,43 +1,28 @@
 """The comparison page in a browser: charts, sorting, and names that contain HTML."""
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.common.by import By
 
 from forecast.reports.compare.factors import find_factor
 from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from tests.support.browser import opened
 from tests.support.synthetic_runs import configuration, make_run
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed"
-)
 ATTACK = "<img src=x onerror='window.attacked=1'></script><script>window.attacked=1</script>"
 
 
 class Browser:
     """Headless Chromium without access to the network."""
 
-    def __init__(self, profile: Path) -> None:
-        options = webdriver.ChromeOptions()
-        options.binary_location = str(CHROMIUM)
-        for flag in (
-            "headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync",
-            "disable-background-networking", "disable-component-update", "hide-scrollbars",
-            f"user-data-dir={profile}", "proxy-server=127.0.0.1:9",
-        ):  # fmt: skip
-            options.add_argument(f"--{flag}")
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
 
     def open(self, path: Path, width: int = 1200) -> "Browser":
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -54,17 +39,17 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def all(self, selector: str) -> list[Any]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return self.driver.find_elements("css selector", selector)
 
     def one(self, selector: str) -> Any:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
+        return self.driver.find_element("css selector", selector)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.driver.quit()
+    profile = tmp_path_factory.mktemp("profile")
+    with opened("about:blank", profile, "hide-scrollbars", "proxy-server=127.0.0.1:9") as driver:
+        yield Browser(driver)
 
 
 def written(runs: Path, path: Path, title: str = "Comparison") -> Path:
@@ -125,16 +110,16 @@ def test_a_menu_draws_other_traces(browser: Browser, path: Path) -> None:
 def test_tables_are_sorted_by_clicking_a_heading(browser: Browser, path: Path) -> None:
     browser.open(path)
     table = [
-        t for t in browser.all("table") if t.find_element(By.TAG_NAME, "caption").text.startswith("Test")
+        t for t in browser.all("table") if t.find_element("tag name", "caption").text.startswith("Test")
     ][1]
 
     def order() -> list[str]:
-        return [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "tbody th")]
+        return [cell.text for cell in table.find_elements("css selector", "tbody th")]
 
     def press(heading: str) -> str | None:
-        (button,) = [b for b in table.find_elements(By.CSS_SELECTOR, "thead button") if b.text == heading]
+        (button,) = [b for b in table.find_elements("css selector", "thead button") if b.text == heading]
         browser.run("arguments[0].click()", button)
-        return button.find_element(By.XPATH, "..").get_attribute("aria-sort")
+        return button.find_element("xpath", "..").get_attribute("aria-sort")
 
     by_mse = ["full", "linear", "linear baseline", "nystrom", "seasonal naive", "naive"]
     assert order() == by_mse
@@ -150,7 +135,7 @@ def test_tables_are_sorted_by_clicking_a_heading(browser: Browser, path: Path) -
     assert set(order()[3:]) == {"linear baseline", "seasonal naive", "naive"}
     press("variant")
     assert order() == sorted(by_mse)
-    assert len(table.find_elements(By.CSS_SELECTOR, "[aria-sort]")) == 1
+    assert len(table.find_elements("css selector", "[aria-sort]")) == 1
 
 
 def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:

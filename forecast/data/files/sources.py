@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from forecast.data.calendars import CalendarSetting
+from forecast.data.calendars import CalendarSetting, make_calendar
 from forecast.data.files.advice import MAX_TEXT, Settings, advise
 from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
@@ -86,6 +86,10 @@ class TableSource(Source, StepOptions):
         check_flag("data.sort", self.sort)
         check_duplicates(self.duplicates)
         check_choice("data.steps", self.steps, STEPS)
+        if self.calendar is not None:
+            make_calendar(
+                self.calendar, pd.DatetimeIndex(["2000-01-03"])
+            )  # refuses an unknown one, whatever the dates
         if self.calendar is not None and self.steps != "rows":
             raise ConfigError(
                 "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"

@@ -114,7 +114,8 @@ def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
     data = data_of(waves + 0.1 * np.random.default_rng(0).normal(size=900))
     fitted = FittedBaselines.fit(data)
     found = fitted.fit_linear(data, data)
-    assert fitted.shrinkages[False].weight == 1
+    assert fitted.shrinkage is not None
+    assert fitted.shrinkage.weight == 1
     assert fitted.describe_choices()["without_covariates"]["shrinkage"]["weight"] == 1
     assert found.past_weight.abs().sum() > 0
 
@@ -123,7 +124,8 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
     data = data_of(walk(300))
     fitted = FittedBaselines.fit(data)
     first = fitted.fit_linear(data, data).past_weight
-    assert fitted.shrinkages[False].weight < 1
+    assert fitted.shrinkage is not None
+    assert fitted.shrinkage.weight < 1
     monkeypatch.setattr("forecast.evaluation.baselines.choose_naive_shrinkage", None)
     torch.testing.assert_close(fitted.fit_linear(data, data).past_weight, first)
     assert not torch.allclose(fitted.fit_linear(data.resplit("train"), data).past_weight, first)

@@ -157,7 +157,8 @@ def test_planted_covariates_are_read(case: str, thorough: bool, monkeypatch: pyt
         return float((Linear(fitted)(data.windows["test"], batch) - batch.future).square().mean())
 
     fitted = FittedBaselines.fit(data, thorough=thorough)
-    assert fitted.choices[True].roles == BOTH
+    assert fitted.choice is not None
+    assert fitted.choice.roles == BOTH
     own = fit_choice(window_gram(data.windows["train"]), Choice(1e-6, 1))
     assert error(fitted.linear) < 0.2 * error(own)
 

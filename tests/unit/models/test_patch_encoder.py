@@ -6,7 +6,7 @@ import torch
 
 from forecast.models import PatchEncoder
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
-from tests.unit.models.test_residual_informer import BATCH, FakeWarmStart, check_is_linear_model, inputs
+from tests.unit.models.test_residual_informer import BATCH, check_is_linear_model, inputs, warm_start
 
 # All sizes distinct, so that no swapped axis can pass; neither length is a multiple of the patch.
 SIZES: dict[str, Any] = {
@@ -33,7 +33,7 @@ def made(
     if variables is not None:
         attention["variables"] = {"encoder": slots(variables)["encoder"]}
     model = PatchEncoder(attention=attention, **{**SIZES, "n_targets": len(targets), **sizes})
-    model.warm_start(FakeWarmStart(torch.randn(38, 17) / 38, targets, model.n_quantiles))
+    model.warm_start(warm_start(torch.randn(38, 17) / 38, targets, model.n_quantiles))
     if trained:
         torch.nn.init.normal_(model.out.weight)
     return model.eval()

@@ -6,7 +6,7 @@ import torch
 
 from forecast.models import ResidualInformer
 from forecast.models.base import WarmStart
-from forecast.models.linear_model import LinearWeights, without_covariates
+from forecast.models.linear_model import without_covariates
 from forecast.models.residual import ResidualModel, arrange_quantiles
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 
@@ -31,24 +31,13 @@ BATCH = 8
 FEATURES = ("hour", "day of month", "day of year")
 
 
-class FakeWarmStart(WarmStart):
+def warm_start(
+    weight: torch.Tensor, targets: Sequence[int], n_quantiles: int, names: Sequence[str] = FEATURES
+) -> WarmStart:
     """A warm start with a given linear model, and the gaps between quantiles that raw outputs of zero stand for."""
-
-    target_index: Sequence[int] = ()
-    time_feature_names: Sequence[str] = FEATURES
-
-    def __init__(self, weight: torch.Tensor, target_index: Sequence[int], n_quantiles: int) -> None:
-        self.weight, self.target_index, self.n_quantiles = weight, target_index, n_quantiles
-
-    def own_past_weight(self) -> torch.Tensor:
-        return self.weight
-
-    def linear_weights(self) -> LinearWeights:
-        return without_covariates(self.weight)
-
-    def error_quantiles(self, forecast: Any) -> torch.Tensor:
-        gap = torch.nn.functional.softplus(torch.tensor(-1.0))
-        return gap * torch.arange(self.n_quantiles).expand(len(self.target_index), -1)
+    gap = torch.nn.functional.softplus(torch.tensor(-1.0))
+    quantiles = gap * torch.arange(n_quantiles).expand(len(targets), -1)
+    return WarmStart(targets, names, without_covariates(weight), lambda forecast: quantiles)
 
 
 def made(
@@ -59,7 +48,7 @@ def made(
     settings = {**SIZES, **sizes}
     model = ResidualInformer(attention=slots(kind), **settings)
     weight = torch.randn(settings["seq_len"], settings["pred_len"]) / settings["seq_len"]
-    model.warm_start(FakeWarmStart(weight, targets, model.n_quantiles))
+    model.warm_start(warm_start(weight, targets, model.n_quantiles))
     if trained:
         torch.nn.init.normal_(model.head.out.weight)
     return model.eval()

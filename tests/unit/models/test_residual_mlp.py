@@ -8,9 +8,9 @@ from tests.support.models import without_gradient
 from tests.unit.models.test_residual_informer import (
     BATCH,
     FEATURES,
-    FakeWarmStart,
     check_is_linear_model,
     inputs,
+    warm_start,
 )
 
 # All sizes distinct, so that no swapped axis can pass.
@@ -26,9 +26,8 @@ def made(
     """A model with a random linear model; if `trained`, its head has random weights too."""
     torch.manual_seed(0)
     model = ResidualMLP(**{**SIZES, "n_targets": len(targets), **sizes})
-    start = FakeWarmStart(torch.randn(38, 17) / 38, targets, model.n_quantiles)
-    start.time_feature_names = FEATURES[:calendar]
-    model.warm_start(start)
+    weight = torch.randn(38, 17) / 38
+    model.warm_start(warm_start(weight, targets, model.n_quantiles, FEATURES[:calendar]))
     if trained:
         torch.nn.init.normal_(model.out.weight)
     return model.eval()

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.runs.search import RESULTS, read_search_space, remaining_trials
-from forecast.runs.summary import save_summary
+from forecast.runs.summary import print_unfinished
 from forecast.system.errors import ConfigError
 
 Score = Callable[[dict[str, str]], Any]
@@ -156,7 +156,7 @@ def test_of_equal_trials_the_first_one_is_the_best(
     found = yaml.safe_load((tmp_path / RESULTS).read_text())
     assert {key: str(value) for key, value in found["best_params"].items()} == jobs(batches)[1]
     assert found["best_value"] == 0.25
-    save_summary(tmp_path, [], 0, can_resume=False)
+    print_unfinished(tmp_path, [], 0, can_resume=False)
     said = capsys.readouterr().out
     assert said.startswith("best validation MSE 0.2500: lr=")
 

@@ -48,7 +48,7 @@ def test_only_a_command_that_can_resume_is_told_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], can_resume: bool
 ) -> None:
     write(tmp_path / "0_empty", {})
-    summary.save_summary(tmp_path, summary.read_jobs(tmp_path), 2, can_resume=can_resume)
+    summary.print_unfinished(tmp_path, summary.read_jobs(tmp_path), 2, can_resume=can_resume)
     told = capsys.readouterr().out
     assert told.startswith("interrupted: 0_empty\nnot begun: 1 run\n")
     assert ("repeat the command with resume=auto" in told) == can_resume
