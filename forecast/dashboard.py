@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -11,9 +11,6 @@ from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, NotInstalled, check_choice
 from forecast.system.files import check_output_files, write_json
 from forecast.system.progress import status
-
-if TYPE_CHECKING:
-    pass
 
 
 def dashboard(config: DictConfig) -> None:

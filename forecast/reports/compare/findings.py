@@ -109,7 +109,7 @@ def describe_task(task: Task) -> list[str]:
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
     task = task.with_best_as_reference
-    if task.is_linear_only:
+    if all(run.get("best_epoch") == 0 for run in task.all_metrics):
         return [task.linear_only_note]
     choices = [
         Choice(

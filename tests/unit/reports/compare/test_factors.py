@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.significance import diebold_mariano, rank_errors
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.findings import describe_factor
 from forecast.reports.compare.tables import LEFT_OUT, format_csv, make_factor_rows, make_factor_table
@@ -176,3 +176,8 @@ def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Pa
     for name in ("attention", "patch_len"):
         with pytest.raises(ConfigError):
             find_factor(tasks, name, required=True)
+
+
+def test_equal_errors_share_the_mean_of_their_ranks() -> None:
+    errors = np.array([[0.3, 0.1, 0.2], [0.1, 0.1 * (1 + 1e-9), 0.2], [1.0, 1.0, 1.0]])
+    assert rank_errors(errors, 1e-6).tolist() == [[3, 1, 2], [1.5, 1.5, 3], [2, 2, 2]]
