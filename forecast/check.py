@@ -28,6 +28,11 @@ CHECKED = ("seq_len", "label_len", "pred_len", "features")
 """Keys beside those of `data` that the suggestions depend on."""
 BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
 """Keys of `data` on which they do not depend."""
+OF_DATA = (
+    "target", "season", "columns", "past_covariates", "future_covariates", "drop", "steps", "freq", "eval_stride",
+    "na_values",
+)  # fmt: skip
+"""Keys of `data`, if the source has them, on which they do."""
 WITH_OWN_SETTINGS = ("checkpoint", "experiment")
 SLOTS = ("decoder", "cross")
 """Slots of attention that only models with a decoder have."""
@@ -78,23 +83,11 @@ def read_choices(config: DictConfig, typed: dict[str, Any]) -> "Choices":
     from forecast.tools.check.advice import Choices
 
     return Choices(
-        seq_len=config.seq_len,
-        label_len=config.label_len,
-        pred_len=config.pred_len,
-        features=config.features,
-        target=config.data.target,
+        **{key: config[key] for key in CHECKED},
+        **{key: config.data[key] for key in OF_DATA if key in config.data},
         target_typed="data.target" in typed,
-        season=config.data.season,
-        batch_size=typed.get("data.batch_size"),
-        columns=config.data.get("columns"),
         columns_typed="data.columns" in typed,
-        past_covariates=config.data.get("past_covariates", ()),
-        future_covariates=config.data.get("future_covariates", ()),
-        drop=config.data.get("drop", ()),
-        steps=config.data.get("steps"),
-        freq=config.data.get("freq"),
-        eval_stride=config.data.eval_stride,
-        na_values=config.data.get("na_values"),
+        batch_size=typed.get("data.batch_size"),
     )
 
 

@@ -69,7 +69,9 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         if used is best:
             sentences.append(f"{use} {best.name}: it {lowest}{best.time}.")
         else:
-            change = "none" if used.verdict == EQUAL else format_change(used.difference)
+            difference, change = used.difference, "none"
+            if used.verdict != EQUAL:
+                change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
             sentences.append(
                 f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
                 f"{best.name} {lowest}{best.time}; the difference is {change}."
@@ -96,11 +98,6 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         verb = "is" if n_worse == 1 else "are"
         sentences.append(f"{plural(n_worse, noun)} {verb} significantly worse than {best.name}.")
     return sentences
-
-
-def format_change(difference: LossDifference) -> str:
-    """Return a relative difference with its 95% interval."""
-    return f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
 
 
 def describe_task(task: Task) -> list[str]:

@@ -486,13 +486,11 @@ def measure_categories(panel: Panel) -> list[CategoryColumn]:
         for name, column in panel.static.items()
         if not pd.api.types.is_numeric_dtype(column.dtype)
     }
-    return [_measure_texts(name, column) for name, column in texts.items()]
-
-
-def _measure_texts(name: str, texts: pd.Series) -> CategoryColumn:
-    counts = texts.astype(str)[texts.notna()].value_counts()
-    filled = int(counts.sum())
-    most, count = next(iter(counts.items()), ("", 0))
-    return CategoryColumn(
-        name, len(counts), str(most), count / max(filled, 1), missing=len(texts) - filled, filled=filled
-    )
+    found = []
+    for name, column in texts.items():
+        counts = column.astype(str)[column.notna()].value_counts()
+        filled = int(counts.sum())
+        most, count = next(iter(counts.items()), ("", 0))
+        missing = len(column) - filled
+        found.append(CategoryColumn(name, len(counts), str(most), count / max(filled, 1), missing, filled))
+    return found

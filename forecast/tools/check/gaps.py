@@ -89,11 +89,8 @@ def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
 def find_gaps(panel: Panel) -> Gaps:
     """Count and locate the missing rows and numbers up to the end of each series. A row without values is missing."""
     columns, missing = all_columns(panel), np.isnan(all_values(panel))
-    history = np.zeros(
-        len(missing), dtype=bool
-    )  # after the end of a series, only future covariates are known
-    history[ranges(panel.starts, panel.ends)] = True
-    missing[~history] = False
+    after_ends = np.setdiff1d(np.arange(len(missing)), ranges(panel.starts, panel.ends))
+    missing[after_ends] = False  # there, only future covariates are known
     missing_rows = missing.all(1)
     # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)
@@ -125,7 +122,10 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     offset = parse_frequency(panel.freq)
     if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
         return None
-    dates = panel.utc_offset.local(dates_with_values(panel))
+    history = ranges(panel.starts, panel.ends)
+    filled = np.isfinite(all_values(panel)[history]).any(axis=1)
+    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
+    dates = panel.utc_offset.local(pd.DatetimeIndex(panel.grid[np.unique(places[filled])]))
     span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
     if len(dates) == span:
         return None
@@ -141,14 +141,6 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     _, lengths = runs(lacking)
     fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
     return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
-
-
-def dates_with_values(panel: Panel) -> pd.DatetimeIndex:
-    """The dates at which any series has a value."""
-    there = np.isfinite(all_values(panel)).any(axis=1)
-    history = ranges(panel.starts, panel.ends)
-    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
-    return pd.DatetimeIndex(panel.grid[np.unique(places[np.asarray(there)[history]])])
 
 
 @dataclass(frozen=True)
