@@ -18,7 +18,6 @@ from forecast.reports.compare.findings import describe_factor
 from forecast.reports.compare.tables import LEFT_OUT, format_csv, make_factor_rows, make_factor_table
 from forecast.reports.compare.task import BEST, EQUAL, ONE_SEED
 from forecast.reports.tables import print_table, write_latex, write_markdown
-from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import compare, configuration, make_run
 
 WINDOWS = 2000
@@ -164,14 +163,6 @@ def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
     factor = make_factor(tmp_path)
     assert factor.get_verdict("linear") == ONE_SEED
     assert "full has the lowest error; no value is known to be the best." in describe_factor(factor)[0]
-
-
-def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Path) -> None:
-    tasks = compare(pair)
-    assert find_factor(tasks, "attention") is None
-    for name in ("attention", "patch_len"):
-        with pytest.raises(ConfigError):
-            find_factor(tasks, name, required=True)
 
 
 def test_equal_errors_share_the_mean_of_their_ranks() -> None:
