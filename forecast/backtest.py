@@ -43,7 +43,7 @@ def backtest(config: DictConfig) -> None:
         check_construction(config)
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
     from forecast.inference.backtest import backtest_with_training  # imports Lightning
-    from forecast.reports.backtest import print_backtest, print_policies, save_backtest, save_policies
+    from forecast.reports.backtest import print_backtest, report_policies, save_backtest
 
     filter_messages()  # Lightning sets the levels of its loggers when it is imported
     if config.checkpoint:
@@ -55,8 +55,7 @@ def backtest(config: DictConfig) -> None:
     for policy, tested in backtests.items():
         save_backtest(folder if len(backtests) == 1 else folder / policy, tested)
     if len(backtests) > 1:
-        save_policies(folder, backtests)
-        print_policies(folder, backtests)
+        report_policies(folder, backtests)
     else:
         print_backtest(folder, *backtests.values())
 

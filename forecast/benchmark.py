@@ -12,15 +12,14 @@ def benchmark(config: DictConfig) -> None:
     """Measure every attention type at every length. Print a table, and save JSON, CSV and a picture."""
     import torch
 
-    from forecast.tools.benchmark import measure_cases, print_results, save_results
+    from forecast.tools.benchmark import measure_cases, report_results
 
     keep_freed_memory()
     if config.threads:
         torch.set_num_threads(config.threads)
     device = config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     rows = measure_cases(config, device)
-    save_results(Path(config.output_dir), config, rows, device)
-    print_results(Path(config.output_dir), config, rows, device)
+    report_results(Path(config.output_dir), config, rows, device)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def compare(config: DictConfig) -> None:
     """
     from forecast.evaluation.scores import SCALED_SCORES
     from forecast.reports.compare.grouping import group_into_tasks
-    from forecast.reports.compare.run_folders import find_run_folders, list_places, read_runs
+    from forecast.reports.compare.run_folders import find_run_folders, read_runs
     from forecast.reports.compare.task import BEST
 
     output = Path(config.output)
@@ -45,7 +45,7 @@ def compare(config: DictConfig) -> None:
     factor_path = output.with_name(f"{output.stem}-by-{str(config.by).replace('/', '-')}.csv")
     check_output_files(*paths, *([factor_path] if config.by else []), overwrite=config.overwrite)
 
-    places = list_places(config.runs)
+    places = [config.runs] if isinstance(config.runs, str) else list(map(str, config.runs))
     if not places:
         raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
     runs, excluded = read_runs(find_run_folders(places))

@@ -13,8 +13,6 @@ SIGNIFICANCE_LEVEL = 0.05
 ROUND_OFF = 1e-6
 """Relative difference of losses that comes from float32 arithmetic."""
 
-BOOTSTRAP_DRAWS = 2000
-
 
 @dataclass(frozen=True)
 class LossDifference:
@@ -352,59 +350,3 @@ def rank_errors(
     equal = np.isclose(one, other, rtol=tolerance, atol=0)
     lower = (other < one) & ~equal
     return lower.sum(2) + (equal.sum(2) + 1) / 2
-
-
-def critical_difference(n_forecasters: int, sets: int, alpha: float = 0.05) -> float:
-    """Return the difference of two average ranks that is significant in the test of Nemenyi.
-
-    It is q √(k (k + 1) / 6N) for k forecasters on N data sets, where q is the quantile of the Studentized range with
-    infinite degrees of freedom, divided by √2 (Demšar 2006, Statistical Comparisons of Classifiers over Multiple Data
-    Sets, section 3.2.2).
-    """
-    from scipy.stats import studentized_range  # its import takes a second
-
-    quantile = float(studentized_range.ppf(1 - alpha, n_forecasters, math.inf))
-    return quantile / math.sqrt(2) * math.sqrt(n_forecasters * (n_forecasters + 1) / (6 * sets))
-
-
-def bootstrap_skill(
-    errors: list[Float[np.ndarray, " _"]],
-    baselines: Float[np.ndarray, " sets"],
-    level: float = 0.95,
-    *,
-    same_seeds: bool = False,
-) -> tuple[float, float, float]:
-    """Return the skill over data sets and its interval over seeds: 1 − geometric mean of error / baseline's error.
-
-    The interval is that of the stratified bootstrap: the seeds of each data set are drawn with replacement, separately
-    (Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice). It holds for these data
-    sets. It is NaN where no data set has two seeds. The variance of draws from n seeds is (n − 1)/n of that of new
-    seeds, so the deviations of the logarithms of the drawn means are multiplied by √(n/(n − 1)).
-
-    Args:
-        errors: of each seed (n_seeds,), by data set, whose numbers of seeds may differ.
-        baselines: error of the baseline on each data set.
-        level: probability of the interval.
-        same_seeds: whether errors[i][s] are of one seed s in all data sets; then all draw the same seeds.
-    """
-    means = np.array([one.mean() for one in errors])
-    found = float(aggregate_skill(means[None], baselines)[0])
-    if max(map(len, errors)) < 2:
-        return found, math.nan, math.nan
-    random = np.random.default_rng(0)
-    if same_seeds:
-        chosen = random.integers(len(errors[0]), size=(BOOTSTRAP_DRAWS, len(errors[0])))
-        draws = np.stack([one[chosen].mean(1) for one in errors], axis=1)
-    else:
-        draws = np.stack([random.choice(one, (BOOTSTRAP_DRAWS, len(one))).mean(1) for one in errors], axis=1)
-    seeds = np.array([len(one) for one in errors])
-    draws = means * (draws / means) ** np.sqrt(seeds / np.maximum(seeds - 1, 1))
-    low, high = np.quantile(aggregate_skill(draws, baselines), [(1 - level) / 2, (1 + level) / 2])
-    return found, float(low), float(high)
-
-
-def aggregate_skill(
-    errors: Float[np.ndarray, "draws sets"], baselines: Float[np.ndarray, " sets"]
-) -> Float[np.ndarray, " draws"]:
-    """Return 1 − geometric mean over the data sets of error / baseline's error."""
-    return 1 - np.exp(np.log(errors / baselines).mean(1))

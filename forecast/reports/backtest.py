@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,44 +36,42 @@ from forecast.evaluation.significance import (
 )
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots
-from forecast.reports.scores import describe_interval, tabulate_variables
+from forecast.reports.scores import describe_interval, tabulate_steps, tabulate_variables
 from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_duration, plural
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The comparison of a forecaster with another one, in a sentence.
+class Verdict(NamedTuple):
+    """The comparison of a forecaster with another one.
 
     Attributes:
-        subject, other: the forecasters as the sentence names them.
+        sentence: the result in words.
         change: MSE of the first relative to that of the other, minus 1; NaN if the other has no error.
-        difference: the Diebold-Mariano test of the two, corrected for the number of tests.
+        p_value: of the Diebold-Mariano test of the two, corrected for the number of tests.
     """
 
-    subject: str
-    other: str
+    sentence: str
     change: float
-    difference: LossDifference
+    p_value: float
 
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence."""
-        p_value = self.difference.adjusted_p_value
-        if math.isnan(self.change):
-            return f"{self.other} had no error"
-        if abs(self.change) < SAME_ERROR:
-            return f"{self.subject} and {self.other} had the same MSE"
-        found = f"{self.subject} had {describe_change(self.change)} than {self.other}"
-        if math.isnan(p_value):
-            return f"{found}; there are too few origins to test whether that is significant"
-        is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
-        tests = plural(self.difference.comparisons, "test")
-        return (
-            f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g}, corrected for "
-            f"{tests})"
-        )
+
+def describe_verdict(subject: str, other: str, change: float, difference: LossDifference) -> str:
+    """Describe a change of the MSE of `subject` relative to that of `other`, and its test, in one sentence."""
+    p_value = difference.adjusted_p_value
+    if math.isnan(change):
+        return f"{other} had no error"
+    if abs(change) < SAME_ERROR:
+        return f"{subject} and {other} had the same MSE"
+    found = f"{subject} had {describe_change(change)} than {other}"
+    if math.isnan(p_value):
+        return f"{found}; there are too few origins to test whether that is significant"
+    is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
+    tests = plural(difference.comparisons, "test")
+    return (
+        f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g}, corrected for "
+        f"{tests})"
+    )
 
 
 def compare(
@@ -89,7 +86,8 @@ def compare(
     change = mse / least - 1 if least > 0 else math.nan
     overlap = backtest.origins.overlap(backtest.truth.shape[1])
     losses = sum_errors(backtest, name), sum_errors(other, other_name)
-    return Verdict(*labels, change, diebold_mariano(*losses, overlap, comparisons=tests))
+    difference = diebold_mariano(*losses, overlap, comparisons=tests)
+    return Verdict(describe_verdict(*labels, change, difference), change, difference.adjusted_p_value)
 
 
 def find_best_baseline(backtest: Backtest) -> str:
@@ -139,15 +137,6 @@ def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
             columns[f"{name}_mae"] = np.abs(measured).sum((1, 2)) / count
     table = pd.DataFrame(columns)
     return table.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
-
-
-def tabulate_steps(backtest: Backtest) -> pd.DataFrame:
-    """One row for each step of the horizon: scaled MSE and MAE of all forecasts, coverage of the intervals."""
-    columns: dict[str, Any] = {"step": np.arange(1, backtest.truth.shape[1] + 1)}
-    for name, errors in backtest.errors.items():
-        by_step = errors.by_step()
-        columns |= {f"{name}_{score}": by_step[score].numpy() for score in ("mse", "mae")}
-    return pd.DataFrame(columns | tabulate_coverage_by_step(backtest.intervals))
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
@@ -200,7 +189,7 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "baselines": scores,
         "best_baseline": find_best_baseline(backtest),
         "verdict": verdict.sentence,
-        "p_value": verdict.difference.adjusted_p_value,
+        "p_value": verdict.p_value,
         "intervals": {method: sums.compute() for method, sums in backtest.intervals.items()},
         "notes": backtest.notes,
     }
@@ -208,8 +197,9 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
 
 def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figures, and backtest.json last."""
-    origins, steps = tabulate_origins(backtest), tabulate_steps(backtest)
-    coverage = tabulate_coverage_by_variable(backtest.intervals)
+    origins, intervals = tabulate_origins(backtest), backtest.intervals
+    steps = tabulate_steps(backtest.errors, tabulate_coverage_by_step(intervals))
+    coverage = tabulate_coverage_by_variable(intervals)
     variables = tabulate_variables(backtest.columns, backtest.errors, coverage)
     tables = {"origin": origins, "step": steps, "variable": variables}
     for name, table in tables.items():
@@ -394,55 +384,35 @@ PolicyBacktests = Mapping[str, Backtest]
 """The backtest of each policy of `retrain`."""
 
 
-def save_policies(folder: Path, policies: PolicyBacktests) -> None:
-    """Write retraining.csv, and retraining.json last."""
-    content = {name: summarize_policy(policies, name) for name in policies}
+def report_policies(folder: Path, policies: PolicyBacktests) -> None:
+    """Write retraining.csv and then retraining.json, and print the same: each policy, and what training again brings.
+
+    The other policies are compared with the first one, with a correction for their number.
+    """
+    first, *others = policies
+    content, findings = {}, []
+    for name, each in policies.items():
+        content[name] = {
+            **tabulate_scores(each)[MODEL],
+            "trainings": len(each.trainings),
+            "training_seconds": sum(each.training_seconds),
+            "intervals": {method: sums.compute() for method, sums in each.intervals.items()},
+        }
+        if name != first:
+            verdict = compare(each, MODEL, policies[first], MODEL, (name, first), len(others))
+            content[name] |= {"change": verdict.change, "p_value": verdict.p_value}
+            more = content[name]["training_seconds"] - content[first]["training_seconds"]
+            cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
+            findings.append(f"{verdict.sentence}; {cost}")
     table = pd.DataFrame.from_dict(content, orient="index").rename_axis("policy")
     with atomic_file(folder / "retraining.csv") as temporary:
         table.drop(columns="intervals").to_csv(temporary)
-    write_json(folder / "retraining.json", {"policies": content, "findings": describe_policies(policies)})
-
-
-def summarize_policy(policies: PolicyBacktests, name: str) -> dict[str, Any]:
-    """Scores, seconds and the difference from the first policy, in values that JSON can hold."""
-    each = policies[name]
-    content = {
-        **tabulate_scores(each)[MODEL],
-        "trainings": len(each.trainings),
-        "training_seconds": sum(each.training_seconds),
-        "intervals": {method: sums.compute() for method, sums in each.intervals.items()},
+    write_json(folder / "retraining.json", {"policies": content, "findings": findings})
+    columns = {
+        "trainings": [str(one["trainings"]) for one in content.values()],
+        "training\nseconds": [f"{one['training_seconds']:.1f}" for one in content.values()],
     }
-    if name != next(iter(policies)):
-        verdict = compare_to_first(policies, name)
-        content |= {"change": verdict.change, "p_value": verdict.difference.adjusted_p_value}
-    return content
-
-
-def compare_to_first(policies: PolicyBacktests, name: str) -> Verdict:
-    """Compare a policy with the first one, with a correction for the number of policies."""
-    first, *others = policies
-    return compare(policies[name], MODEL, policies[first], MODEL, (name, first), len(others))
-
-
-def describe_policies(policies: PolicyBacktests) -> list[str]:
-    """Describe the difference of each policy from the first one, and what it costs, in sentences."""
-    first, *others = policies
-    sentences = []
-    for name in others:
-        more = sum(policies[name].training_seconds) - sum(policies[first].training_seconds)
-        cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
-        sentences.append(f"{compare_to_first(policies, name).sentence}; {cost}")
-    return sentences
-
-
-def print_policies(folder: Path, policies: PolicyBacktests) -> None:
-    """Print a row for each policy, its intervals, and what training again brings."""
-    scores = {name: tabulate_scores(each)[MODEL] for name, each in policies.items()}
-    more = {
-        "trainings": [str(len(each.trainings)) for each in policies.values()],
-        "training\nseconds": [f"{sum(each.training_seconds):.1f}" for each in policies.values()],
-    }
-    table = tabulate(describe(next(iter(policies.values()))), "retrain", HEADINGS, scores, more)
+    printed = tabulate(describe(policies[first]), "retrain", HEADINGS, content, columns)
     lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each)]
     notes = dict.fromkeys(note for each in policies.values() for note in each.notes)
-    print_report(table, lines, notes, describe_policies(policies), folder)
+    print_report(printed, lines, notes, findings, folder)

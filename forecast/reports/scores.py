@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
 from rich.console import Console
+from torch import Tensor
 
 from forecast.data import DataModule
 from forecast.data.panel import ID_COLUMN, id_columns
@@ -124,17 +126,37 @@ def tabulate_variables(
 ) -> pd.DataFrame:
     """Return one row for each variable: the scores of each forecaster, and the coverage of the intervals.
 
-    A score that no forecaster has (CRPS in a backtest) gets no columns.
-
     Args:
         columns: the variables.
         errors: by forecaster.
         coverage: from `intervals.tabulate_coverage_by_variable`.
     """
-    tables = {name: each.by_variable() for name, each in errors.items()}
-    measured = [score for score in SCORES if not all(table[score].isnan().all() for table in tables.values())]
-    scores = {f"{name}_{score}": table[score].numpy() for name, table in tables.items() for score in measured}
-    return pd.DataFrame({"variable": columns, **scores, **coverage})
+    by_variable = {name: each.by_variable() for name, each in errors.items()}
+    return _tabulate_errors({"variable": columns}, by_variable, list(SCORES), coverage)
+
+
+def tabulate_steps(
+    errors: Mapping[str, Errors], coverage: Mapping[str, Float64[np.ndarray, " pred_len"]]
+) -> pd.DataFrame:
+    """Return one row for each step of the horizon: the scaled scores of each forecaster, and the coverage.
+
+    `coverage` is that of `intervals.tabulate_coverage_by_step`.
+    """
+    by_step = {name: each.by_step() for name, each in errors.items()}
+    steps = np.arange(1, len(by_step[MODEL]["mse"]) + 1)
+    return _tabulate_errors({"step": steps}, by_step, SCALED_SCORES, coverage)
+
+
+def _tabulate_errors(
+    rows: Mapping[str, Any],
+    errors: Mapping[str, Mapping[str, Tensor]],
+    scores: Sequence[str],
+    coverage: Mapping[str, np.ndarray],
+) -> pd.DataFrame:
+    """Return the scores of each forecaster; a score that none has (CRPS in a backtest) gets no columns."""
+    measured = [score for score in scores if not all(each[score].isnan().all() for each in errors.values())]
+    columns = {f"{name}_{score}": each[score].numpy() for name, each in errors.items() for score in measured}
+    return pd.DataFrame({**rows, **columns, **coverage})
 
 
 def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -145,7 +147,7 @@ class Case:
 
 
 def list_cases(config: DictConfig) -> list[Case]:
-    """Return the cases of all lengths and of all attention types that can serve the role, by length, then type.
+    """Return the cases of all lengths and of all attention types that can serve the role, by length and direction.
 
     Raises:
         ConfigError: an attention type, part or length is unknown, or no type can serve the role.
@@ -159,16 +161,19 @@ def list_cases(config: DictConfig) -> list[Case]:
                 "seq_len/label_len/pred_len such as 96/48/24" if parts == 3 else "a whole number such as 512"
             )
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
-    asked = read_types(config)
-    types = [attention for attention in asked if can_serve_role(config, attention)]
+    role, asked = config.benchmark.get("role"), read_types(config)
+    types = [
+        attention
+        for attention in asked
+        if role is None or role in get_attention_factory(config, attention, role).func.roles
+    ]
     if not types:
-        role = config.benchmark.get("role")
         raise ConfigError(f"attention_types: none of {asked} can serve benchmark.role={role}")
     return [
         Case(attention, length, backward)
         for length in lengths
-        for attention in types
         for backward in (False, True)
+        for attention in types
     ]
 
 
@@ -204,14 +209,9 @@ def check_choices(config: DictConfig) -> None:
             raise ConfigError(f"{key}={values} must list at least one value, and each only once")
 
 
-def can_serve_role(config: DictConfig, attention: str) -> bool:
-    role = config.benchmark.get("role")
-    return role is None or role in get_attention_factory(config, attention).func.roles
-
-
-def get_attention_factory(config: DictConfig, attention: str, role: str | None = None) -> Any:
+def get_attention_factory(config: DictConfig, attention: str, role: str) -> Any:
     """Return the attention class with the options of conf/attention/<attention>.yaml, in this role."""
-    layer = {**load_type(attention), "role": role or "self"}
+    layer = {**load_type(attention), "role": role}
     return instantiate(OmegaConf.create({**attention_options(config), "layer": layer}).layer)
 
 
@@ -315,42 +315,26 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
-    directions = [
-        (length, backward) for length in dict.fromkeys(c.length for c in cases) for backward in (False, True)
-    ]
+    groups = [list(group) for _, group in groupby(cases, key=lambda case: (case.length, case.backward))]
     rows = []
     with (
-        bar(len(directions), "Measuring", " passes") as progress,
+        bar(len(groups), "Measuring", " passes") as progress,
         start_memory_process(torch.get_num_threads()) as process,
     ):
-        for length, backward in directions:
-            group = [case for case in cases if (case.length, case.backward) == (length, backward)]
-            progress.set_description(f"Length {length}, {'forward and backward' if backward else 'forward'}")
-            rows += measure_group(settings, group, device, process)
+        for group in groups:
+            direction = "forward and backward" if group[0].backward else "forward"
+            progress.set_description(f"Length {group[0].length}, {direction}")
+            timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
+            for case, timing in zip(group, timings, strict=True):
+                make, memory = partial(make_work, settings, case, device), math.nan
+                if settings.memory and device == "cuda":
+                    memory = measure_peak_memory(make, cuda=True)
+                elif settings.memory:
+                    memory = process.submit(measure_peak_memory, make, cuda=False).result()
+                batch = batch_size(settings, case)
+                rows.append({**asdict(case), "batch": batch, **asdict(timing), "peak_mib": memory})
             progress.update()
     return rows
-
-
-def measure_group(
-    settings: DictConfig, group: Sequence[Case], device: str, process: ProcessPoolExecutor
-) -> list[Row]:
-    """Time the cases of one length and direction in turn, and measure the memory of each."""
-    timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
-    rows = []
-    for case, timing in zip(group, timings, strict=True):
-        memory = math.nan
-        if settings.memory and device == "cuda":
-            memory = measure_memory(settings, case, device)
-        elif settings.memory:
-            memory = process.submit(measure_memory, settings, case, device).result()
-        batch = {"batch": batch_size(settings, case)}
-        rows.append({**asdict(case), **batch, **asdict(timing), "peak_mib": memory})
-    return rows
-
-
-def measure_memory(config: DictConfig, case: Case, device: str) -> float:
-    """Return the peak memory of a case in MiB."""
-    return measure_peak_memory(lambda: make_work(config, case, device), cuda=device == "cuda")
 
 
 def describe_hardware(device: str) -> dict[str, Any]:
@@ -390,39 +374,27 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def save_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
-    """Write benchmark.csv, benchmark.png and benchmark.json."""
-    settings = OmegaConf.to_container(config, resolve=True)
+def report_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
+    """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction, and the growth."""
+    settings, hardware, growth = config.benchmark, describe_hardware(device), fit_growth(rows)
+    what = "training steps" if settings.name == "model" else f"one {settings.role}-attention {settings.part}"
+    title = f"{what}, {config.precision}, {hardware['device']}"
     with atomic_file(folder / "benchmark.csv") as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
-    save(growth_figure(pd.DataFrame(rows), make_title(config, device)), folder / "benchmark.png")
-    content = {
-        "hardware": describe_hardware(device), "rows": rows, "growth": fit_growth(rows), "config": settings,
-    }  # fmt: skip
+    save(growth_figure(pd.DataFrame(rows), title), folder / "benchmark.png")
+    resolved = OmegaConf.to_container(config, resolve=True)
+    content = {"hardware": hardware, "rows": rows, "growth": growth, "config": resolved}
     write_json(folder / "benchmark.json", content)
-
-
-def make_title(config: DictConfig, device: str) -> str:
-    settings = config.benchmark
-    what = "training steps" if settings.name == "model" else f"one {settings.role}-attention {settings.part}"
-    return f"{what}, {config.precision}, {describe_hardware(device)['device']}"
-
-
-def print_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
-    """Print a table for each direction, and the growth of the time with the length."""
     console = Console(highlight=False, markup=False)
     for direction, backward in (("forward", False), ("forward + backward", True)):
-        title = f"{make_title(config, device)}: {direction}"
-        print_table(make_table(title, [row for row in rows if row["backward"] == backward]), console)
-    print_lines(
-        console,
-        [
-            f"{row['attention']}: time grows as n^{row['time_exponent']:.2f}"
-            for row in fit_growth(rows)
-            if row["backward"] and len(config.benchmark.lengths) > 1
-        ],
-    )
-    print_lines(console, [f"saved in {folder}"])
+        measured = [row for row in rows if row["backward"] == backward]
+        print_table(make_table(f"{title}: {direction}", measured), console)
+    lines = [
+        f"{row['attention']}: time grows as n^{row['time_exponent']:.2f}"
+        for row in growth
+        if row["backward"] and len(settings.lengths) > 1
+    ]
+    print_lines(console, [*lines, f"saved in {folder}"])
 
 
 COLUMNS = ("attention type", "length", "batch", "ms", "fastest – slowest", "× full", "peak MiB")

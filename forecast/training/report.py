@@ -26,7 +26,6 @@ from forecast.evaluation.scores import (
     FEW_HORIZONS,
     LABELS,
     MODEL,
-    SCALED_SCORES,
     labels,
     name_tested,
 )
@@ -38,6 +37,7 @@ from forecast.reports.plots import Band
 from forecast.reports.scores import (
     describe_series,
     print_scores,
+    tabulate_steps,
     tabulate_variables,
     tabulate_windows,
     which_windows,
@@ -218,16 +218,9 @@ def describe_inputs(data: DataModule) -> list[str]:
 def save_tables(run: RunReport) -> None:
     """Write the tables: errors by step, variable, window and series (if there are ids), inputs, example forecasts."""
     data, results = run.data, run.results
-    by_step = {name: errors.by_step() for name, errors in results.errors.items()}
-    steps = {
-        f"{name}_{score}": errors[score].numpy()
-        for name, errors in by_step.items()
-        for score in SCALED_SCORES
-    }
-    steps = {"step": np.arange(1, data.pred_len + 1), **steps, **results.coverage_by_step}
     variables = choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
     tables = {
-        "errors_by_step.csv": pd.DataFrame(steps),
+        "errors_by_step.csv": tabulate_steps(results.errors, results.coverage_by_step),
         "errors_by_variable.csv": tabulate_variables(
             data.target_columns, results.errors, results.coverage_by_variable
         ),

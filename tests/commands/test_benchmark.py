@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -54,27 +55,18 @@ def test_functions_are_timed_in_turn_after_one_warm_up() -> None:
 
 
 def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
-    rows = [
-        {
-            "attention": "full",
-            "backward": backward,
-            "length": f"{n}/5/5",
-            "batch": 1000 // n,
-            "median": 3 * n**0.5,
-        }
-        for n in (10, 100, 1000)
-        for backward in (False, True)
-    ]
+    table = pd.DataFrame({"n": np.repeat([10, 100, 1000], 2), "backward": [False, True] * 3})
+    length, batch, median = table["n"].astype(str) + "/5/5", 1000 // table["n"], 3 * table["n"] ** 0.5
+    table = table.assign(attention="full", length=length, batch=batch, median=median)
+    rows = table.to_dict("records")
     assert [row["time_exponent"] for row in fit_growth(rows)] == pytest.approx([1.5, 1.5])
     assert pd.isna(fit_growth(rows[:1])[0]["time_exponent"])
 
 
 def test_types_that_cannot_serve_a_role_are_omitted() -> None:
     def types(role: str) -> set[str]:
-        return {
-            case.attention
-            for case in list_cases(compose_config(f"benchmark.role={role}", config_name="benchmark"))
-        }
+        config = compose_config(f"benchmark.role={role}", config_name="benchmark")
+        return {case.attention for case in list_cases(config)}
 
     assert types("self") == {*ATTENTION_TYPES}
     assert types("causal") == {*ATTENTION_TYPES} - {"nystrom"}
@@ -84,9 +76,8 @@ def test_types_that_cannot_serve_a_role_are_omitted() -> None:
 @pytest.mark.parametrize("part", ["layer", "mixing"])
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
 def test_every_case_of_a_layer_runs(part: str, role: str) -> None:
-    config = compose_config(
-        *SMALL, f"benchmark.part={part}", f"benchmark.role={role}", config_name="benchmark"
-    )
+    options = (*SMALL, f"benchmark.part={part}", f"benchmark.role={role}")
+    config = compose_config(*options, config_name="benchmark")
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 
@@ -100,14 +91,8 @@ def test_every_step_of_a_model_runs(precision: str) -> None:
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "forecast.benchmark",
-        *SMALL,
-        "repeats=2",
-        "attention_types=[full,linear]",
-    ]
+    options = (*SMALL, "repeats=2", "attention_types=[full,linear]")
+    command = [sys.executable, "-m", "forecast.benchmark", *options]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())

@@ -15,6 +15,7 @@ from PIL import Image
 
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
+from forecast.data import Panel
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import new_sums
 from tests.support.commands import ROOT, answer
@@ -48,6 +49,11 @@ def found(folder: Path) -> dict:
     return json.loads((folder / "check.json").read_text())
 
 
+def read_as_suggested(content: dict) -> Panel:
+    """Read the file as the suggested command does."""
+    return instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
+
+
 def table(rows: int, freq: str, period: int, start: str = "2021-03-01") -> pd.DataFrame:
     random = np.random.default_rng(rows)
     t = np.arange(rows)
@@ -56,20 +62,11 @@ def table(rows: int, freq: str, period: int, start: str = "2021-03-01") -> pd.Da
     return pd.DataFrame({"date": dates, "load": load, "walk": random.normal(size=rows).cumsum()})
 
 
-def with_gaps() -> pd.DataFrame:
-    """Rows 200–249 and 400 missing, three numbers of `load`, one number of `walk`."""
-    frame = table(1_000, "h", 24)
-    frame.loc[[10, 11, 700], "load"] = np.nan
-    frame.loc[20, "walk"] = np.nan
-    return frame.drop(index=[*range(200, 250), 400])
-
-
 def test_from_a_shell(tmp_path: Path) -> None:
     """Nothing is saved where no output is asked for."""
     write_csv(tmp_path / "my.csv", rows=400)
-    arguments = ["-m", "forecast.check", "data.path=my.csv"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    result = run_python(arguments, cwd=tmp_path, env=environment)
+    result = run_python(["-m", "forecast.check", "data.path=my.csv"], cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stderr
     assert "my.csv: 400 rows × 2 columns, every hour, 2024-01-01 to 2024-01-17 15:00" in result.stdout
     assert "24 rows (a day): strong" in result.stdout
@@ -77,8 +74,18 @@ def test_from_a_shell(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
 
 
-def test_the_findings_are_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+def test_both_files_are_saved_once_or_neither(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
+) -> None:
     write_csv(tmp_path / "my.csv", rows=400)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.check.write_json", fail)
+        assert run(monkeypatch, tmp_path, "data.path=my.csv") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     assert found(tmp_path)["command"] in capsys.readouterr().out
     assert Image.open(tmp_path / "check.png").width > 1_000
@@ -87,21 +94,9 @@ def test_the_findings_are_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_failure_leaves_neither_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    table(300, "h", 24).to_csv(tmp_path / "my.csv", index=False)
-
-    def fail(*_: object) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr("forecast.commands.check.write_json", fail)
-    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
-
-
 def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, data_root: Path) -> None:
-    assert (
-        run(monkeypatch, tmp_path, "data=etth1", f"data.root={data_root}", "seq_len=48", "pred_len=24") == 0
-    )
+    given = ("data=etth1", f"data.root={data_root}", "seq_len=48", "pred_len=24")
+    assert run(monkeypatch, tmp_path, *given) == 0
     content = found(tmp_path)
     assert (content["rows"], content["freq"], content["gaps"]["missing_rows"]) == (17_420, "h", 0)
     assert {name: part["windows"] for name, part in content["split"].items()} == etth1.n_windows
@@ -119,15 +114,17 @@ def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, d
     for name, baseline in fitted.baselines().items():
         errors = new_sums(fitted, etth1, torch.device("cpu"))
         errors.update(baseline(windows, batch), batch.future, batch.series)
-        expected = errors.compute().scores()
-        assert content["baselines"]["scores"][name] == pytest.approx(
-            {s: expected[s] for s in ("mse", "mae", "mase")}
-        )
+        scores, expected = content["baselines"]["scores"][name], errors.compute().scores()
+        assert scores == pytest.approx({score: expected[score] for score in scores})
+        assert set(scores) == {"mse", "mae", "mase"}
 
 
 @UNPICTURED
 def test_gaps_are_counted_and_named(monkeypatch, tmp_path: Path, capsys) -> None:
-    with_gaps().to_csv(tmp_path / "my.csv", index=False)
+    frame = table(1_000, "h", 24)
+    frame.loc[[10, 11, 700], "load"] = np.nan
+    frame.loc[20, "walk"] = np.nan
+    frame.drop(index=[*range(200, 250), 400]).to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     content, out = found(tmp_path), capsys.readouterr().out
     gaps = content["gaps"]
@@ -225,23 +222,6 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
     assert content["split"]["test"]["windows"] == content["baselines"]["windows"]
 
 
-@UNPICTURED
-def test_one_series_of_a_long_file_is_a_table(monkeypatch, tmp_path: Path) -> None:
-    frame = with_gaps()
-    frame.to_csv(tmp_path / "wide.csv", index=False)
-    frame.assign(unique_id="only").rename(columns={"date": "ds"}).to_csv(tmp_path / "long.csv", index=False)
-    long = ("data=long", "data.path=long.csv", "data.columns=[load,walk]", "data.target=load", "features=M")
-    assert run(monkeypatch, tmp_path, "data.path=wide.csv", "data.target=load", "features=M") == 0
-    table_content = found(tmp_path)
-    assert run(monkeypatch, tmp_path, *long, "overwrite=true") == 0
-    content = found(tmp_path)
-    same = ("rows", "freq", "first", "last", "seasons", "split", "suggested", "why")
-    assert {key: content[key] for key in same} == {key: table_content[key] for key in same}
-    assert content["gaps"]["missing_numbers"] == table_content["gaps"]["missing_numbers"]
-    for name, scores in table_content["baselines"]["scores"].items():
-        assert content["baselines"]["scores"][name] == pytest.approx(scores, rel=1e-6)
-
-
 def write_german(path: Path) -> None:
     frame = table(1_500, "15min", 96).rename(columns={"date": "Zeit", "load": "Last, MW", "walk": "Ziel[1]"})
     frame["Zeit"] = frame["Zeit"].dt.strftime("%d.%m.%Y %H:%M")
@@ -289,11 +269,8 @@ def test_short_splits_are_named(make, options, says: str, monkeypatch, tmp_path:
     assert run(monkeypatch, tmp_path, "data.path=my.csv", *options) == 0
     assert says in capsys.readouterr().out
     content = found(tmp_path)
-    if says.startswith("TOO"):
-        assert (content["pred_len"], content["suggested"]["pred_len"]) == (
-            96,
-            30,
-        )  # rows of the validation part
+    if says.startswith("TOO"):  # the validation part has 30 rows
+        assert (content["pred_len"], content["suggested"]["pred_len"]) == (96, 30)
     larger = ("data.split=[0.6,0.2,0.2]", "pred_len=12", "overwrite=true")
     assert run(monkeypatch, tmp_path, "data.path=my.csv", *larger) == 0
     assert "validation window:" not in capsys.readouterr().out
@@ -328,8 +305,7 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     assert content["suggested"]["data.past_covariates"] == ["sky"]
     assert content["suggested"]["data.drop"] == ["site", "comment"]
     assert "data.future_covariates if known in advance" in out
-    given = shlex.split(content["command"])[3:]
-    panel = instantiate(compose_config(*given).data).source.read()
+    panel = read_as_suggested(content)
     assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
     assert content["baselines"]["windows"] > 0
 
@@ -340,12 +316,10 @@ def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(monkeyp
     frame["sky"] = ["sun", "rain"] * 300
     frame.to_csv(tmp_path / "my.csv", index=False)
     assert run(monkeypatch, tmp_path, "data.path=my.csv", "seq_len=48", "pred_len=6") == 0
-    content = found(tmp_path)
-    panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
-    assert content["suggested"]["data.future_covariates"] == ["Wind forecast"]
+    panel = read_as_suggested(found(tmp_path))
     assert (panel.targets, panel.past_covariates) == (("load",), ("sky",))
     assert panel.future_covariates == ("Wind forecast",)
-    assert run_command(content["command"], monkeypatch, tmp_path)["pred_len"] == 6
+    assert run_command(found(tmp_path)["command"], monkeypatch, tmp_path)["pred_len"] == 6
     typed = ("data.path=my.csv", "data.target=Wind forecast", "overwrite=true")
     assert run(monkeypatch, tmp_path, *typed) == 0
     assert "data.future_covariates" not in found(tmp_path)["suggested"]
@@ -362,5 +336,4 @@ def test_the_suggested_command_leaves_copies_and_dates_as_text_out(monkeypatch, 
     content = found(tmp_path)
     assert content["why"]["data.drop"] == "without Month (text that differs in most rows)"
     assert "again (repeats walk), tomorrow (holds load of 1 row later)" in content["why"]["data.columns"]
-    panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
-    assert panel.columns == ("load", "walk")
+    assert read_as_suggested(content).columns == ("load", "walk")

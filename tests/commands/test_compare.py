@@ -40,14 +40,8 @@ def test_the_page_and_the_tables_are_written_and_existing_files_kept(pair: Path,
     result = compare(tmp_path, "runs/*", "title=Load, next day", "overwrite=true")
     assert result.returncode == 0, result.stderr
     assert files(tmp_path) == FILES
-    for text in (
-        "sample, 24 steps ahead",
-        "full",
-        "linear baseline",
-        "0.415 ± 0.007",
-        "excluded: stopped: did not finish",
-    ):
-        assert text in result.stdout
+    said = ("sample, 24 steps ahead", "linear baseline", "0.415 ± 0.007", "excluded: stopped: did not finish")
+    assert all(text in result.stdout for text in said)
     assert result.stdout.splitlines()[-1].startswith("saved comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "<h1>Load, next day</h1>" in page
@@ -72,34 +66,27 @@ def test_crps_ranks_where_every_run_has_it(tmp_path: Path) -> None:
         run_here(tmp_path, score="crps", overwrite=True)
 
 
-@pytest.mark.parametrize("mse", [0.4, 0.6])
+@pytest.mark.parametrize(
+    ("mse", "facts", "page", "last"),
+    [
+        (0.4, {}, "", "python -m forecast.predict checkpoint=FOLDER/1"),
+        (0.6, {}, "", " baseline=linear"),
+        (0.4, {"validation_quantile_loss": [0.0, 1.0]}, " score=crps", "checkpoint=FOLDER/0"),
+    ],
+    ids=["the model is best", "a baseline is best", "trained quantiles are compared by CRPS"],
+)
 def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], mse: float
+    mse: float, facts: dict[str, list[float]], page: str, last: str, tmp_path: Path, capsys
 ) -> None:
     for seed in (0, 1):
+        own = {"validation_mse": 1.0 - seed, **{name: values[seed] for name, values in facts.items()}}
         config = {**configuration(), "seed": seed}
-        make_run(tmp_path / str(seed), config, mse=mse + 1e-4 * seed, windows=1000, validation_mse=1.0 - seed)
+        make_run(tmp_path / str(seed), config, mse=mse + 1e-4 * seed, windows=1000, **own)
     command.show_sweep(tmp_path)
-    last = capsys.readouterr().out.splitlines()[-1]
-    if mse < 0.5:
-        assert last.endswith(f"python -m forecast.predict checkpoint={tmp_path}/1")
-    else:
-        assert last.startswith("forecast with linear baseline:  python -m forecast.predict ")
-        assert last.endswith(" baseline=linear")
-
-
-def test_a_sweep_of_trained_quantiles_is_compared_by_crps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seed in (0, 1):
-        make_run(
-            tmp_path / str(seed), {**configuration(), "seed": seed}, mse=0.4, windows=1000,
-            validation_mse=1.0 - seed, validation_quantile_loss=float(seed),
-        )  # fmt: skip
-    command.show_sweep(tmp_path)
-    *_, page, best = capsys.readouterr().out.splitlines()
-    assert page.endswith(f"{tmp_path} score=crps")
-    assert best.endswith(f"{tmp_path}/0")
+    *_, comparison, best = capsys.readouterr().out.splitlines()
+    assert comparison.endswith(f"{tmp_path}{page}")
+    assert best.endswith(last.replace("FOLDER", str(tmp_path)))
+    assert best.startswith("forecast with linear baseline:  python -m forecast.predict ") == (mse > 0.5)
 
 
 def run_here(folder: Path, **changed: object) -> None:
@@ -114,9 +101,8 @@ def test_either_all_files_are_written_or_none(
     pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "forecast.reports.compare.tables.format_csv", lambda rows: "\udc00"
-        )  # not encodable: the second file fails
+        # not encodable: the second file fails
+        patch.setattr("forecast.reports.compare.tables.format_csv", lambda rows: "\udc00")
         with pytest.raises(UnicodeEncodeError):
             run_here(tmp_path)
     assert files(tmp_path) == []

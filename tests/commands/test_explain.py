@@ -33,9 +33,7 @@ RUNS = {
     "fastformer": ("attention=fastformer", "model.attention.encoder.interaction=concat", "loss=quantile"),
     "untrained": ("attention=full", *PATCHES[:2], "optimizer.lr=1e-9"),
     "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
-    "axes": (
-        "attention=full", "model=patch_encoder", *PATCHES[1:], "model.tokens=axes", "variables=gated_delta",
-    ),
+    "axes": ("attention=full", "model=patch_encoder", *PATCHES[1:], "model.tokens=axes", "variables=gated_delta"),
 }  # fmt: skip
 LAST = pd.Timestamp("2024-01-13 07:00")
 """The first forecast step of the last window of 300 hours, 5 of them forecast."""
@@ -71,14 +69,8 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_importance_is_that_of_the_error_of_the_test(tmp_path: Path, monkeypatch) -> None:
-    given = (
-        "features=S",
-        "data.target=load",
-        "data.transform=asinh",
-        "data.lower={load:5}",
-        "output_root=runs",
-    )
-    assert train_here(monkeypatch, workplace(tmp_path), *given, *FEW) == 0
+    given = ("features=S", "data.target=load", "data.transform=asinh", "data.lower={load:5}")
+    assert train_here(monkeypatch, workplace(tmp_path), *given, "output_root=runs", *FEW) == 0
     monkeypatch.chdir(tmp_path)
     model = load(only(tmp_path, "runs/*"))
     data = model.data()
@@ -116,20 +108,12 @@ def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     importance = pd.read_csv(folder / "importance.csv")
     assert np.isfinite(importance[["mse", "mse_std"]]).all(axis=None)
     for part in ("history", "level"):
-        assert set(importance.loc[importance["part"] == part, "input"]) == {
-            "load",
-            "temperature",
-            "all 2 columns",
-        }
+        named = set(importance.loc[importance["part"] == part, "input"])
+        assert named == {"load", "temperature", "all 2 columns"}
     strongest = importance.loc[importance["mse"].idxmax()]
     assert f"{strongest['input']}, " in out
     assert f"+{strongest['mse']:.3g} ± " in out
     assert not list(tmp_path.glob(".*"))
-
-
-def numbers(folder: Path) -> dict[tuple[str, str, str], float]:
-    rows = pd.read_csv(folder / "numbers.csv", keep_default_na=False)
-    return rows.set_index(["layer", "number", "beside"])["value"].to_dict()
 
 
 @pytest.mark.draws
@@ -200,15 +184,15 @@ def test_names_are_text_in_the_page(tmp_path: Path) -> None:
     assert "&lt;i&gt;caption&lt;/i&gt;" in page
 
 
-def test_the_numbers_by_hand(run, explained, tmp_path: Path, place: Path) -> None:
+def test_the_numbers_by_hand(run, explained, tmp_path: Path) -> None:
     """The rows that ProbSparse selects, the effect of its sample, and the uniform weight of the last day."""
     assert explained(f"checkpoint={run('probsparse')}", "slot=encoder", "window=3") == 0
-    found = numbers(tmp_path / "why")
-    name = "encoder.layers.0.attention"
+    rows = pd.read_csv(tmp_path / "why" / "numbers.csv", keep_default_na=False)
+    assert rows["layer"].str.startswith("encoder.layers.").all()
+    of_first = rows[rows["layer"] == "encoder.layers.0.attention"]
+    found = of_first.set_index(["number", "beside"])["value"]
     kept = math.ceil(math.log(12))
-    assert all(layer.startswith("encoder.layers.") for layer, *_ in found)
-    assert found[name, "selected queries", ""] == kept
-    assert found[name, "selected queries", "of"] == 12
+    assert (found["selected queries", ""], found["selected queries", "of"]) == (kept, 12)
     trained = load(run("probsparse"))
     batch = trained.data().windows["test"].gather(torch.tensor([3]))
     _, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
@@ -220,11 +204,10 @@ def test_the_numbers_by_hand(run, explained, tmp_path: Path, place: Path) -> Non
         len({*best} & {*rows.nonzero()[:, 0].tolist()}) / kept
         for best, rows in zip(exact, is_kept, strict=True)
     ]
-    assert found[name, f"found of the exact measure's top {kept}", ""] == pytest.approx(np.mean(overlap))
+    assert found[f"found of the exact measure's top {kept}", ""] == pytest.approx(np.mean(overlap))
     full = scores.softmax(2) @ v
-    distance = ((answer - full).norm(dim=(1, 2)) / full.norm(dim=(1, 2))).mean()
-    name = name, "relative difference of the output from softmax", ""
-    assert found[name] == pytest.approx(float(distance), rel=1e-4)
+    distance = float(((answer - full).norm(dim=(1, 2)) / full.norm(dim=(1, 2))).mean())
+    assert found["relative difference of the output from softmax", ""] == pytest.approx(distance, rel=1e-4)
 
 
 def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -256,9 +239,8 @@ def test_a_window_of_many_series(place: Path, explained, tmp_path: Path, monkeyp
     long_frame().to_csv(place / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
     given = ("data=long", "data.path=long.csv", "attention=full", *(f"data.{role}" for role in roles))
-    assert (
-        train_here(monkeypatch, place, *given, "trainer.max_epochs=1", "logger=[]", "output_root=series") == 0
-    )
+    few = ("trainer.max_epochs=1", "logger=[]", "output_root=series")
+    assert train_here(monkeypatch, place, *given, *few) == 0
     run = only(place / "series", "*")
     capsys.readouterr()
     asked = ("window=2024-02-22", "slot=cross", "importance_windows=10", "repeats=2")

@@ -69,10 +69,7 @@ def test_only_missing_cells_run_and_failed_ones_stay_missing(tmp_path: Path) -> 
     assert list(content["cells"]) == ["a", "b", "c"]
     assert content["machines"] == [MACHINE]
     changed = Store(tmp_path / "t.json", [make("a", (*TINY, "seed=7")), *cells[1:]])
-    assert [row["mse"] for row in changed.rows()] == [
-        0.5,
-        0.5,
-    ]  # a result with other overrides does not count
+    assert len(changed.rows()) == 2  # a result with other overrides does not count
 
 
 @pytest.mark.long

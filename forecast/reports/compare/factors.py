@@ -98,13 +98,13 @@ class Factor:
         It is empty if the variants of a level have different seeds. Training with one seed has nearly the same luck in
         comparisons that differ in a length or a width, so the mean over them does not average it out.
         """
-        seeds = {level: [seeds_of(entry) for entry in self.entries(level)] for level in self.levels}
-        if any(one != found[0] for found in seeds.values() for one in found):
-            return {}
-        relative = {
-            level: [relative_to_mean(entry) for entry in self.entries(level)] for level in self.levels
-        }
-        return {level: np.mean(found, axis=0).tolist() for level, found in relative.items()}
+        means = {}
+        for level in self.levels:
+            entries = self.entries(level)
+            if len({tuple(run.metrics["seed"] for run in entry.runs) for entry in entries}) > 1:
+                return {}
+            means[level] = np.mean(list(map(relative_to_mean, entries)), axis=0).tolist()
+        return means
 
     @cached_property
     def seeds(self) -> SeedVariance:
@@ -163,11 +163,6 @@ class Factor:
         if all(one.forecasts_the_same(best) for one, best in pairs):
             return EQUAL
         return judge(self.differences[level]) if self.is_tested(level) else ONE_SEED
-
-
-def seeds_of(entry: Entry) -> list[int]:
-    """The seeds of the runs of a variant, in ascending order."""
-    return [run.metrics["seed"] for run in entry.runs]
 
 
 def relative_to_mean(entry: Entry) -> list[float]:

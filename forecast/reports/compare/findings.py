@@ -69,7 +69,9 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         if used is best:
             sentences.append(f"{use} {best.name}: it {lowest}{best.time}.")
         else:
-            change = "none" if used.verdict == EQUAL else format_change(used.difference)
+            difference, change = used.difference, "none"
+            if used.verdict != EQUAL:
+                change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
             sentences.append(
                 f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
                 f"{best.name} {lowest}{best.time}; the difference is {change}."
@@ -98,18 +100,13 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
     return sentences
 
 
-def format_change(difference: LossDifference) -> str:
-    """Return a relative difference with its 95% interval."""
-    return f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
-
-
 def describe_task(task: Task) -> list[str]:
     """Return the result in sentences: which variant to use, the baselines, what attention is worth, and the times.
 
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
     task = task.with_best_as_reference
-    if task.is_linear_only:
+    if all(run.get("best_epoch") == 0 for run in task.all_metrics):
         return [task.linear_only_note]
     choices = [
         Choice(

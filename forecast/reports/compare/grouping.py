@@ -189,12 +189,6 @@ def count_groups(columns: Iterable[tuple[str, ...]]) -> int:
     return len(set(zip(*columns, strict=True)))
 
 
-def find_majority(differences: list[dict[str, str]], key: str) -> str | None:
-    """Return the value of a setting that more than half of the variants share, or None."""
-    value, count = Counter(values[key] for values in differences).most_common(1)[0]
-    return value if 2 * count > len(differences) else None
-
-
 def name_variants(
     differences: list[dict[str, str]], settings: list[dict[str, str]], taken: Sequence[str] = ()
 ) -> list[str]:
@@ -203,7 +197,8 @@ def name_variants(
     Names with shortened values are tried first, then names with full values, then names that also mention missing
     settings. If none of these are unique, the names are numbered.
     """
-    majority = [find_majority(differences, key) for key in differences[0]]
+    counts = (Counter(values[key] for values in differences).most_common(1)[0] for key in differences[0])
+    majority = [value if 2 * count > len(differences) else None for value, count in counts]
     names: list[str] = []
     for omitted, write in ((MISSING, shorten_number), (MISSING, str), (None, str)):
         names = [

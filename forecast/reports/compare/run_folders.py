@@ -115,11 +115,6 @@ class NotComparable(Exception):
     """The reason why a folder cannot be compared."""
 
 
-def list_places(runs: str | Sequence[str]) -> list[str]:
-    """Return the places that the key `runs` names: one, or a list."""
-    return [runs] if isinstance(runs, str) else [str(place) for place in runs]
-
-
 def find_run_folders(places: Sequence[str]) -> list[Path]:
     """Return the run folders in the given places, without duplicates.
 
@@ -166,18 +161,14 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[FinishedRun], list[Excluded
             excluded.append(run)
             continue
         identity = f"{sorted(run.settings.items())} {run.source} {naive_fingerprint(run.metrics)}"
-        older, newer = sorted([run, runs.get(identity, run)], key=lambda r: finished_at(r.folder))
+        pair = [run, runs.get(identity, run)]
+        older, newer = sorted(pair, key=lambda one: (one.folder / "metrics.json").stat().st_mtime)
         runs[identity] = newer
         if older is not newer:
             reason = f"same settings and seed as the newer run {newer.folder.name}"
             reason += ", from another checkpoint" if older.checkpoint != newer.checkpoint else ""
             excluded.append(ExcludedRun(older.folder, reason))
     return list(runs.values()), excluded
-
-
-def finished_at(folder: Path) -> float:
-    """Return the time at which a run wrote its metrics, in seconds since the epoch."""
-    return (folder / "metrics.json").stat().st_mtime
 
 
 def read_run_folder(folder: Path) -> FinishedRun | ExcludedRun:
@@ -284,15 +275,11 @@ def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
         if latest[1] - start > ROUNDING:
             overlapping |= {latest[0], folder}
         latest = max(latest, (folder, end), key=lambda period: period[1])
-    resumed = {str(run.folder) for run in runs if run.metrics.get("seconds_before_resume")}
-    return [
-        replace(run, disturbed=TIMES)
-        if (folder := str(run.folder)) in overlapping
-        else replace(run, disturbed=TIMES - {"ms_per_window"})
-        if folder in resumed
-        else run
-        for run in runs
-    ]
+    marked = []
+    for run in runs:
+        disturbed = TIMES - {"ms_per_window"} if run.metrics.get("seconds_before_resume") else run.disturbed
+        marked.append(replace(run, disturbed=TIMES if str(run.folder) in overlapping else disturbed))
+    return marked
 
 
 def find_period(run: FinishedRun) -> tuple[float, float, str]:

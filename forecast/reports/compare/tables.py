@@ -31,18 +31,9 @@ NAME = Column("name", "variant", "settings in which the variants differ; baselin
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
 VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
 TEST = ("change", "interval", "p")
-SHORT = (
-    "name",
-    "seeds",
-    "mse",
-    "mae",
-    "skill",
-    *TEST,
-    "ms_per_window",
-    "peak_memory_mb",
-    "n_parameters",
-    "verdict",
-)
+SHORT = {
+    "name", "seeds", "mse", "mae", "skill", *TEST, "ms_per_window", "peak_memory_mb", "n_parameters", "verdict",
+}  # fmt: skip
 """Columns of the terminal, of papers and of READMEs, beside the tested score."""
 LEFT_OUT = (
     "n_parameters", "peak_memory_mb", "rank", "p", "mse", "mae", "skill", "ms_per_window", "cost", "seeds",
@@ -91,7 +82,7 @@ def make_task_table(task: Task) -> Table:
 
 def make_short_table(task: Task) -> Table:
     """Return the main scores, the test and the costs, for the terminal, papers and READMEs."""
-    return make_task_table(task).only({*SHORT, task.best.score})
+    return make_task_table(task).only(SHORT | {task.best.score})
 
 
 def row_style(task: Task, entry: Entry) -> str:
@@ -101,10 +92,10 @@ def row_style(task: Task, entry: Entry) -> str:
 def make_cells(task: Task, entry: Entry, columns: Sequence[Column], best: dict[str, float]) -> list[Cell]:
     """Return the row of an entry. `best` has the best mean of each score and cost."""
     is_worse = task.is_worse_than_baseline(entry)
-    verdict = task.get_verdict(entry)
+    beaten = f"; beaten by {task.best_baseline.name}" if is_worse else ""
     cells = {
         "name": Cell.from_text(entry.name),
-        "verdict": make_verdict(verdict, f"; beaten by {task.best_baseline.name}" if is_worse else ""),
+        "verdict": make_verdict(task.get_verdict(entry), beaten),
         "seeds": Cell(MISSING) if entry.is_baseline else Cell.from_number(float(len(entry.runs))),
         "tokens": Cell(describe_tokens(entry)),
         **dict.fromkeys(TEST, Cell(MISSING)),
@@ -143,16 +134,13 @@ def describe_tokens(entry: Entry) -> str:
     return ", ".join(texts) or MISSING
 
 
-def collect_interval_scores(task: Task) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
-    """Return mean and standard deviation of the interval scores, by variant, method and score."""
-    found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
-    for entry in task.variants:
-        known = [run.metrics.get("intervals") or {} for run in entry.runs]
-        for method in dict.fromkeys(name for intervals in known for name in intervals):
-            flat = [flatten_levels(intervals[method]) for intervals in known if method in intervals]
-            found.setdefault(entry.name, {})[method] = {
-                name: mean_and_std([scores.get(name) for scores in flat]) for name in flat[0]
-            }
+def collect_interval_scores(entry: Entry) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return mean and standard deviation of a variant's interval scores, by method and score; empty for a baseline."""
+    known = [run.metrics.get("intervals") or {} for run in entry.runs if not entry.is_baseline]
+    found = {}
+    for method in dict.fromkeys(name for intervals in known for name in intervals):
+        flat = [flatten_levels(intervals[method]) for intervals in known if method in intervals]
+        found[method] = {name: mean_and_std([scores.get(name) for scores in flat]) for name in flat[0]}
     return found
 
 
@@ -166,36 +154,28 @@ def flatten_levels(scores: dict[str, Any]) -> dict[str, float | None]:
 
 def make_interval_table(task: Task) -> Table | None:
     """Return the scores of prediction intervals, one row per variant and method; None if no run has any."""
-    found = collect_interval_scores(task)
-    scores = {
-        (entry, method): found[entry.name][method]
+    found = [
+        (entry, method, scores)
         for entry in task.variants
-        for method in found.get(entry.name, ())
-    }
-    names = dict.fromkeys(name for each in scores.values() for name in each)
+        for method, scores in collect_interval_scores(entry).items()
+    ]
+    names = dict.fromkeys(name for *_, scores in found for name in scores)
     if not names:
         return None
-    columns = [NAME, Column("method", "method", "method that made the intervals")]
-    columns += [Column(name, name.replace("_", " "), "scaled, or in original units (raw)") for name in names]
-    columns.append(Column("misses", "misses", "why a coverage is more than ten points off"))
-    rows = [
-        (
-            "",
-            [
-                *map(Cell.from_text, (entry.name, method)),
-                *(Cell.from_number(*each.get(name, (math.nan, math.nan))) for name in names),
-                Cell.from_text(explain_first_miss(entry, method) or MISSING),
-            ],
-        )
-        for (entry, method), each in scores.items()
+    columns = [
+        NAME,
+        Column("method", "method", "method that made the intervals"),
+        *(Column(name, name.replace("_", " "), "scaled, or in original units (raw)") for name in names),
+        Column("misses", "misses", "why a coverage is more than ten points off"),
     ]
+    rows = []
+    for entry, method, scores in found:
+        misses = (explain_misses(run.metrics.get("intervals") or {}).get(method) for run in entry.runs)
+        texts = entry.name, method, next(filter(None, misses), MISSING)
+        name, made, missed = map(Cell.from_text, texts)
+        numbers = (Cell.from_number(*scores.get(each, (math.nan, math.nan))) for each in names)
+        rows.append(("", [name, made, *numbers, missed]))
     return Table("Prediction intervals, mean ± standard deviation over seeds", columns, rows)
-
-
-def explain_first_miss(entry: Entry, method: str) -> str:
-    """Return why intervals of a variant miss a level, of its first run that misses one; empty if none does."""
-    runs = (explain_misses(run.metrics.get("intervals") or {}).get(method, "") for run in entry.runs)
-    return next(filter(None, runs), "")
 
 
 def make_settings_table(task: Task) -> Table:
@@ -208,29 +188,23 @@ def make_settings_table(task: Task) -> Table:
     return Table("Settings in which the variants differ", columns, rows)
 
 
-OVERVIEW = ("task", "windows", "variants", "best variant", "error", "skill", "best baseline")
-
-
 def make_overview_table(tasks: Sequence[Task]) -> Table:
     """Return one row per task: the best variant, and its skill against the best baseline."""
-    rows = [
-        (
-            "",
-            [
-                Cell.from_text(task.title),
-                Cell.from_number(float(len(task.best.losses))),
-                Cell.from_number(float(len(task.variants))),
-                Cell.from_text(task.best.name),
-                Cell.from_number(*mean_and_std(task.best.values(task.best.score))),
-                Cell.from_number(
-                    *mean_and_std(task.skill(task.best)), "bad" * task.is_worse_than_baseline(task.best)
-                ),
-                Cell.from_text(task.best_baseline.name),
-            ],
-        )
-        for task in tasks
-    ]
-    return Table("Tasks", [Column(name, name) for name in OVERVIEW], rows)
+    names = ("task", "windows", "variants", "best variant", "error", "skill", "best baseline")
+    rows = []
+    for task in tasks:
+        best, style = task.best, "bad" * task.is_worse_than_baseline(task.best)
+        cells = [
+            Cell.from_text(task.title),
+            Cell.from_number(float(len(best.losses))),
+            Cell.from_number(float(len(task.variants))),
+            Cell.from_text(best.name),
+            Cell.from_number(*mean_and_std(best.values(best.score))),
+            Cell.from_number(*mean_and_std(task.skill(best)), style),
+            Cell.from_text(task.best_baseline.name),
+        ]
+        rows.append(("", cells))
+    return Table("Tasks", [Column(name, name) for name in names], rows)
 
 
 def make_factor_table(factor: Factor) -> Table:
@@ -290,7 +264,6 @@ def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
     """Yield the scores, costs, test result and settings of each variant and baseline of the tasks."""
     for task in tasks:
         metrics = task.first_run.metrics
-        intervals = collect_interval_scores(task)
         for entry in task.entries:
             row: dict[str, Any] = {
                 "task": task.title, "data": metrics["data"], "features": metrics["features"],
@@ -309,7 +282,7 @@ def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
                 "verdict": task.get_verdict(entry),
                 "worse_than_best_baseline": task.is_worse_than_baseline(entry),
             }
-            for method, scores in intervals.get(entry.name, {}).items():
+            for method, scores in collect_interval_scores(entry).items():
                 row |= {f"{method}_{name}": value for name, (value, _) in scores.items()}
             yield row | task.settings.get(entry.name, {})
 

@@ -85,8 +85,8 @@ class Entry:
         """
         found = []
         for run in self.runs:
-            scores = run.metrics["baselines"][self.column] if self.is_baseline else run.metrics["test"]
-            value = scores.get(score) if self.is_baseline else scores.get(score, run.metrics.get(score))
+            of_model = run.metrics | run.metrics["test"]
+            value = (run.metrics["baselines"][self.column] if self.is_baseline else of_model).get(score)
             of_process = score == "peak_memory_mb" and run.metrics.get("peak_memory_of") != "device"
             found.append(math.nan if value is None or of_process else float(value))
         return found
@@ -211,11 +211,6 @@ class Task:
     def linear_only_note(self) -> str:
         """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""
         return describe_linear_only(self.all_metrics)
-
-    @property
-    def is_linear_only(self) -> bool:
-        """Whether every run kept only its linear model, so that variants cannot be compared."""
-        return all(run.get("best_epoch") == 0 for run in self.all_metrics)
 
     @property
     def all_metrics(self) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ class Choices:
     steps: str | None = None
     freq: str | None = None
     eval_stride: int | None = 1
-    na_values: Sequence[int | float | str] | None = ()
+    na_values: Sequence[int | float | str] | None = None
     must_fit: bool = False
 
 

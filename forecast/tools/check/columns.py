@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64, Int
 from forecast.data import Panel
 from forecast.data.row_ranges import ranges
 from forecast.system.formatting import plural, write_setting
-from forecast.tools.check.gaps import SplitPart, all_columns, all_values, format_date, runs
+from forecast.tools.check.gaps import SplitPart, format_date, number_columns, runs
 
 SENTINEL_COUNT = 3
 """A code for a missing value comes at least this often."""
@@ -146,14 +146,14 @@ class Column:
 
 def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
     """The facts about each column of numbers."""
-    values = all_values(panel)
+    names, values = number_columns(panel)
     series = [slice(*ends) for ends in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)]
     found = {find_sentinel(column[rows]) for column in values.T for rows in series}
     codes = sorted(code for code in found if code is not None)
     date_parts = number_date_parts(panel.local_dates(np.arange(len(values))))
     has_row = ~np.isnan(values).all(1)
     columns = []
-    for name, column in zip(all_columns(panel), values.T, strict=True):
+    for name, column in zip(names, values.T, strict=True):
         rows = ranges(panel.starts, panel.ends)
         known = column[rows][~np.isnan(column[rows])]
         if not len(known):
@@ -486,13 +486,11 @@ def measure_categories(panel: Panel) -> list[CategoryColumn]:
         for name, column in panel.static.items()
         if not pd.api.types.is_numeric_dtype(column.dtype)
     }
-    return [_measure_texts(name, column) for name, column in texts.items()]
-
-
-def _measure_texts(name: str, texts: pd.Series) -> CategoryColumn:
-    counts = texts.astype(str)[texts.notna()].value_counts()
-    filled = int(counts.sum())
-    most, count = next(iter(counts.items()), ("", 0))
-    return CategoryColumn(
-        name, len(counts), str(most), count / max(filled, 1), missing=len(texts) - filled, filled=filled
-    )
+    found = []
+    for name, column in texts.items():
+        counts = column.astype(str)[column.notna()].value_counts()
+        filled = int(counts.sum())
+        most, count = next(iter(counts.items()), ("", 0))
+        missing = len(column) - filled
+        found.append(CategoryColumn(name, len(counts), str(most), count / max(filled, 1), missing, filled))
+    return found

@@ -359,7 +359,7 @@ def suggest_overrides(
     options = {**fixed, "pred_len": chosen.get("pred_len", 1), **columns}
     named = ("target", "past_covariates", "future_covariates")
     names = {key: columns[key] for key in named if key in columns}
-    choices = Choices(steps="dates", must_fit=True, **chosen, **names)
+    choices = Choices(steps="dates", na_values=(), must_fit=True, **chosen, **names)
     with warnings_only_with_errors():
         found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices)
     for each in found.settings:

@@ -72,28 +72,20 @@ def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int
     return starts, np.flatnonzero(change == -1) - starts
 
 
-def all_columns(panel: Panel) -> tuple[str, ...]:
-    """Targets, past covariates, future covariates and their values as known in advance, if they are numbers."""
-    return tuple(name for name in (*panel.columns, *panel.future_columns) if name not in panel.texts)
-
-
-def all_values(panel: Panel) -> Float[np.ndarray, "rows columns"]:
-    """The values of `all_columns`."""
-    values = np.asarray(panel.values)
-    if panel.future is not None:
-        values = np.hstack([values, panel.future])
-    is_number = [name not in panel.texts for name in (*panel.columns, *panel.future_columns)]
-    return values if all(is_number) else values[:, is_number]
+def number_columns(panel: Panel) -> tuple[list[str], Float[np.ndarray, "rows columns"]]:
+    """Names and values of targets, past covariates, future covariates, and these as known ahead; those of numbers."""
+    values = np.asarray(panel.values) if panel.future is None else np.hstack([panel.values, panel.future])
+    names = [*panel.columns, *panel.future_columns]
+    kept = [number for number, name in enumerate(names) if name not in panel.texts]
+    return [names[number] for number in kept], values if len(kept) == len(names) else values[:, kept]
 
 
 def find_gaps(panel: Panel) -> Gaps:
     """Count and locate the missing rows and numbers up to the end of each series. A row without values is missing."""
-    columns, missing = all_columns(panel), np.isnan(all_values(panel))
-    history = np.zeros(
-        len(missing), dtype=bool
-    )  # after the end of a series, only future covariates are known
-    history[ranges(panel.starts, panel.ends)] = True
-    missing[~history] = False
+    columns, values = number_columns(panel)
+    missing = np.isnan(values)
+    after_ends = np.setdiff1d(np.arange(len(missing)), ranges(panel.starts, panel.ends))
+    missing[after_ends] = False  # there, only future covariates are known
     missing_rows = missing.all(1)
     # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)
@@ -125,7 +117,10 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     offset = parse_frequency(panel.freq)
     if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
         return None
-    dates = panel.utc_offset.local(dates_with_values(panel))
+    history = ranges(panel.starts, panel.ends)
+    filled = np.isfinite(number_columns(panel)[1][history]).any(axis=1)
+    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
+    dates = panel.utc_offset.local(pd.DatetimeIndex(panel.grid[np.unique(places[filled])]))
     span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
     if len(dates) == span:
         return None
@@ -141,14 +136,6 @@ def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
     _, lengths = runs(lacking)
     fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
     return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
-
-
-def dates_with_values(panel: Panel) -> pd.DatetimeIndex:
-    """The dates at which any series has a value."""
-    there = np.isfinite(all_values(panel)).any(axis=1)
-    history = ranges(panel.starts, panel.ends)
-    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
-    return pd.DatetimeIndex(panel.grid[np.unique(places[np.asarray(there)[history]])])
 
 
 @dataclass(frozen=True)

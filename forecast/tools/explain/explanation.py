@@ -50,7 +50,9 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
     """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
     window = choose_window(data, config.split, config.window)
     forecast, layers = measure_layers(config, trained, data, window)
-    notes = [*describe_layers(trained), *warn_of_trained_windows(trained, data, window.split)]
+    notes = describe_layers(trained)
+    if window.split == "test" and (note := note_on_test(trained, data)):  # as after a refit
+        notes.append(f"{note}; the run's best.ckpt was trained on earlier rows only")
     importance, sections = [], []
     if config.importance_windows and len(data.windows[window.split]) > 1:  # one has none to be permuted with
         title, importance = study_inputs(config, trained, data)
@@ -72,14 +74,9 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
         if config.wandb:
             log_folder(folder, title, config.wandb, trained.config)
         files = sorted(path.name for path in folder.iterdir())
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(title, style="bold")
-    for line in notes:
-        console.print(line)
-    for section in sections:
-        console.print(section.title)
-        for line in section.lines:
-            console.print(f"  {line}")
+    Console(soft_wrap=True, highlight=False, markup=False).print(title, style="bold")
+    of_sections = (line for part in sections for line in (part.title, *(f"  {one}" for one in part.lines)))
+    print(*notes, *of_sections, sep="\n")
     others = [name for name in files if not name.endswith(".png")]
     pictures = plural(len(files) - len(others), "picture")
     print(f"saved in {output}: {', '.join(others)} and {pictures}")
@@ -121,12 +118,6 @@ def study_inputs(config: DictConfig, trained: TrainedModel, data: DataModule) ->
         f"windows, when an input is that of other windows ({config.repeats} repeats)"
     )
     return title, measure_importance(forecast, sample, config.repeats)
-
-
-def warn_of_trained_windows(trained: TrainedModel, data: DataModule, split: str) -> list[str]:
-    """Say that test windows were trained on, as after a refit: their errors are lower than those of a test."""
-    note = note_on_test(trained, data) if split == "test" else ""
-    return [f"{note}; the run's best.ckpt was trained on earlier rows only"] if note else []
 
 
 def choose_variable(trained: TrainedModel) -> int | None:

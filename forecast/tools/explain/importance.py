@@ -158,13 +158,11 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     covariates = [*covariates, *(name for name, steps in limits if steps is not None)]  # with their masks
     for name, places in columns_of(covariates, data).items():
         groups.append(InputGroup(InputKind.COVARIATE, name, tuple(n_calendar + i for i in places)))
-    return groups + _list_static(data, n_calendar + len(covariates))
-
-
-def _list_static(data: DataModule, first: int) -> list[InputGroup]:
-    """List the static columns; the features of a column of texts are one group."""
-    groups = []
-    for name, encoding in data.scaled.scales.static.items():
+    first = n_calendar + len(covariates)
+    for (
+        name,
+        encoding,
+    ) in data.scaled.scales.static.items():  # the features of a column of texts are one group
         width = len(static_feature_names({name: encoding}))
         groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, first + width))))
         first += width

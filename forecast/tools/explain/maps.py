@@ -11,8 +11,8 @@ The map of any other layer holds influences: how much output i changes if the to
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -33,6 +33,7 @@ TOLERANCE = 1e-3
 """Largest relative difference between a measured map times values and the output of the layer."""
 
 Map = Float[Tensor, "heads query_len memory_len"]
+Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -65,33 +66,23 @@ def record_calls(
 ) -> tuple[Float[Tensor, "batch pred_len outputs"], list[Call]]:
     """The output of the network, and the attention calls in the order in which they happened."""
     calls: list[Call] = []
-    with _recording(network, calls.append):
-        output = network(past, past_time, future_time)
-    return output, calls
-
-
-@contextmanager
-def _recording(network: nn.Module, report: Callable[[Call], None]) -> Iterator[None]:
-    # A layer that is used at several places is called at them in turn.
+    # a layer that is used at several places is called at them in turn
     places: dict[Attention, list[str]] = defaultdict(list)
     for name, module in network.named_modules(remove_duplicate=False):
         if isinstance(module, Attention):
             places[module].append(name)
 
-    def replace_mix(attention: Attention, names: Iterator[str]) -> None:
-        mix = attention.mix
-
-        def recorded_mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            mixed = mix(q, k, v)
-            report(Call(next(names), attention, q, k, v, mixed))
-            return mixed
-
-        attention.mix = recorded_mix
+    def record(
+        attention: Attention, mix: Mix, names: Iterator[str], q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
+        mixed = mix(q, k, v)
+        calls.append(Call(next(names), attention, q, k, v, mixed))
+        return mixed
 
     try:
         for attention, names in places.items():
-            replace_mix(attention, iter(names))
-        yield
+            attention.mix = partial(record, attention, attention.mix, iter(names))
+        return network(past, past_time, future_time), calls
     finally:
         for attention in places:
             vars(attention).pop("mix", None)  # the method of the class again

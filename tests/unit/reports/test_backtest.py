@@ -7,7 +7,7 @@ import pytest
 
 from forecast.evaluation.measurement import Origins
 from forecast.evaluation.significance import LossDifference
-from forecast.reports.backtest import Verdict, select_successive
+from forecast.reports.backtest import describe_verdict, select_successive
 
 CLEAR, UNCLEAR = LossDifference(-1.0, 0.01, 20.0, 3), LossDifference(-1.0, 1.0, 20.0, 3)
 TEST = "Diebold-Mariano test, p = 9.5e-09, corrected for 3 tests"
@@ -27,7 +27,7 @@ UNTESTED = LossDifference(-1.0, math.nan, 0.0, 3)
 def test_the_verdict_says_which_is_better_and_whether_that_is_significant(
     change: float, difference: LossDifference, says: str
 ) -> None:
-    assert says in Verdict("the model", "drift", change, difference).sentence
+    assert says in describe_verdict("the model", "drift", change, difference)
 
 
 @pytest.mark.parametrize(

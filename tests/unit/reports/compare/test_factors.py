@@ -2,7 +2,9 @@
 
 import shutil
 from io import StringIO
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,13 +12,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from forecast.evaluation.significance import diebold_mariano
+from forecast.evaluation.significance import diebold_mariano, rank_errors
 from forecast.reports.compare.factors import Factor, find_factor
 from forecast.reports.compare.findings import describe_factor
 from forecast.reports.compare.tables import LEFT_OUT, format_csv, make_factor_rows, make_factor_table
 from forecast.reports.compare.task import BEST, EQUAL, ONE_SEED
 from forecast.reports.tables import print_table, write_latex, write_markdown
-from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import compare, configuration, make_run
 
 WINDOWS = 2000
@@ -28,22 +29,22 @@ def make_factor(root: Path, name: str = "attention") -> Factor:
     return factor
 
 
+def make_width(folder: Path, kind: str, width: int, seed: int, mse: float, *more: str, **facts: Any) -> Path:
+    """A run of an attention type and of this width."""
+    base = configuration(f"attention={kind}", *more)
+    config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
+    return make_run(folder, config, mse=mse, **{"windows": WINDOWS, **facts})
+
+
 def make_grid(
     root: Path, errors: dict[str, float], widths: dict[int, float], horizons: tuple[int, ...], seeds: int = 3
 ) -> Path:
     """Runs of attention types × widths × horizons × seeds, whose MSE is the product of its factors."""
     luck = np.random.default_rng(3)
-    for kind, error in errors.items():
-        for width, factor in widths.items():
-            for horizon in horizons:
-                base = configuration(f"attention={kind}", f"pred_len={horizon}")
-                for seed in range(seeds):
-                    config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
-                    mse = error * factor * (1 + 0.002 * luck.normal())
-                    folder = root / f"{kind}-{width}-{horizon}-{seed}"
-                    make_run(
-                        folder, config, mse=mse, windows=WINDOWS, ms_per_window=1.0 + 0.5 * (kind == "full")
-                    )
+    for kind, width, horizon, seed in product(errors, widths, horizons, range(seeds)):
+        mse = errors[kind] * widths[width] * (1 + 0.002 * luck.normal())
+        folder, time = root / f"{kind}-{width}-{horizon}-{seed}", 1.0 + 0.5 * (kind == "full")
+        make_width(folder, kind, width, seed, mse, f"pred_len={horizon}", ms_per_window=time)
     return root
 
 
@@ -102,12 +103,10 @@ def test_equal_values_are_called_different_rarely(tmp_path: Path) -> None:
         root = tmp_path / str(number)
         luck = np.random.default_rng(number)
         for kind in ("full", "linear"):
-            base, of_seeds = configuration(f"attention={kind}"), luck.normal(size=3)
-            for width in (16, 32):
-                for seed in range(3):
-                    config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
-                    mse = 0.4 * (1 + 0.01 * of_seeds[seed] + 0.002 * luck.normal())
-                    make_run(root / f"{kind}-{width}-{seed}", config, mse=mse, windows=200)
+            of_seeds = luck.normal(size=3)
+            for width, seed in product((16, 32), range(3)):
+                mse = 0.4 * (1 + 0.01 * of_seeds[seed] + 0.002 * luck.normal())
+                make_width(root / f"{kind}-{width}-{seed}", kind, width, seed, mse, windows=200)
         factor = make_factor(root)
         wrong += factor.get_verdict(factor.levels[1]) == "worse"
     assert wrong <= 2  # binomial(15, 0.05): above 2 with a probability of 3.6%
@@ -118,9 +117,7 @@ def test_a_type_of_one_seed_is_not_tested_against_seeds_without_effect(tmp_path:
     for width, factor in ((16, 1.0), (32, 0.9)):
         for kind, seeds, error in (("full", 3, 0.44 * factor), ("linear", 1, 0.40 * factor)):
             for seed in range(seeds):
-                base = configuration(f"attention={kind}")
-                config = {**base, "seed": seed, "model": {**base["model"], "d_model": width}}
-                folder = make_run(tmp_path / f"{kind}-{width}-{seed}", config, mse=error, windows=WINDOWS)
+                folder = make_width(tmp_path / f"{kind}-{width}-{seed}", kind, width, seed, error)
                 losses = tmp_path / f"{kind}-{width}-0" / "errors_by_window.parquet"
                 if seed:
                     shutil.copy(losses, folder)
@@ -145,10 +142,8 @@ def test_equal_and_missing_values_and_equal_comparisons(
             config["model"]["d_model"] = width
             config["model"]["attention"] = configuration(f"attention={kind}")["model"]["attention"]
             (copy / "config.yaml").write_text(yaml.safe_dump(config))
-            metrics = (
-                (copy / "metrics.json").read_text().replace('"attention": "full"', f'"attention": "{kind}"')
-            )
-            (copy / "metrics.json").write_text(metrics)
+            metrics = copy / "metrics.json"
+            metrics.write_text(metrics.read_text().replace('"attention": "full"', f'"attention": "{kind}"'))
     factor = make_factor(tmp_path)
     assert sorted(factor.levels) == ["full", "probsparse"]
     assert (factor.left_out, len(factor.groups)) == (["nystrom"], 2)
@@ -170,9 +165,6 @@ def test_one_seed_leaves_the_difference_unknown(tmp_path: Path) -> None:
     assert "full has the lowest error; no value is known to be the best." in describe_factor(factor)[0]
 
 
-def test_one_comparison_is_no_average_and_an_unknown_setting_is_refused(pair: Path) -> None:
-    tasks = compare(pair)
-    assert find_factor(tasks, "attention") is None
-    for name in ("attention", "patch_len"):
-        with pytest.raises(ConfigError):
-            find_factor(tasks, name, required=True)
+def test_equal_errors_share_the_mean_of_their_ranks() -> None:
+    errors = np.array([[0.3, 0.1, 0.2], [0.1, 0.1 * (1 + 1e-9), 0.2], [1.0, 1.0, 1.0]])
+    assert rank_errors(errors, 1e-6).tolist() == [[3, 1, 2], [1.5, 1.5, 3], [2, 2, 2]]

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -228,9 +230,9 @@ def test_interval_scores_of_runs_that_have_any(pair: Path) -> None:
         scores = {"80": {"coverage": coverage, "width": 1.5}, "crps": 0.3}
         path.write_text(json.dumps({**json.loads(path.read_text()), "intervals": {"conformal": scores}}))
     (task,) = compare(pair)
-    found = collect_interval_scores(task)
-    assert set(found) == {"full"}
-    assert found["full"]["conformal"]["coverage_80"] == pytest.approx((0.80, 0.04 / math.sqrt(2)))
+    full, linear = map(collect_interval_scores, task.variants)
+    assert full["conformal"]["coverage_80"] == pytest.approx((0.80, 0.04 / math.sqrt(2)))
+    assert not linear
     table = make_interval_table(task)
     assert table is not None
     assert [column.heading for column in table.columns][2:5] == ["coverage 80", "width 80", "crps"]
@@ -240,37 +242,23 @@ def test_interval_scores_of_runs_that_have_any(pair: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("write", "given", "text"),
     [
-        ((0.41234, 0.01), "0.412 ± 0.010"), ((9623.0, 0.0), "9,623"), ((-1.5,), "−1.500"), ((0.0123,), "0.0123"),
-        ((12345.6, 100.2), "12,346 ± 100"), ((math.nan,), "–"), ((0.0,), "0"), ((0.00001234,), "1.23e−05"),
+        *((format_number, numbers, text) for numbers, text in [
+            ((0.41234, 0.01), "0.412 ± 0.010"), ((9623.0, 0.0), "9,623"), ((-1.5,), "−1.500"), ((0.0123,), "0.0123"),
+            ((12345.6, 100.2), "12,346 ± 100"), ((math.nan,), "–"), ((0.0,), "0"), ((0.00001234,), "1.23e−05"),
+        ]),
+        *((format_percent, (change,), text) for change, text in [
+            (0.0154, "+1.5 %"), (-0.25, "−25.0 %"), (-1e-9, "+0.0 %"), (12.5, "+1,250.0 %"),
+        ]),
+        *((format_interval, (difference,), text) for difference, text in [
+            (LossDifference(-0.1, 1e-4, 50.0, base=0.5), "[−24.0, −16.0]"),
+            (LossDifference(-0.1, 0.04, 1.0, base=0.5, independent=7.1), "too few independent windows (about 7)"),
+            (LossDifference(-0.1, math.nan, 0.0), MISSING),  # the variance over seeds is not known
+        ]),
+        (join_names, (["full", "linear"],), "full, linear"),
+        (join_names, (["full, d_model=16", "linear"],), "full, d_model=16; linear"),
     ],
 )  # fmt: skip
-def test_numbers_have_decimals_according_to_their_size(given: tuple[float, ...], text: str) -> None:
-    assert format_number(*given) == text
-
-
-@pytest.mark.parametrize(
-    ("change", "text"), [(0.0154, "+1.5 %"), (-0.25, "−25.0 %"), (-1e-9, "+0.0 %"), (12.5, "+1,250.0 %")]
-)
-def test_percentages_have_a_sign(change: float, text: str) -> None:
-    assert format_percent(change) == text
-
-
-@pytest.mark.parametrize(
-    ("difference", "text"),
-    [
-        (LossDifference(-0.1, 1e-4, 50.0, base=0.5), "[−24.0, −16.0]"),
-        (LossDifference(-0.1, 0.04, 1.0, base=0.5, independent=7.1), "too few independent windows (about 7)"),
-        (LossDifference(-0.1, math.nan, 0.0), MISSING),  # the variance over seeds is not known
-    ],
-)
-def test_a_relative_interval_is_shown_only_where_the_windows_determine_it(
-    difference: LossDifference, text: str
-) -> None:
-    assert format_interval(difference) == text
-
-
-def test_names_that_contain_a_comma_are_separated_by_semicolons() -> None:
-    assert join_names(["full", "linear"]) == "full, linear"
-    assert join_names(["full, d_model=16", "linear"]) == "full, d_model=16; linear"
+def test_numbers_and_names_in_words(write: Callable[..., str], given: tuple[Any, ...], text: str) -> None:
+    assert write(*given) == text

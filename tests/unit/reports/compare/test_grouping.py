@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,8 @@ def test_other_windows_horizons_and_scalers_make_other_tasks(tmp_path: Path) -> 
     make_run(tmp_path / "b", configuration("attention=full", "pred_len=12"), mse=0.3)
     make_run(tmp_path / "c", with_seed(config, 2), mse=0.4, windows=200)
     minmax = configuration("attention=full", "data.scaler=minmax")
-    make_run(
-        tmp_path / "d", minmax, mse=0.01, baselines={"naive": 0.03, "seasonal_naive": 0.02, "linear": 0.02}
-    )
+    baselines = {"naive": 0.03, "seasonal_naive": 0.02, "linear": 0.02}
+    make_run(tmp_path / "d", minmax, mse=0.01, baselines=baselines)
     found = compare(tmp_path)
     assert [len(task.variants) for task in found] == [1, 1, 1, 1]
     assert sorted(task.title for task in found) == [
@@ -102,24 +101,22 @@ def test_folders_loggers_and_what_follows_the_test_make_no_variant(
     assert [len(entry.runs) for entry in task.variants] == [2]
 
 
-def test_trained_levels_make_a_variant(tmp_path: Path) -> None:
-    for levels in ([80], [50]):
-        made = {**configuration("loss=quantile"), "levels": levels}
-        make_run(tmp_path / f"{levels[0]}", made, mse=0.4 + levels[0] / 1000)
+@pytest.mark.parametrize(
+    ("given", "change", "names"),
+    [
+        ("loss=quantile", lambda config, name: {**config, "levels": [name]}, ["levels=[1]", "levels=[2]"]),
+        ("loss=mse", lambda config, name: {**config, "data": {**config["data"], "path": f"{name}.csv"}},
+         ["path=1.csv", "path=2.csv"]),
+    ],
+    ids=["trained levels", "files with other training rows"],
+)  # fmt: skip
+def test_what_makes_a_variant(
+    given: str, change: Callable[[dict[str, Any], int], dict[str, Any]], names: list[str], tmp_path: Path
+) -> None:
+    for name in (1, 2):
+        make_run(tmp_path / str(name), change(configuration(given), name), mse=0.4 + 0.01 * name)
     (task,) = compare(tmp_path)
-    assert [entry.name for entry in task.variants] == ["levels=[50]", "levels=[80]"]
-
-
-def test_files_with_other_training_rows_make_a_variant(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        config = configuration()
-        config["data"]["path"] = f"{name}.csv"
-        make_run(tmp_path / name, config, mse=0.4 + 0.01 * (name == "b"))
-    (task,) = compare(tmp_path)
-    assert [(entry.name, len(entry.runs)) for entry in task.variants] == [
-        ("path=a.csv", 1),
-        ("path=b.csv", 1),
-    ]
+    assert {entry.name: len(entry.runs) for entry in task.variants} == dict.fromkeys(names, 1)
 
 
 def test_a_run_without_a_baseline_is_compare(tmp_path: Path) -> None:

@@ -44,17 +44,11 @@ def test_the_charts_show_the_numbers_of_the_runs(pair: Path) -> None:
     assert len(forecasts.choices) == 3 * 2  # windows, variables
     label, (truth, *lines) = next(iter(forecasts.choices.items()))
     assert label == "window 0, from 2024-01-04 00:00:00: HUFL"
-    table = pd.read_parquet(pair / "linear-1" / "forecasts.parquet").query(
-        "window == 0 and variable == 'HUFL'"
-    )
+    table = pd.read_parquet(pair / "linear-1" / "forecasts.parquet")
+    table = table.query("window == 0 and variable == 'HUFL'")
     assert truth["y"] == pytest.approx(table["truth"].tolist(), rel=1e-3, abs=1e-3)
-    assert [line["name"] for line in lines] == [
-        "full",
-        "linear",
-        "linear baseline",
-        "seasonal naive",
-        "naive",
-    ]
+    names = ["full", "linear", "linear baseline", "seasonal naive", "naive"]
+    assert [line["name"] for line in lines] == names
     assert lines[1]["y"] == pytest.approx(table.loc[table["step"] > 0, "model"].tolist(), rel=1e-3)
     figure = forecasts.figure()
     buttons = figure["layout"]["updatemenus"][0]["buttons"]

@@ -23,11 +23,10 @@ from tests.support.synthetic_runs import configuration, make_run
 
 def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
     for age, (name, checkpoint, seed) in enumerate(
-        (("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2))
+        [("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2)]
     ):
-        make_run(
-            tmp_path / name, {**configuration(), "checkpoint": f"runs/{checkpoint}", "seed": seed}, mse=0.4
-        )
+        config = {**configuration(), "checkpoint": f"runs/{checkpoint}", "seed": seed}
+        make_run(tmp_path / name, config, mse=0.4)
         os.utime(tmp_path / name / "metrics.json", (age, age))
     runs, excluded = read_runs(find_run_folders([str(tmp_path)]))
     assert {run.folder.name: run.reason for run in excluded} == {
@@ -57,8 +56,7 @@ def test_forecast_starts_whose_windows_share_a_step(
     table, no = pd.DataFrame({} if ids is None else {"unique_id": list(ids)}), pd.DataFrame()
     facts = {"pred_len": 24, "eval_stride": stride}
     run = FinishedRun(Path(), "", None, facts, {}, no, no, no, table)
-    assert run.overlap == overlap
-    assert run.ids == list(ids or "")
+    assert (run.overlap, run.ids) == (overlap, list(ids or ""))
 
 
 def test_reasons_contain_no_absolute_paths(

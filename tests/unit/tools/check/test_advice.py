@@ -16,15 +16,7 @@ from forecast.data.source import AUTO
 from forecast.system.errors import DataError
 from forecast.system.formatting import quote_for_shell
 from forecast.tools.check import advice
-from forecast.tools.check.advice import (
-    Choices,
-    Setting,
-    format_argument,
-    suggest_lengths,
-    suggest_model,
-    suggest_training,
-    suggest_transform,
-)
+from forecast.tools.check.advice import Choices, Setting, format_argument, suggest_lengths, suggest_training
 from forecast.tools.check.diagnosis import suggest_overrides
 from forecast.tools.check.gaps import split_parts
 from forecast.tools.check.seasons import Season
@@ -91,8 +83,8 @@ def test_a_flat_head_is_suggested_for_columns_with_steps_below_an_hour(
 ) -> None:
     dates = pd.date_range("2024-01-01", periods=9, freq=freq)
     panel = Panel.of_table(dates, np.zeros((9, 2)), ["a", "b"], freq)
-    assert [s.value for s in suggest_model(panel, features)] == ([model] if model else [])
-    assert suggest_model(replace(panel, targets=("a",), past_covariates=("b",)), features) == []
+    assert [s.value for s in advice.suggest_model(panel, features)] == ([model] if model else [])
+    assert advice.suggest_model(replace(panel, targets=("a",), past_covariates=("b",)), features) == []
 
 
 def test_the_default_model_is_known_as_it_is() -> None:
@@ -125,7 +117,7 @@ def test_a_transform_is_suggested_for_targets_with_outliers(
     dates = pd.date_range("2024-01-01", periods=400, freq="h", name="date")
     pd.DataFrame({"even": EVEN}, dates).to_csv(tmp_path / "mine.csv")
     sizes = {"seq_len": 24, "pred_len": 6, "split": [0.7, 0.1, 0.2], "name": "mine", "transform": typed}
-    found = suggest_transform(train, ["even", "heavy"][: train[0].shape[1] if train else 2],
+    found = advice.suggest_transform(train, ["even", "heavy"][: train[0].shape[1] if train else 2],
                               csv_data(path=tmp_path / "mine.csv", **sizes))  # fmt: skip
     assert [setting.value for setting in found] == (["auto"] if named else [])
     assert all(named in setting.why for setting in found if named)
@@ -153,18 +145,14 @@ def sales(days: int) -> pd.DataFrame:
     return pd.DataFrame({"sold": sold}, index=pd.date_range("2021-01-01", periods=days, freq="D", name="ds"))
 
 
-def test_suggestions_for_a_frame_are_printed_and_training_alone_warns(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_suggestions_for_a_frame_are_printed_and_training_alone_warns(capsys) -> None:
+    """Unless no training follows: a frame without windows is refused as in training."""
     with warnings.catch_warnings(action="error"):
         found = suggest_overrides(sales(150), {"target": "sold"}, {"pred_len": 4}, {"label_len"})
     assert any(line.startswith("seq_len=") for line in found)
     printed = capsys.readouterr().err
     assert all(f"suggested: {line}  (" in printed for line in found)
     assert "label_len" not in printed
-
-
-def test_a_frame_without_windows_is_refused_as_in_training() -> None:
     with pytest.warns(UserWarning, match="left out 2 rows before the first value"), pytest.raises(DataError):
         suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
     with pytest.raises(DataError, match=r"needs 150 rows \(seq_len=146, pred_len=4\), and there are"):

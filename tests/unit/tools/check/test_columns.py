@@ -83,14 +83,8 @@ def test_useless_columns_are_left_out() -> None:
     (setting,) = suggest_columns(columns, [], [], Choices())
     assert setting.value == ["load", "almost hour", "minute", "begun", "spikes"]
     assert "hour (follows from the date, which the model reads)" in setting.why
-
-
-@pytest.mark.parametrize("steps", ["dates", None])
-def test_useless_columns_of_wide_data_are_dropped(steps: str | None) -> None:
-    """Of a store too, whose data have no setting of steps."""
-    numbers = {f"c{number}": RANDOM.normal(size=200) for number in range(25)}
-    columns = columns_of({**numbers, "flat": np.ones(200)})
-    (setting,) = suggest_columns(columns, [], [], Choices(steps=steps))
+    wide = {f"c{number}": RANDOM.normal(size=200) for number in range(25)} | {"flat": np.ones(200)}
+    (setting,) = suggest_columns(columns_of(wide), [], [], Choices())
     assert (setting.key, setting.value) == ("data.drop", ["flat"])
 
 
@@ -175,14 +169,10 @@ def test_copies_are_found_with_their_shift_and_slow_columns_are_none() -> None:
     assert {copy.source for copy in found.values()} == {"load"}
     assert [found[name].shift for name in ("in kW", "a day earlier", "tomorrow")] == [0, 24, -24]
     assert find_copies(np.column_stack([walk[:40], walk[:40]]), ["a", "b"]) == []
-
-
-def test_the_target_is_never_the_copy() -> None:
-    values = np.random.default_rng(0).normal(size=1_001)
-    table = np.column_stack([values[1:], values[:-1], values[:-1]])
-    found = find_copies(table, ["tomorrow", "load", "again"], target="load")
-    assert set(found) == {Copy("tomorrow", "load", -1), Copy("again", "load", 0)}
-    assert {copy.relation for copy in found} == {"holds load of 1 row later", "repeats load"}
+    of_target = np.column_stack([noise[1:], noise[:-1], noise[:-1]])
+    copies = find_copies(of_target, ["next", "load", "again"], target="load")  # the target is never the copy
+    assert {copy.relation for copy in copies} == {"holds load of 1 row later", "repeats load"}
+    assert {copy.name for copy in copies} == {"next", "again"}
 
 
 def test_sums_of_rounded_columns_are_found_and_near_sums_are_none() -> None:
@@ -206,12 +196,7 @@ def test_sums_of_rounded_columns_are_found_and_near_sums_are_none() -> None:
     found = {copy.name: copy.relation for copy in find_sums(table, names)}
     assert found == {"subtotal": "is the sum first + second", "total": "is the sum third + subtotal"}
     assert find_sums(table[:40], names) == []
-
-
-def test_a_copy_of_a_part_of_a_sum_is_named_as_a_copy_alone() -> None:
-    first, second = np.random.default_rng(0).normal(size=(2, 200))
-    table = np.column_stack([first, 2 * first, second, first + second])
-    assert find_copies_and_sums(table, list("abcd"), None) == [
-        Copy("b", "a"),
-        Copy("d", "a + c", is_sum=True),
-    ]
+    first, second = random.normal(size=(2, 200))
+    table = np.column_stack([first, 2 * first, second, first + second])  # a copy is no part of a sum
+    expected = [Copy("b", "a"), Copy("d", "a + c", is_sum=True)]
+    assert find_copies_and_sums(table, list("abcd"), None) == expected

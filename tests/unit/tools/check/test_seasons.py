@@ -31,6 +31,9 @@ def smooth_season(rows: float, cycles: float, part: int | None = None) -> np.nda
     return np.sin(2 * np.pi * t / rows) + 0.4 * np.sin(4 * np.pi * t / rows + 1) + of_part + noise
 
 
+T = np.arange(3_640)
+THIRD = np.cos(2 * np.pi * T / 364) + 1.2 * np.cos(6 * np.pi * T / 364)
+"""The third harmonic is stronger, with 121.3 rows."""
 WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
 
 
@@ -55,6 +58,7 @@ WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
         (season_of_pulses(260, 5, 9), "B", {5: "a week", 260: "52 weeks"}),
         (season_of_pulses(260, 5, 4.1), WEEKDAYS, {5: "a week", 260: "52 weeks"}),
         (smooth_season(5, 300), WEEKDAYS, {5: "a week"}),
+        (THIRD, "D", {364: "52 weeks"}),
         (np.random.default_rng(0).normal(size=2_964), "D", {}),
         (np.random.default_rng(0).normal(size=2_964).cumsum(), "D", {}),
         (np.random.default_rng(0).normal(size=520), "W-SUN", {}),
@@ -66,12 +70,6 @@ def test_the_season_that_explains_most_is_named(
     """Neither a side peak, such as a season without a week, nor a harmonic, nor the calendar beside it."""
     step, calendar = (freq, None) if isinstance(freq, str) else (freq.freq, freq)
     assert {season.rows: season.name for season in find_seasons(values[:, None], step, calendar)} == expected
-
-
-def test_a_fraction_of_a_season_that_is_no_whole_number_of_rows_is_not_named() -> None:
-    t = np.arange(3_640)  # the third harmonic is stronger, with 121.3 rows
-    values = np.cos(2 * np.pi * t / 364) + 1.2 * np.cos(6 * np.pi * t / 364)
-    assert [season.rows for season in find_seasons(values[:, None], "D")] == [364]
 
 
 def test_the_settings_follow_the_season() -> None:
@@ -131,7 +129,7 @@ def rows_of(values: np.ndarray, freq: str) -> list[int]:
     return [season.rows for season in find_seasons(values[:, None], freq)]
 
 
-def test_seasons_are_found() -> None:
+def test_seasons_are_found_and_noise_and_walks_have_none() -> None:
     t, noise = np.arange(4_000), np.random.default_rng(2).normal(size=4_000)
     day, workday = np.sin(2 * np.pi * t / 24), (t // 24 % 7 < 5).astype(float)
     assert rows_of(3 * day + noise, "h") == [24]
@@ -139,15 +137,9 @@ def test_seasons_are_found() -> None:
     assert rows_of(3 * np.sin(2 * np.pi * t / 37) + noise, "min") == [37]
     assert rows_of(3 * (t % 10 == 0) + 0.3 * noise, "D") == [10]
     assert rows_of(3 * np.sin(2 * np.pi * t / 37)[:3_600] + noise[:3_600], "20min") == [37]  # not 72, a day
-
-
-def test_noise_and_walks_have_no_seasons() -> None:
-    random = np.random.default_rng(3)
-    found = [
-        rows
-        for freq, length in (("h", 600), ("h", 4_000), ("D", 1_500), ("MS", 120))
-        for _ in range(25)
-        for values in (random.normal(size=length), random.normal(size=length).cumsum())
-        for rows in rows_of(values, freq)
-    ]
+    random, found = np.random.default_rng(3), []
+    for freq, length in (("h", 600), ("h", 4_000), ("D", 1_500), ("MS", 120)):
+        for _ in range(25):
+            values = random.normal(size=length), random.normal(size=length).cumsum()
+            found += [rows for each in values for rows in rows_of(each, freq)]
     assert len(found) <= 10  # of 200

@@ -18,13 +18,8 @@ from tests.support.models import slots
 pytestmark = pytest.mark.slow
 
 SIZES: dict[str, Any] = {
-    "n_features": 3,
-    "n_targets": 2,
-    "n_time_features": 4,
-    "d_model": 8,
-    "n_heads": 2,
-    "d_ff": 8,
-}
+    "n_features": 3, "n_targets": 2, "n_time_features": 4, "d_model": 8, "n_heads": 2, "d_ff": 8,
+}  # fmt: skip
 
 
 def recorded(
@@ -38,29 +33,24 @@ def recorded(
     )
     dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
     layers = list_layers(network, calls, dates, seq_len, ("a", "b", "c"))
-    return network, forecast, calls, {layer.call.name: (layer.queries, layer.keys) for layer in layers}
+    places = {layer.call.name: (layer.queries, layer.keys) for layer in layers}
+    for call in calls:  # every position has a step
+        assert tuple(map(len, places[call.name])) == (call.q.shape[2], call.k.shape[2]), call.name
+    return forecast, calls, places
 
 
 @pytest.mark.parametrize("distil", [True, False])
 @pytest.mark.parametrize("model", [Informer, InformerStack])
 @pytest.mark.parametrize("attention_type", ["full", "fastformer"])
 def test_every_position_has_a_step(model, distil: bool, attention_type: str) -> None:
-    _, _, calls, places = recorded(
-        model, 23, attention_type, encoder_layers=3, decoder_layers=2, distil=distil
-    )
+    sizes = {"encoder_layers": 3, "decoder_layers": 2, "distil": distil}
+    _, calls, places = recorded(model, 23, attention_type, **sizes)
     assert {call.name for call in calls} == set(places)
-    for call in calls:
-        asks, reads = places[call.name]
-        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
 
 
 def test_a_patch_is_centred_on_its_middle_step() -> None:
     """23 steps in patches of 4 leave the first three out; 5 to forecast are two patches, the second of one step."""
-    _, _, calls, places = recorded(ResidualInformer, 23, patch_len=4, encoder_layers=2, decoder_layers=2)
-    assert {call.name for call in calls} == set(places)
-    for call in calls:
-        asks, reads = places[call.name]
-        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+    _, _, places = recorded(ResidualInformer, 23, patch_len=4, encoder_layers=2, decoder_layers=2)
     past, decoded = places["encoder.layers.1.attention"][0], places["decoder.0.attention"][0]
     assert past.steps.tolist() == [5, 9, 13, 17, 21]
     assert past.widths == [4]
@@ -71,18 +61,13 @@ def test_a_patch_is_centred_on_its_middle_step() -> None:
 @pytest.mark.parametrize(("asked", "n_quantiles"), [(3, 1), (1, 3)])
 def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> None:
     sizes: dict[str, Any] = {"tokens": "joint", "n_targets": asked, "n_quantiles": n_quantiles}
-    _, _, calls, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
-    for call in calls:
-        asks, reads = places[call.name]
-        assert (len(asks), len(reads)) == (call.q.shape[2], call.k.shape[2]), call.name
+    _, _, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
     past, decoded = places["encoder.layers.0.attention"][0], places["decoder.0.attention"][0]
     assert past.steps.tolist() == [2, 6, 10] * 3
     assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
     assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
     assert past.names == ["a", "b", "c"]
-    assert decoded.names == (
-        ["a", "b", "c"] * 2 if asked == 3 else []
-    )  # the history of each, then its horizon
+    assert decoded.names == (["a", "b", "c"] * 2 if asked == 3 else [])  # histories, then horizons
     labels = (["a"], ["a", "b", "c"])[asked == 3]
     assert [*decoded.variables] == [*labels, *(name for name in labels for _ in range(2))]
 
@@ -104,7 +89,7 @@ def test_a_distilled_position_is_centred_on_every_second_step() -> None:
 
 
 def test_the_dates_of_a_distilled_layer_and_of_a_stack() -> None:
-    _, _, _, places = recorded(InformerStack, 16, encoder_layers=3)
+    _, _, places = recorded(InformerStack, 16, encoder_layers=3)
     assert places["encoder.encoders.0.layers.2.attention"][0].steps.tolist() == [0, 4, 8, 12]
     assert places["encoder.encoders.1.layers.1.attention"][0].steps.tolist() == [8, 10, 12, 14]
     assert places["encoder.encoders.2.layers.0.attention"][0].steps.tolist() == [12, 13, 14, 15]
@@ -130,7 +115,7 @@ def test_the_caption_names_what_the_model_says_stands_in_the_horizon() -> None:
 
 
 def test_watching_changes_nothing_and_ends() -> None:
-    network, forecast, calls, _ = recorded(Informer, 23, "linear", share_layers=True, encoder_layers=2)
+    forecast, calls, _ = recorded(Informer, 23, "linear", share_layers=True, encoder_layers=2)
     torch.manual_seed(0)
     again = Informer(
         seq_len=23, label_len=7, pred_len=5, attention=slots("linear"), share_layers=True, encoder_layers=2,
@@ -145,4 +130,3 @@ def test_watching_changes_nothing_and_ends() -> None:
     ]  # fmt: skip
     assert calls[0].attention is calls[1].attention
     assert all("mix" not in vars(call.attention) for call in calls)
-    assert network is not again

@@ -43,9 +43,8 @@ class Own(Attention):
     roles = frozenset({"self"})
 
     def mix(self, q, k, v):
-        return v.flip(2) * torch.arange(1.0, self.n_heads + 1, dtype=v.dtype)[:, None, None] + v.mean(
-            2, keepdim=True
-        )
+        strength = torch.arange(1.0, self.n_heads + 1, dtype=v.dtype)[:, None, None]
+        return v.flip(2) * strength + v.mean(2, keepdim=True)
 
 
 class SquaresBefore(Own):
@@ -85,9 +84,8 @@ def test_the_map_times_the_values_is_the_output(attention_type, role, options, l
         is_zero = (attention_type, role) == (NoneAttention, "cross")
         expected = torch.zeros_like(sums) if is_zero else torch.ones_like(sums)
         if options.get("feature_map") != "relu":  # whose features may all be zero
-            torch.testing.assert_close(
-                sums, expected, rtol=0, atol=1e-4
-            )  # linear attention adds eps to the sum
+            # linear attention adds eps to the sum
+            torch.testing.assert_close(sums, expected, rtol=0, atol=1e-4)
     if isinstance(call.attention, FullAttention):
         torch.testing.assert_close(weights, softmax_by_hand(call)[0])
 
@@ -169,16 +167,7 @@ def test_nystrom_describes_its_landmarks() -> None:
     (weights,) = curves.values.values()
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, HEADS, dtype=torch.float64))
     borders = weights.diff(dim=-1).abs().amax((0, 1)).nonzero()[:, 0]
-    assert (borders + 1).tolist() == [
-        9,
-        18,
-        27,
-        36,
-        45,
-        54,
-        63,
-        71,
-    ]  # seven segments of 9 positions, two of 8
+    assert (borders + 1).tolist() == [*range(9, 64, 9), 71]  # seven segments of 9 positions, two of 8
 
 
 def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
@@ -237,10 +226,8 @@ def test_negative_weights_are_drawn_and_count_as_zero() -> None:
     found = {number.what: number.value for number in measured.numbers}
     assert 0 < found["attention that differs from uniform"] < 1
     pictures = draw_layer(measured)
-    assert [picture.name for picture in pictures] == [
-        "encoder-layer-0-nystrom",
-        "encoder-layer-0-nystrom-landmarks",
-    ]
+    names = ["encoder-layer-0-nystrom", "encoder-layer-0-nystrom-landmarks"]
+    assert [picture.name for picture in pictures] == names
     (image,) = pictures[0].figure.axes[1].images
     expected = np.maximum(LENGTH * measured.weights[1].numpy(), image.norm.vmin)
     np.testing.assert_allclose(image.get_array(), expected, rtol=1e-6)

@@ -14,17 +14,13 @@ STRIDE = 4
 
 @pytest.fixture(scope="module")
 def data() -> DataModule:
-    made = long_frame_data(
-        long_frame(),
-        seq_len=SEQ_LEN,
-        pred_len=PRED_LEN,
-        split=[0.7, 0.1, 0.2],
-        name="sales",
-        eval_stride=STRIDE,
-        past_covariates=["temperature"],
-        future_covariates=["price"],
-        static_covariates=["region", "size"],
-    )
+    sizes = {"seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2], "name": "sales"}
+    roles = {
+        "past_covariates": ["temperature"],
+        "future_covariates": ["price"],
+        "static_covariates": ["region"],
+    }
+    made = long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles)
     made.setup()
     return made
 
@@ -61,29 +57,20 @@ def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> 
 
 def test_numbers_count_the_scored_windows(data: DataModule) -> None:
     count = len(data.windows["test"])
-    assert [choose_window(data, "test", number).number for number in range(count)] == list(range(count))
-    assert choose_window(data, "test", "first").number == 0
-    assert choose_window(data, "test", "last").number == count - 1
-
-
-def test_a_date_is_read_as_a_forecast_reads_it(data: DataModule) -> None:
-    assert choose_window(data, "test", "20/02/2024").origin == pd.Timestamp("2024-02-20")
+    names = [*range(count), "first", "last"]
+    assert [choose_window(data, "test", name).number for name in names] == [*range(count), 0, count - 1]
+    day_first = choose_window(data, "test", "20/02/2024")  # as a forecast reads it
+    assert day_first.origin == pd.Timestamp("2024-02-20")
 
 
 def test_a_date_of_data_with_a_time_zone_is_a_local_time() -> None:
     dates = pd.date_range("2024-03-01", periods=1_000, freq="h", tz="Europe/Berlin", name="date")
-    zoned = frame_data(
-        pd.DataFrame({"load": np.arange(1_000.0)}, index=dates),
-        name="load",
-        seq_len=24,
-        pred_len=6,
-        split=[0.5, 0.1, 0.4],
-    )
+    frame = pd.DataFrame({"load": np.arange(1_000.0)}, index=dates)
+    zoned = frame_data(frame, name="load", seq_len=24, pred_len=6, split=[0.5, 0.1, 0.4])
     zoned.setup()
     place = dates.get_loc(pd.Timestamp("2024-04-05 12:00", tz="Europe/Berlin"))
     for text in ("2024-04-05T12:00", "2024-04-05T10:00+00:00"):
         window = choose_window(zoned, "test", text)
         assert window.origin == pd.Timestamp("2024-04-05 12:00")
-        assert zoned.unscale_targets(window.batch.future, window.batch.series)[0, 0, 0] == pytest.approx(
-            place
-        )
+        future = zoned.unscale_targets(window.batch.future, window.batch.series)
+        assert future[0, 0, 0] == pytest.approx(place)
