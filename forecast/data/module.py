@@ -184,12 +184,14 @@ class DataModule:
         """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
         from forecast.data.scaled_panel import Scales
 
-        if (state := self._saved_state) is None:
-            return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
-        check_columns(self.title, state, self.feature_columns, self.target_columns)
-        # a series that is not in the checkpoint is scaled by its rows before the first forecast
-        rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
-        return Scales.restore(self.location, panel, state, rows, self.options)
+        state = self._saved_state
+        if state is None:
+            rows = self.rows["train"]
+        else:
+            check_columns(self.title, state, self.feature_columns, self.target_columns)
+            # a series that is not in the checkpoint is scaled by its rows before the first forecast
+            rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
+        return Scales.fit(self.location, panel, rows, self.options, targets=self.target_columns, state=state)
 
     def windows_from(self, starts: Sequence[range]) -> "Windows":
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""

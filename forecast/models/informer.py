@@ -29,6 +29,7 @@ from forecast.models.embedding import (
     sinusoidal_positions,
 )
 from forecast.models.layers import ChannelLayout, Decoder, DecoderLayer, Encoder, EncoderLayer, stack_encoder
+from forecast.models.linear_model import FutureTime, Horizon, Outputs, Past, PastTime
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 
 MakeAttention = Callable[..., Attention]
@@ -131,12 +132,7 @@ class Informer(ForecastModel):
         """Build the encoder from `make(number of layers)`."""
         return make(layers)
 
-    def forward(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def forward(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Outputs:
         memory = self.encoder(self.past_embedding(past, past_time))
         start = past.shape[1] - self.label_len
         placeholders = past.new_zeros(past.shape[0], self.pred_len, past.shape[2])
@@ -294,13 +290,7 @@ class ResidualInformer(ResidualModel):
             for _ in range(decoder_layers)
         )
 
-    def correct(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        linear: Float[Tensor, "batch pred_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def correct(self, past: Past, linear: Horizon, past_time: PastTime, future_time: FutureTime) -> Outputs:
         read = self.past_tokens * self.patch_len
         pooled = self.time_embedding.pool(past_time[:, -read:], self.time_stride)
         time = self.time_embedding(torch.cat([pooled, future_time], dim=1))[:, None]

@@ -2,18 +2,14 @@
 
 import pickle
 import shutil
-from math import gcd
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forecast.data import DataModule, csv_data, read_table, store_data
 from forecast.data.row_ranges import StoredValues
-from forecast.data.split import spread_stride
 from forecast.data.step_features import carry_into
 from forecast.data.store import open_store
 from forecast.system.errors import DataError
@@ -147,17 +143,6 @@ def test_future_covariates_with_missing_values(
     assert parts[1].future is not None
     np.testing.assert_array_equal(parts[1].future, parts[0].future)
     assert parts[0].future[0, 0] == frame["price"].ffill()[450]
-
-
-@given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))
-def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: int, season: int):
-    stride = spread_stride(windows, most, season)
-    assert -(-windows // stride) <= most
-    if windows <= most:
-        assert stride == 1
-    else:
-        assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
-        assert stride <= 2 * (-(-windows // most)) + 60
 
 
 class Hostile:
