@@ -18,6 +18,9 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.data.utc_offset import UtcOffset
 
+Index = Int64[Tensor, " batch"]
+Steps = Float32[Tensor, "batch {length} columns"]
+
 
 class Rows(ABC):
     """Rows of numbers (rows, columns), float32, in memory, on a device or on disk.
@@ -33,9 +36,7 @@ class Rows(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         """Windows of `length` rows that begin at these rows."""
 
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
@@ -61,9 +62,7 @@ class TensorRows(Rows):
     def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
         return self.tensor[rows]
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         return slide(self.tensor, length).index_select(0, first)
 
     def to(self, device: torch.device | str) -> "TensorRows":
@@ -84,9 +83,7 @@ class DiskRows(Rows):
     def __len__(self) -> int:
         return len(self.values)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         raw = slide(self._raw, length).index_select(0, first)
         series = (torch.bucketize(first, self._starts, right=True) - 1).clamp(min=0)
         values = tensor_of(self.values.choose(raw.numpy()))
@@ -105,9 +102,7 @@ class DatedRows(Rows):
     def __len__(self) -> int:
         return len(self.grid)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         rows = (first[:, None] + torch.arange(length)).flatten()
         dates = self.utc_offset.local(self.grid[rows.numpy()])
         features = torch.from_numpy(time_features(dates, self.freq, self.holidays)).float()
@@ -154,9 +149,7 @@ class CarriedRows(Rows):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         scaled = self._rows.windows(first, length)
         missing = scaled.isnan()
         masks = (~missing[..., self._masked]).float()
@@ -168,7 +161,7 @@ class CarriedRows(Rows):
         return torch.cat([scaled, masks], dim=2) if self._masked else scaled
 
     def _values_before(
-        self, first: Int64[Tensor, " batch"], is_missing: Bool[Tensor, " batch"]
+        self, first: Index, is_missing: Bool[Tensor, " batch"]
     ) -> Float32[Tensor, "batch 1 columns"]:
         """Return the last values before each window that starts with a missing value; 0 if there is none."""
         found = torch.zeros(len(first), 1, self._rows.n_columns)
@@ -236,9 +229,7 @@ class FutureCovariates:
         """Whether what is read of a row depends on the forecast origin."""
         return self.ahead is not self.past or bool(self.is_mask.any())
 
-    def known_windows(
-        self, origins: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def known_windows(self, origins: Index, length: int) -> Steps:
         """Windows of `length` rows after these forecast origins, as they are known at the origins."""
         found = self.ahead.windows(origins, length)
         if not self.is_mask.any():
@@ -299,14 +290,14 @@ class StepFeatures:
         return self.calendar.n_columns + (self.future.n_columns if self.future else 0) + self.static.shape[1]
 
     def past(
-        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+        self, first: Index, length: int, series: Index
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows before a forecast origin, which begin at the rows `first` of these series."""
         covariates = None if self.future is None else self.future.past.windows(first, length)
         return self._join(first, length, series, covariates)
 
     def ahead(
-        self, origins: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+        self, origins: Index, length: int, series: Index
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows after these forecast origins, as they are known at the origins.
 
@@ -317,10 +308,10 @@ class StepFeatures:
 
     def _join(
         self,
-        first: Int64[Tensor, " batch"],
+        first: Index,
         length: int,
-        series: Int64[Tensor, " batch"],
-        covariates: Float32[Tensor, "batch {length} columns"] | None,
+        series: Index,
+        covariates: Steps | None,
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         parts = [self.calendar.windows(first + self.shifts[series], length)]
         if covariates is not None:
