@@ -54,7 +54,7 @@ def both(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
 def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler: str, options: dict):
     memory, disk = both(file, store, scaler=scaler, **options)
     assert (disk.n_windows, disk.rows, disk.freq, disk.season) == (
-        memory.n_windows, memory.rows, memory.freq, memory.season,
+        memory.n_windows, memory.rows, memory.freq, memory.season
     )  # fmt: skip
     assert (disk.feature_columns, disk.target_columns) == (memory.feature_columns, memory.target_columns)
     assert disk.n_time_features == memory.n_time_features
