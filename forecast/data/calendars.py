@@ -112,7 +112,7 @@ class Calendar:
         """The `steps` dates that follow `last`."""
         if self.step is not None:
             return date_range(self._date_of(last), periods=steps + 1, freq=self.step)[1:]
-        begin, weeks = _second_of(last), -(-steps // len(self.slots)) + 1
+        begin, weeks = int(last.timestamp()), -(-steps // len(self.slots)) + 1
         while True:
             dates = self._between(begin, begin + weeks * _WEEK)
             dates = pd.DatetimeIndex(dates[dates > last])
@@ -287,10 +287,6 @@ def _recent(dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
 def _seconds(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
     """Seconds since 1970."""
     return dates.to_numpy().astype("datetime64[s]").astype(np.int64)
-
-
-def _second_of(date: pd.Timestamp) -> int:
-    return int(_seconds(pd.DatetimeIndex([date]))[0])
 
 
 def _monday(second: int) -> int:

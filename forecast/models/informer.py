@@ -1,6 +1,6 @@
 """Informers: as published, and residual."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -41,14 +41,8 @@ class AttentionSlots(TypedDict):
     encoder: MakeAttention
     decoder: MakeAttention
     cross: MakeAttention
-    variables: NotRequired["VariableSlots"]
+    variables: NotRequired[Mapping[str, MakeAttention]]  # in layers of an encoder that read over variables
     name: NotRequired[str]
-
-
-class VariableSlots(TypedDict):
-    """Constructors of the attention in layers over variables, which are layers of an encoder."""
-
-    encoder: MakeAttention
 
 
 class Informer(ForecastModel):
@@ -166,19 +160,6 @@ class EncoderStack(nn.Module):
             [encoder(x[:, -(length // 2**i) :]) for i, encoder in enumerate(self.encoders)], dim=1
         )
 
-    def attention_layers(self, seq_len: int) -> list[AttentionLayer]:
-        """List the attention layers of all encoders, in order."""
-        return [
-            layer
-            for i, encoder in enumerate(self.encoders)
-            for layer in encoder_attention(
-                encoder,
-                np.arange(seq_len - seq_len // 2**i, seq_len),
-                name=f"encoder.encoders.{i}",
-                encoder_number=i,
-            )
-        ]
-
 
 class InformerStack(Informer):
     """The Informer with a stack of encoders of `encoder_layers`, `encoder_layers` − 1, …, 1 layers."""
@@ -194,7 +175,11 @@ class InformerStack(Informer):
 
     def encoder_attention(self) -> list[AttentionLayer]:
         assert isinstance(self.encoder, EncoderStack)
-        return self.encoder.attention_layers(self.seq_len)
+        layers = []
+        for i, encoder in enumerate(self.encoder.encoders):
+            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
+            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
+        return layers
 
 
 def check_label_len(seq_len: int, label_len: int) -> None:
