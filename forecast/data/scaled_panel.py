@@ -1,7 +1,7 @@
 """A panel as a model reads it: its scales, fitted to training rows or restored from a checkpoint, and scaled values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,12 +25,12 @@ from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values,
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import (
+    DatedRows,
     DiskRows,
     FutureCovariates,
     Rows,
     StepFeatures,
     TensorRows,
-    calendar_rows,
 )
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
@@ -177,6 +177,8 @@ class ScaledPanel:
 
         Raises DataError for numbers that float32 cannot hold once they are scaled.
         """
+        utc_offset = replace(panel.utc_offset, timezone=scales.timezone)
+        calendar = DatedRows(panel.grid, panel.freq, options.holidays, utc_offset)
         future = None
         if panel.future_covariates:
             future = FutureCovariates.of(panel, scales.future_scaler, scales.known_steps)
@@ -185,7 +187,7 @@ class ScaledPanel:
             scales=scales,
             values=_scaled_rows(name, panel, scales.scaler),
             time=StepFeatures(
-                calendar=calendar_rows(panel, scales.timezone, options.holidays),
+                calendar=calendar if panel.is_on_disk else TensorRows(calendar[:]),
                 shifts=torch.from_numpy(panel.grid_starts - panel.starts),
                 future=future,
                 static=torch.from_numpy(encode_static(name, panel.static, scales.static)),

@@ -121,22 +121,10 @@ def tensor_of(values: Float[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.from_numpy(values)
 
 
-def carry_forward(
-    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
-) -> Float[Tensor, "rows columns"]:
-    """Replace NaN by the value above it in its series, or by 0, the center after scaling."""
-    missing = values.isnan().numpy()
-    if not missing.any():
-        return values
-    own = np.repeat(starts, stops - starts)[:, None]
-    source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
-    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)
-
-
 class CarriedRows(Rows):
     """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
 
-    A mask is 1 where the value of its column was measured. In memory, `carry_forward` does the same.
+    A mask is 1 where the value of its column was measured. In memory, `_scaled_columns` does the same.
     """
 
     is_on_disk = True
@@ -246,13 +234,20 @@ class FutureCovariates:
 
 
 def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list[int]) -> Rows:
-    """Scaled columns of the future covariates of a panel, then the masks of some of them."""
+    """Scaled columns of the future covariates of a panel, then the masks of some of them.
+
+    A missing value is the one above it in its series, or 0, the center after scaling.
+    """
     assert panel.future is not None
     if isinstance(panel.future, StoredValues):
         return CarriedRows(DiskRows(panel.future.select(index), scaler, panel.starts), panel.starts, masked)
     scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
-    return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
+    if scaled.isnan().any():
+        series = np.repeat(np.arange(len(panel)), panel.stops - panel.starts)
+        carried = pd.DataFrame(scaled.numpy()).groupby(series).ffill().fillna(0.0)
+        scaled = torch.tensor(carried.to_numpy(), dtype=torch.float32)
+    return TensorRows(torch.cat([scaled, masks], dim=1))
 
 
 def carry_into(
@@ -323,9 +318,3 @@ class StepFeatures:
     def to(self, device: torch.device | str) -> "StepFeatures":
         future = self.future and self.future.to(device)
         return StepFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
-
-
-def calendar_rows(panel: Panel, timezone: str | None, holidays: str | None) -> Rows:
-    """The calendar features of local times in a time zone."""
-    rows = DatedRows(panel.grid, panel.freq, holidays, replace(panel.utc_offset, timezone=timezone))
-    return rows if panel.is_on_disk else TensorRows(rows[:])

@@ -46,8 +46,7 @@ class LinearWeights:
 
     def to(self, device: torch.device) -> "LinearWeights":
         """The weights on a device."""
-        tensors = self.past_weight, self.covariates, self.past_index, self.time_index
-        return LinearWeights(*(tensor.to(device) for tensor in tensors))
+        return LinearWeights(**{name: tensor.to(device) for name, tensor in vars(self).items()})
 
     def time_features(self, n_time_features: int) -> dict[int, bool]:
         """The numbers of the time features that are read, and whether each is read after the forecast origin."""
