@@ -10,10 +10,10 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data.time_features import (
-    closed_days,
     code_of,
     date_range,
     describe_frequency,
+    find_holidays,
     infer_calendar_step,
     name_step,
     parse_frequency,
@@ -112,7 +112,7 @@ class Calendar:
         """The `steps` dates that follow `last`."""
         if self.step is not None:
             return date_range(self._date_of(last), periods=steps + 1, freq=self.step)[1:]
-        begin, weeks = _second_of(last), -(-steps // len(self.slots)) + 1
+        begin, weeks = int(last.timestamp()), -(-steps // len(self.slots)) + 1
         while True:
             dates = self._between(begin, begin + weeks * _WEEK)
             dates = pd.DatetimeIndex(dates[dates > last])
@@ -138,7 +138,7 @@ class Calendar:
         dates = pd.DatetimeIndex(seconds.astype("datetime64[s]"))
         if self.closed is None:
             return dates
-        closed = closed_days(self.closed)
+        closed = find_holidays("data.calendar", self.closed)
         return pd.DatetimeIndex(dates[[date not in closed for date in dates.date]])
 
     def fits(self, dates: pd.DatetimeIndex) -> bool:
@@ -251,7 +251,7 @@ def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:
     if names and set(names) <= set(WEEKDAYS):
         return sorted({WEEKDAYS.index(name) for name in names}), None
     if isinstance(asked, str) and re.fullmatch(_CODE, asked):
-        return sorted(set(range(7)) - closed_days(asked).weekend), asked
+        return sorted(set(range(7)) - find_holidays("data.calendar", asked).weekend), asked
     raise ConfigError(
         f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or "
         f"exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15"
@@ -287,10 +287,6 @@ def _recent(dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
 def _seconds(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
     """Seconds since 1970."""
     return dates.to_numpy().astype("datetime64[s]").astype(np.int64)
-
-
-def _second_of(date: pd.Timestamp) -> int:
-    return int(_seconds(pd.DatetimeIndex([date]))[0])
 
 
 def _monday(second: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from filelock import FileLock, Timeout
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 
 from forecast.data.chunks import Chunks, LateText
 from forecast.data.files.advice import describe_ids, find_id_columns
@@ -56,7 +56,8 @@ class Table:
         before = len(self.ids) - goes_on
         self.ids += chunk.ids[int(goes_on) :].tolist()
         values = np.asarray(chunk.values)
-        filled = np.flatnonzero(_find_filled(chunk))
+        is_text = [name in chunk.texts for name in chunk.columns]
+        filled = np.flatnonzero(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
         series, first, count = np.unique(chunk.series_of(filled), return_index=True, return_counts=True)
         begins, ends = filled[first], filled[first + count - 1]
         rows = zip(
@@ -119,12 +120,6 @@ class Table:
         is_exact = self._lost <= ROUNDED * np.sqrt(found.squares / found.count)
         holds = np.abs([found.lowest, found.highest]).max() <= np.finfo(np.float32).max
         return bool(holds and is_exact[found.lowest < found.highest].all())
-
-
-def _find_filled(chunk: Panel) -> Bool[np.ndarray, " rows"]:
-    """The rows with a number or a text."""
-    is_text, values = [name in chunk.texts for name in chunk.columns], np.asarray(chunk.values)
-    return np.asarray(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
 
 
 def convert(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float32, Float64, Num
+from jaxtyping import Float32, Float64
 
 from forecast.data.files.patterns import BOOLEANS
 from forecast.data.files.text import quote
@@ -103,36 +103,28 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
     found: dict[str, list[str]] = {}
     for block, names in _blocks(panel):
         for column, name in enumerate(names):
-            if name in panel.texts:
-                counts = _count(select_columns(block, [column]), first, last, len(panel.texts[name]))
-                found[name] = _choose(where, name, panel.texts[name], counts)
+            if name not in panel.texts:
+                continue
+            texts, values = panel.texts[name], select_columns(block, [column])
+            counts = np.zeros(len(texts), dtype=np.int64)
+            for rows in pieces_of(values, first, last):
+                codes = values[rows][:, 0]
+                counts += np.bincount(codes[codes >= 0].astype(np.int64), minlength=len(texts))
+            order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: (-counts[code], texts[code]))
+            found[name] = sorted(texts[code] for code in order[:MAX_INDICATORS])
+            if not order:
+                raise DataError(
+                    f"no value of {name} in the training rows: leave the column out, or give another data.split"
+                )
+            number, rest = f"{len(order):,} categories", ""
+            if len(order) > MAX_INDICATORS:
+                rest = f": the {MAX_INDICATORS} most frequent are read, all others as unknown"
+            if len(order) == 1 or rest:
+                number = number if rest else "one category"
+                warnings.warn(
+                    f"{where}: column {quote(name)} has {number} in the training rows{rest}", stacklevel=2
+                )
     return found
-
-
-def _choose(where: str, name: str, texts: Sequence[str], counts: np.ndarray) -> list[str]:
-    order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: (-counts[code], texts[code]))
-    if not order:
-        raise DataError(
-            f"no value of {name} in the training rows: leave the column out, or give another data.split"
-        )
-    if len(order) == 1:
-        warnings.warn(f"{where}: column {quote(name)} has one category in the training rows", stacklevel=3)
-    if len(order) > MAX_INDICATORS:
-        warnings.warn(
-            f"{where}: column {quote(name)} has {len(order):,} categories in the training rows: the "
-            f"{MAX_INDICATORS} most frequent are read, all others as unknown",
-            stacklevel=3,
-        )
-    return sorted(texts[code] for code in order[:MAX_INDICATORS])
-
-
-def _count(column: Values, first: PerSeries, last: PerSeries, n: int) -> np.ndarray:
-    """The number of times that each code from 0 to n − 1 occurs in a column."""
-    counts = np.zeros(n, dtype=np.int64)
-    for rows in pieces_of(column, first, last):
-        codes = column[rows][:, 0]
-        counts += np.bincount(codes[codes >= 0].astype(np.int64), minlength=n)
-    return counts
 
 
 def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel:
@@ -157,7 +149,8 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
                 f"{where}: column {quote(name)} holds text, such as {quote(odd)}, and numbers where the model "
                 "was trained"
             )
-    columns = {name: indicator_names({name: categories.get(name, ())}) or [name] for name in _names(panel)}
+    names = (*panel.columns, *panel.future_columns)
+    columns = {name: indicator_names({name: categories.get(name, ())}) or [name] for name in names}
     made = {one: name for name, ones in columns.items() for one in ones if one != name}
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
@@ -184,10 +177,6 @@ def indicator_names(categories: Categories) -> list[str]:
 def columns_of_indicators(categories: Categories) -> dict[str, str]:
     """The column of each indicator, by the name of the indicator."""
     return {indicator: name for name in categories for indicator in indicator_names({name: categories[name]})}
-
-
-def _names(panel: Panel) -> tuple[str, ...]:
-    return (*panel.columns, *panel.future_columns)
 
 
 def _blocks(panel: Panel) -> Iterator[tuple[Values, Sequence[str]]]:
@@ -241,40 +230,16 @@ def _warn_of_unknown(where: str, panel: Panel, column: Values, name: str, known:
         unknown, count = np.union1d(unknown, new), count + len(new)
     if count:
         listed = unknown.tolist() if texts is None else [texts[int(code)] for code in unknown]
-        total = int((panel.stops - panel.starts).sum())
-        _warn(where, name, list(map(str, listed)), f"{count:,} of {total:,} rows")
+        _warn(where, name, listed, f"{count:,} of {int((panel.stops - panel.starts).sum()):,} rows")
 
 
-def _warn(where: str, name: str, unknown: Sequence[str], counts: str) -> None:
-    listed = shorten(list(map(quote, unknown)), 3)
+def _warn(where: str, name: str, unknown: Sequence[Any], counts: str) -> None:
+    listed = shorten([quote(str(one)) for one in unknown], 3)
     warnings.warn(
         f"{where}: column {quote(name)} has {listed} in {counts}, not among the categories that training knew: read as "
         "unknown",
         stacklevel=3,
     )
-
-
-def find_indicators(
-    where: str, name: str, codes: Num[np.ndarray, " series"], texts: pd.Index, known: Sequence[str]
-) -> Bool[np.ndarray, "series known"]:
-    """Whether a series has each of the `known` categories. Warns of other categories.
-
-    Args:
-        where, name: the file and the column, for the warning.
-        codes: of the category of each series, the position in `texts`.
-        texts: texts, or numbers where all categories of the file look like numbers.
-        known: the categories of training.
-    """
-    wanted = pd.Index(known)
-    if pd.api.types.is_numeric_dtype(texts.dtype):
-        wanted = pd.Index(pd.to_numeric(wanted, errors="coerce"))
-    places = texts.get_indexer(wanted)
-    found = codes[:, None] == np.where(places < 0, -2, places)
-    new = (codes >= 0) & ~found.any(axis=1)
-    if new.any():
-        unknown = texts[np.unique(codes[new]).astype(np.int64)]
-        _warn(where, name, list(map(str, unknown)), f"{new.sum():,} of {len(new):,} series")
-    return found
 
 
 MISSING = "missing"
@@ -346,13 +311,19 @@ def encode_static(
     features = []
     for name, how in encoding.items():
         column = static[name]
+        is_number = pd.api.types.is_numeric_dtype(column)
         if "texts" in how:
             codes, texts = pd.factorize(column)
-            found = find_indicators(where, name, codes, pd.Index(texts), how["texts"])
+            known = pd.to_numeric(pd.Index(how["texts"]), errors="coerce") if is_number else how["texts"]
+            places = pd.Index(texts).get_indexer(pd.Index(known))
+            found = codes[:, None] == np.where(places < 0, -2, places)
+            new = (codes >= 0) & ~found.any(axis=1)
+            if new.any():
+                _warn(where, name, texts[np.unique(codes[new])], f"{new.sum():,} of {len(new):,} series")
             if MISSING in how["texts"]:
                 found[:, how["texts"].index(MISSING)] |= codes < 0
             features += list(found.T)
-        elif pd.api.types.is_numeric_dtype(column):
+        elif is_number:
             features.append((_read_numbers(where, pd.Series(column)) - how["mean"]) / how["deviation"])
         else:
             raise DataError(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import StoredValues, pieces_of
@@ -134,51 +133,35 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         name: of the data, for the message.
         panel: its columns are those of `domain`.
     """
-    stored = panel.values.mapped if isinstance(panel.values, StoredValues) else panel.values
+    values = panel.values
+    dtype = values.mapped.dtype.type if isinstance(values, StoredValues) else values.dtype.type
     for i, kind in enumerate(domain.transforms):
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
-        low, high = (float(stored.dtype.type(bound[i])) for bound in (domain.lower, domain.upper))
+        low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
         above = LOWER_LIMITS.get(kind, -math.inf)
         if low == above == -math.inf and high == math.inf:
             continue
-        row = _find_outside(panel, i, low, high, above)
-        if row is None:
-            continue
-        value, series = float(panel.values[row : row + 1][0, i]), panel.series_of(np.array([row]))
-        where = f"{panel.dates(np.array([row]))[0]}" + (
-            f" in {panel.ids[series][0]}" if panel.has_ids else ""
+        is_within = isinstance(values, StoredValues) and not (
+            values.minimum[i] < low or values.maximum[i] > high or values.minimum[i] <= above
         )
-        if value <= above:
-            reason = (
-                f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
-            )
-        elif value < low:
-            reason = f"below data.lower={low:g}: correct the value, or lower the bound"
-        else:
-            reason = f"above data.upper={high:g}: correct the value, or raise the bound"
-        raise DataError(f"{name}: {panel.columns[i]} is {value:g} at {where}, {reason}")
+        for rows in () if is_within else pieces_of(values, panel.starts, panel.stops):
+            part = values[rows, i]
+            outside = np.flatnonzero((part < low) | (part > high) | (part <= above))  # NaN is within
+            if len(outside):
+                raise _refuse(name, panel, i, rows[outside[:1]], float(part[outside[0]]), kind, low, high)
 
 
-def _find_outside(panel: Panel, column: int, low: float, high: float, above: float) -> int | None:
-    """The first row whose value is not in [low, high] or not above `above`; None if there is none.
-
-    Missing values (NaN) are inside.
-    """
-
-    def is_outside(x: Float[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
-        return (x < low) | (x > high) | (x <= above)
-
-    values = panel.values
-    if isinstance(values, StoredValues):
-        if not is_outside(np.array([values.minimum[column], values.maximum[column]])).any():
-            return None
-        for rows in pieces_of(values, panel.starts, panel.stops):
-            found = rows[is_outside(values[rows][:, column])]
-            if len(found):
-                return int(found[0])
-        return None
-    found = np.flatnonzero(is_outside(values[:, column]))
-    return int(found[0]) if len(found) else None
+def _refuse(
+    name: str, panel: Panel, column: int, row: np.ndarray, value: float, kind: str, low: float, high: float
+) -> DataError:
+    where = f"{panel.dates(row)[0]}" + (f" in {panel.ids[panel.series_of(row)][0]}" if panel.has_ids else "")
+    if value <= (above := LOWER_LIMITS.get(kind, -math.inf)):
+        reason = f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
+    elif value < low:
+        reason = f"below data.lower={low:g}: correct the value, or lower the bound"
+    else:
+        reason = f"above data.upper={high:g}: correct the value, or raise the bound"
+    return DataError(f"{name}: {panel.columns[column]} is {value:g} at {where}, {reason}")
 
 
 def check_fill(fill: FillSetting | None, limit: int | None) -> None:

@@ -13,11 +13,6 @@ Frame = Any
 """A DataFrame or a Series of pandas, or an eager DataFrame of Polars, PyArrow or another library of narwhals."""
 
 
-def is_of_pandas(frame: object) -> bool:
-    """Whether a frame is a DataFrame or a Series of pandas."""
-    return isinstance(frame, pd.DataFrame | pd.Series)
-
-
 def to_pandas(frame: Any, date_column: str | None) -> Any:
     """A frame of another library as one of pandas; frames of pandas are returned as they are.
 
@@ -28,7 +23,7 @@ def to_pandas(frame: Any, date_column: str | None) -> Any:
     Raises:
         DataError: no library knows the frame, or it lacks the column of dates.
     """
-    if is_of_pandas(frame):
+    if isinstance(frame, pd.DataFrame | pd.Series):
         return frame
     try:
         eager = nw.from_native(frame, eager_only=True)
@@ -51,7 +46,7 @@ def to_pandas(frame: Any, date_column: str | None) -> Any:
 
 def to_library_of(frame: Any, table: pd.DataFrame) -> Any:
     """A table as a frame of the library of `frame`, with its index as a column; for pandas, the table itself."""
-    if frame is None or is_of_pandas(frame):
+    if frame is None or isinstance(frame, pd.DataFrame | pd.Series):
         return table
     arrow = pa.Table.from_pandas(table.reset_index(), preserve_index=False)
     library = nw.from_native(frame, eager_only=True).implementation

@@ -1,6 +1,6 @@
 """The data module: a source's panel, split, scaled and cut into windows. Imports no torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float64, Int64
     from torch import Tensor
 
-    from forecast.data.scaled_panel import ScaledPanel, Scales
+    from forecast.data.scaled_panel import ScaledPanel
     from forecast.data.windows import WindowLoader, Windows
 
 
@@ -147,55 +147,39 @@ class DataModule:
 
     def _scale(self) -> None:
         """Scale by the training rows or by a checkpoint, and cut every split into windows."""
-        from forecast.data.scaled_panel import ScaledPanel
+        from forecast.data.scaled_panel import ScaledPanel, Scales
 
-        if self._saved_state is None and "train" not in self.rows:
+        whole, state, rows = self._panel, self._saved_state, self.rows.get("train")
+        assert whole is not None
+        if state is not None:
+            self.categories = state.get("categories", {})
+        elif rows is None:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
-        self.panel, self.categories = self._encode()
+        elif self.categories is None:
+            self.categories = fit_categories(self.location, whole, *rows)
+        self.panel = encode_categories(self.location, whole, self.categories)
         columns = choose_columns(self.title, self.panel, self.options.features, self.options.target)
         self.columns, self.feature_columns = self.panel.targets, columns.features
         self.target_columns, self.target_index = columns.targets, columns.index
         self.n_features, self.n_targets = len(columns.features), len(columns.targets)
+        if state is not None:
+            check_columns(self.title, state, self.feature_columns, self.target_columns)
+        # a series that is not in the checkpoint is scaled by its rows before the first forecast
+        rows = rows or RowRanges(whole.starts, self.rows["test"].first)
         read = self.panel.select_columns(self.feature_columns)
-        scales = self._make_scales(read)
+        scales = Scales.fit(self.location, read, rows, self.options, targets=self.target_columns, state=state)
         self.scaled = ScaledPanel.of(self.location, read, scales, self.options, season=self.season)
         self.scaler, self.target_scaler = scales.scaler, scales.scaler.select_columns(self.target_index)
         self.n_time_features = self.scaled.time.n_features
-        self._device_windows: dict[str, Windows] = {}
+        self._on_device: Windows | None = None
         self.batch_size = choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
         starts = find_window_starts(
             self.title, self.panel, self.rows, scales.has_scale,
             seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,
         )  # fmt: skip
-        self.windows = {split: self.windows_from(rows) for split, rows in starts.items()}
+        sizes = {"seq_len": self.seq_len, "pred_len": self.pred_len, "target_index": self.target_index}
+        self.windows = {split: self.scaled.windows(rows, **sizes) for split, rows in starts.items()}
         self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
-
-    def _encode(self) -> tuple[Panel, Categories]:
-        """The panel with categories as indicator columns, and the categories: of a checkpoint or the training rows."""
-        assert self._panel is not None
-        categories = self.categories
-        if self._saved_state is not None:
-            categories = self._saved_state.get("categories", {})
-        elif categories is None:
-            categories = fit_categories(self.location, self._panel, *self.rows["train"])
-        return encode_categories(self.location, self._panel, categories), categories
-
-    def _make_scales(self, panel: Panel) -> "Scales":
-        """The scales of these columns, fitted to the training rows or restored from a checkpoint."""
-        from forecast.data.scaled_panel import Scales
-
-        if (state := self._saved_state) is None:
-            return Scales.fit(self.location, panel, self.rows["train"], self.options, self.target_columns)
-        check_columns(self.title, state, self.feature_columns, self.target_columns)
-        # a series that is not in the checkpoint is scaled by its rows before the first forecast
-        rows = self.rows.get("train") or RowRanges(panel.starts, self.rows["test"].first)
-        return Scales.restore(self.location, panel, state, rows, self.options)
-
-    def windows_from(self, starts: Sequence[range]) -> "Windows":
-        """Windows over the scaled panel; of each series, their pasts begin at these rows."""
-        return self.scaled.windows(
-            starts, seq_len=self.seq_len, pred_len=self.pred_len, target_index=self.target_index
-        )
 
     def unscale_targets(
         self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
@@ -261,26 +245,18 @@ class DataModule:
         Args:
             split: a key of `windows`.
             rank, world_size: this process, and the number of processes that share the windows.
-            device: gathers batches there if it is a CUDA device; the panel is copied to it once.
+            device: gathers batches there if it is a CUDA device; the panel is copied to it once for all splits.
         """
         from forecast.data.windows import WindowLoader
 
         windows, train, options = self.windows[split], split == "train", self.options
         if device is not None and device.type == "cuda":
-            windows = self._on_device(split, device)
+            if self._on_device is None or self._on_device.device != device:
+                self._on_device = windows.to(device)
+            windows = windows.with_rows(self._on_device.values, self._on_device.time)
         batch_size = self.batch_size if train else self.eval_batch_size
         per_epoch = self.windows_per_epoch if train else None
         return WindowLoader(windows, batch_size, train, options.seed, rank, world_size, per_epoch)
-
-    def _on_device(self, split: str, device: "torch.device") -> "Windows":
-        """The windows of a split over one copy of the panel on the device, which all splits share."""
-        copies = self._device_windows
-        if copies and next(iter(copies.values())).device != device:
-            copies.clear()
-        if split not in copies:
-            shared = next(iter(copies.values()), None) or self.windows[split].to(device)
-            copies[split] = self.windows[split].with_rows(shared.values, shared.time)
-        return copies[split]
 
     def state_dict(self) -> dict[str, Any]:
         """The facts of the training data that a forecast needs; a part of the checkpoint."""

@@ -16,10 +16,9 @@ from forecast.data.row_ranges import (
     PerSeries,
     StoredValues,
     Values,
+    count_missing,
     ranges,
     select_columns,
-    select_rows,
-    series_slices,
 )
 from forecast.data.time_features import describe_frequency, future_dates, season_length
 from forecast.data.utc_offset import UtcOffset
@@ -122,21 +121,14 @@ class Panel:
     @cached_property
     def missing(self) -> Int64[np.ndarray, " columns"]:
         """Missing values of each column, before the ends of the series."""
-        return self._count_missing(self.values)
+        return count_missing(self.values, self.starts, self.ends)
 
     @cached_property
     def missing_future(self) -> Int64[np.ndarray, " future"]:
         """Missing values of each column of `future`, before the ends of the series."""
-        return np.zeros(0, dtype=np.int64) if self.future is None else self._count_missing(self.future)
-
-    def _count_missing(self, block: Values) -> Int64[np.ndarray, " columns"]:
-        if isinstance(block, StoredValues):
-            return block.count_missing(self.starts, self.ends)
-        count = np.zeros(block.shape[1], dtype=np.int64)
-        for some in series_slices(self.lengths):
-            missing = np.isnan(block[select_rows(self.starts[some], self.ends[some])])
-            count += [np.count_nonzero(column) for column in missing.T]  # a third of the time of a sum
-        return count
+        if self.future is None:
+            return np.zeros(0, dtype=np.int64)
+        return count_missing(self.future, self.starts, self.ends)
 
     @property
     def season(self) -> int:
@@ -409,7 +401,12 @@ class Columns:
 
 def choose_columns(name: str, panel: Panel, features: str, target: str | None) -> Columns:
     """The columns by `features` (M, S or MS) and `target`. Raises ConfigError naming the possible targets."""
-    target = _find_target(name, panel.targets, features, target)
+    listed = shorten(panel.targets, 20)
+    if target is None and features != "M" and len(panel.targets) > 1:
+        raise ConfigError(f"features={features} needs data.target, one of: {listed}")
+    target = panel.targets[0] if target is None else target
+    if target not in panel.targets:
+        raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
     if features == "S" and panel.past_covariates:
         raise ConfigError(
             "features=S reads the target alone: leave data.past_covariates out, or set features=MS"
@@ -417,17 +414,6 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
     read = (target,) if features == "S" else panel.columns
     forecast = panel.targets if features == "M" else (target,)
     return Columns(read, forecast, [read.index(column) for column in forecast])
-
-
-def _find_target(name: str, columns: Sequence[str], features: str, target: str | None) -> str:
-    listed = shorten(columns, 20)
-    if target is None:
-        if features != "M" and len(columns) > 1:
-            raise ConfigError(f"features={features} needs data.target, one of: {listed}")
-        return columns[0]
-    if target not in columns:
-        raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
-    return target
 
 
 def check_columns(

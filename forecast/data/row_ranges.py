@@ -34,13 +34,6 @@ def ranges(starts: PerSeries, stops: PerSeries) -> Int64[np.ndarray, " rows"]:
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
-def select_rows(starts: PerSeries, stops: PerSeries) -> slice | Int64[np.ndarray, " rows"]:
-    """The rows of `ranges`, as a slice if they follow each other: then an array is indexed without a copy."""
-    if int((stops - starts).sum()) == int(stops[-1] - starts[0]):
-        return slice(int(starts[0]), int(stops[-1]))
-    return ranges(starts, stops)
-
-
 def series_slices(lengths: PerSeries, rows: int = ROWS_AT_ONCE) -> Iterator[slice]:
     """Slices of the series that have about `rows` rows each; a longer series is a slice of its own."""
     number, is_long = lengths.cumsum() // rows, lengths >= rows
@@ -136,24 +129,6 @@ class StoredValues:
             minimum=tuple(np.where(is_indicator, 0.0, self.minimum).tolist()),
             maximum=tuple(np.where(is_indicator, 1.0, self.maximum).tolist()),
         )
-
-    def count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
-        """Missing values of each column in the rows first[s] … last[s] − 1 of each series.
-
-        Where any value is missing, these rows or all others are read, whichever are fewer.
-        """
-        in_all = np.array(self.missing, dtype=np.int64)
-        if not in_all.any():
-            return in_all
-        if 2 * (last - first).sum() < len(self):
-            return self._count_missing(first, last)
-        return in_all - self._count_missing(np.append(0, last), np.append(first, len(self)))
-
-    def _count_missing(self, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
-        count = np.zeros(len(self.index), dtype=np.int64)
-        for rows in pieces_of(self, first, last):
-            count += np.isnan(self[rows]).sum(axis=0)
-        return count
 
     def remapped_for_random_access(self) -> Float[np.ndarray, "rows all_columns"]:
         """Another map of the file, for single windows: the system reads nothing ahead."""
@@ -256,6 +231,28 @@ def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.nda
         begins = np.flatnonzero(np.diff(series, prepend=-1))
         found[series[begins]] |= np.logical_or.reduceat(np.isfinite(values[rows]), begins, axis=0)
     return np.asarray(found.all(axis=1) & (last > first))
+
+
+def count_missing(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
+    """Missing values of each column in the rows first[s] … last[s] − 1 of each series.
+
+    Of values on disk, of which some are missing, these rows or all others are read, whichever are fewer.
+    """
+    if isinstance(values, StoredValues):
+        in_all = np.array(values.missing, dtype=np.int64)
+        if not in_all.any():
+            return in_all
+        if 2 * (last - first).sum() >= len(values):
+            return in_all - _count_missing(values, np.append(0, last), np.append(first, len(values)))
+    return _count_missing(values, first, last)
+
+
+def _count_missing(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
+    count = np.zeros(values.shape[1], dtype=np.int64)
+    for rows in pieces_of(values, first, last):
+        # a third of the time of a sum over rows
+        count += [np.count_nonzero(column) for column in np.isnan(values[rows]).T]
+    return count
 
 
 class RunningStatistics:

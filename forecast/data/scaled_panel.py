@@ -1,7 +1,8 @@
 """A panel as a model reads it: its scales, fitted to training rows or restored from a checkpoint, and scaled values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values,
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import (
+    DatedRows,
     DiskRows,
     FutureCovariates,
     Rows,
     StepFeatures,
     TensorRows,
-    calendar_rows,
 )
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
@@ -58,82 +59,73 @@ class Scales:
 
     @classmethod
     def fit(
-        cls, name: str, panel: Panel, rows: RowRanges, options: ScalingOptions, targets: Sequence[str]
+        cls,
+        name: str,
+        panel: Panel,
+        rows: RowRanges,
+        options: ScalingOptions,
+        *,
+        targets: Sequence[str] = (),
+        state: dict[str, Any] | None = None,
     ) -> "Scales":
-        """Fit the scales to these rows of each series; `name` is for messages.
+        """Fit the scales to these rows of each series, or take them from a checkpoint.
+
+        Args:
+            name: of the data, for messages.
+            panel: the columns that a model reads.
+            rows: of each series.
+            options: the others are the checkpoint's, if there is one.
+            targets: the columns that are forecast; without a checkpoint.
+            state: that of the data module in the checkpoint; only series that it does not have are fitted.
 
         Raises:
             ConfigError: an option that names no column.
-            DataError: a value outside the bounds of its column, or that its transform does not take.
+            DataError: a value outside the bounds of its column, or that its transform does not take; other future
+                covariates than the checkpoint's.
         """
         known_steps = resolve_known_steps(options.known_steps, panel)
-        check_not_transformed(options.transform, panel.future_columns)
-        domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
+        saved = dict.fromkeys(("scaler", "future_scaler"))
+        if state is None:
+            check_not_transformed(options.transform, panel.future_columns)
+            domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
+            place = np.full(len(panel), -1)
+        else:
+            check_known_as_trained(name, panel, known_steps, state)
+            saved = {key: Scaler.from_state_dict(state[key]) for key in saved}
+            domain = saved["scaler"].domain
+            place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
+            place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
         check_values(name, panel, domain)
-        rows = _rows_with_values(panel, rows)
-        unlimited, nowhere = Domain.unlimited(len(panel.future_covariates)), np.full(len(panel), -1)
+        if len(panel) > 1:  # a series without a value of a column is not fitted
+            first, last = rows
+            rows = RowRanges(first, np.where(has_values(panel.values, first, last), last, first))
+        make = partial(_make_scaler, panel, rows, options, place)
+        covariates = panel.future_covariates
+        measured = np.empty((len(panel.values), 0))
+        if panel.future is not None:
+            measured = select_columns(panel.future, range(len(covariates)))
         return cls(
-            scaler=_make_scaler(panel, panel.values, panel.columns, rows, options, domain, nowhere),
-            future_scaler=_make_scaler(
-                panel, _measured_future(panel), panel.future_covariates, rows, options, unlimited, nowhere
+            scaler=make(panel.values, panel.columns, domain, saved["scaler"]),
+            future_scaler=make(
+                measured, covariates, Domain.unlimited(len(covariates)), saved["future_scaler"]
             ),
-            static=fit_static(name, panel.static),
+            static=fit_static(name, panel.static) if state is None else state["static"],
             known_steps=known_steps,
-            timezone=panel.utc_offset.timezone,
-            place=nowhere,
-            has_scale=(rows.stop > rows.first) | (options.scale_by == "all"),
-        )
-
-    @classmethod
-    def restore(
-        cls, name: str, panel: Panel, state: dict[str, Any], rows: RowRanges, options: ScalingOptions
-    ) -> "Scales":
-        """Take the scales from a checkpoint; a series that it does not have is fitted to these rows.
-
-        `state` is the state of the data module in the checkpoint; `name` is for messages.
-
-        Raises:
-            ConfigError: an option that names no column.
-            DataError: other future covariates than the checkpoint's, or a value that `fit` refuses.
-        """
-        known_steps = resolve_known_steps(options.known_steps, panel)
-        check_known_as_trained(name, panel, known_steps, state)
-        saved, saved_future = (Scaler.from_state_dict(state[key]) for key in ("scaler", "future_scaler"))
-        check_values(name, panel, saved.domain)
-        rows, place = _rows_with_values(panel, rows), _find_places(panel, state)
-        return cls(
-            scaler=_make_scaler(
-                panel, panel.values, panel.columns, rows, options, saved.domain, place, saved
-            ),
-            future_scaler=_make_scaler(
-                panel, _measured_future(panel), panel.future_covariates, rows, options, saved_future.domain, place,
-                saved_future,
-            ),
-            static=state["static"],
-            known_steps=known_steps,
-            timezone=state.get("timezone"),
+            timezone=panel.utc_offset.timezone if state is None else state.get("timezone"),
             place=place,
             has_scale=(place >= 0) | (rows.stop > rows.first) | (options.scale_by == "all"),
-        )  # fmt: skip
-
-
-def _rows_with_values(panel: Panel, rows: RowRanges) -> RowRanges:
-    """The rows to fit to. Among several series, one without a value of a column has none."""
-    first, last = rows
-    if len(panel) > 1:
-        last = np.where(has_values(panel.values, first, last), last, first)
-    return RowRanges(first, last)
+        )
 
 
 def _make_scaler(
     panel: Panel,
-    values: Values,
-    columns: Sequence[str],
     rows: RowRanges,
     options: ScalingOptions,
-    domain: Domain,
     place: PerSeries,
-    saved: Scaler | None = None,
+    values: Values,
+    columns: Sequence[str],
+    domain: Domain,
+    saved: Scaler | None,
 ) -> Scaler:
     """A scaler of columns of a panel, in which series s has the scale of series place[s] of `saved`.
 
@@ -161,20 +153,6 @@ def _make_scaler(
     return scaler
 
 
-def _find_places(panel: Panel, state: dict[str, Any]) -> PerSeries:
-    """The number of each series among those with a scale in a checkpoint's `state`; −1 where there is none."""
-    place = pd.Index(state["ids"]).get_indexer(panel.ids).astype(np.int64)
-    place[(place >= 0) & ~np.array(state["has_scale"])[place]] = -1
-    return place
-
-
-def _measured_future(panel: Panel) -> Values:
-    """The future covariates as they were measured."""
-    if panel.future is None:
-        return np.empty((len(panel.values), 0))
-    return select_columns(panel.future, range(len(panel.future_covariates)))
-
-
 @dataclass(frozen=True)
 class ScaledPanel:
     """A panel with its scales.
@@ -199,6 +177,8 @@ class ScaledPanel:
 
         Raises DataError for numbers that float32 cannot hold once they are scaled.
         """
+        utc_offset = replace(panel.utc_offset, timezone=scales.timezone)
+        calendar = DatedRows(panel.grid, panel.freq, options.holidays, utc_offset)
         future = None
         if panel.future_covariates:
             future = FutureCovariates.of(panel, scales.future_scaler, scales.known_steps)
@@ -207,7 +187,7 @@ class ScaledPanel:
             scales=scales,
             values=_scaled_rows(name, panel, scales.scaler),
             time=StepFeatures(
-                calendar=calendar_rows(panel, scales.timezone, options.holidays),
+                calendar=calendar if panel.is_on_disk else TensorRows(calendar[:]),
                 shifts=torch.from_numpy(panel.grid_starts - panel.starts),
                 future=future,
                 static=torch.from_numpy(encode_static(name, panel.static, scales.static)),

@@ -42,6 +42,22 @@ def lag(series: Series, *, hours: int) -> Series:
     return pd.Series(series).ewm(alpha=1 - np.exp(-1 / hours), adjust=False).mean().to_numpy()
 
 
+def weather(
+    dates: pd.DatetimeIndex, random: np.random.Generator, *, mean: float, year: float, day: float, hours: int
+) -> Series:
+    """Air temperature in °C: the year, the day (wider in summer), and fronts that last for days.
+
+    Args:
+        dates, random: of each row; of the fronts.
+        mean, year, day: the mean, the deviation of summer and winter, and that of day and night, also of the fronts.
+        hours: time constant of the fronts.
+    """
+    season = np.cos(2 * np.pi * (dates.day_of_year.to_numpy() - 20) / 365.25)
+    hour = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
+    fronts = persistent(random, len(dates), hours=hours)
+    return mean - year * season + (day - 1.5 * season) * hour + day * fronts
+
+
 SAMPLE_COLUMNS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
 SAMPLE_ROWS = 17_420
 _SAMPLE_SEED = 20160701
@@ -56,7 +72,7 @@ def sample_table() -> Panel:
     """
     dates = pd.date_range("2016-07-01", periods=SAMPLE_ROWS, freq="h")
     random = np.random.Generator(np.random.PCG64(_SAMPLE_SEED))
-    temperature = _sample_weather(dates, random)
+    temperature = weather(dates, random, mean=13, year=11, day=3, hours=60)
     columns = []
     for activity, reactive in zip(_activities(dates, temperature), (0.45, 0.3, 0.2), strict=True):
         base, active, plan = activity
@@ -92,13 +108,6 @@ def _activities(dates: pd.DatetimeIndex, temperature: Series) -> list[tuple[floa
     residential = workday * (2.0 * morning + 3.5 * evening) + (1 - workday) * (3.5 * midday + 2.5 * evening)
     residential += (1.4 * heating + 1.6 * cooling) * (0.4 + 0.5 * morning + evening)
     return [(5.0, industrial, 0.2), (3.0, commercial, 0.1), (2.0, residential, 0.1)]
-
-
-def _sample_weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
-    """Air temperature in °C: the year, the day (wider in summer), fronts that last for days."""
-    year = np.cos(2 * np.pi * (dates.day_of_year.to_numpy() - 20) / 365.25)
-    day = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
-    return 13 - 11 * year + (3 - 1.5 * year) * day + 3 * persistent(random, SAMPLE_ROWS, hours=60)
 
 
 def _sample_days(dates: pd.DatetimeIndex) -> tuple[Series, Series]:
@@ -137,7 +146,7 @@ def load_table(rows: int = LOAD_ROWS, seed: int = _LOAD_SEED) -> Panel:
     """
     dates = pd.date_range("2017-01-01", periods=rows, freq="h")
     random = np.random.Generator(np.random.PCG64(seed))
-    temperature = _load_weather(dates, random)
+    temperature = weather(dates, random, mean=11, year=9.5, day=3.5, hours=72)
     felt = lag(temperature, hours=12)
     heating, cooling = (np.maximum(15 - felt, 0) / 10) ** 2, (np.maximum(felt - 20, 0) / 6) ** 2
     growth = 1 + 0.02 * np.arange(rows) / 8766
@@ -148,13 +157,6 @@ def load_table(rows: int = LOAD_ROWS, seed: int = _LOAD_SEED) -> Panel:
     )
     load += 0.15 * random.standard_normal(rows)
     return Panel.of_table(dates, np.stack([load, temperature], axis=1).round(3), LOAD_COLUMNS, "h")
-
-
-def _load_weather(dates: pd.DatetimeIndex, random: np.random.Generator) -> Series:
-    """Air temperature: the year, the day (wider in summer), and fronts that last for days."""
-    year = np.cos(2 * np.pi * (dates.day_of_year.to_numpy() - 20) / 365.25)
-    day = np.cos(2 * np.pi * (dates.hour.to_numpy() - 15) / 24)
-    return 11 - 9.5 * year + (3.5 - 1.5 * year) * day + 3.5 * persistent(random, len(dates), hours=72)
 
 
 def _activity(dates: pd.DatetimeIndex) -> Series:
@@ -207,16 +209,12 @@ def recall_table() -> Panel:
     dates = pd.date_range("1990-01-01", periods=WEEKS * WEEK, freq="30min")
     random = np.random.Generator(np.random.PCG64(_RECALL_SEED))
     product, level = _plan(random)
-    output = np.repeat(level[:-1], WEEK) + _day(dates) + NOISE * random.standard_normal(len(dates))
+    day = -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
+    output = np.repeat(level[:-1], WEEK) + day + NOISE * random.standard_normal(len(dates))
     flags = np.repeat(np.eye(PRODUCTS)[product], WEEK, axis=0)
     return Panel.of_table(
         dates, np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3), RECALL_COLUMNS, "30min"
     )
-
-
-def _day(dates: pd.DatetimeIndex) -> Series:
-    """The part of the hour that is added to the level."""
-    return -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
 
 
 def _plan(

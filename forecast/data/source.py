@@ -8,7 +8,7 @@ from forecast.data.covariates import KnownSteps, check_known_steps
 from forecast.data.domain import BoundSetting, FillSetting, TransformSetting, check_domain, check_fill
 from forecast.data.panel import Panel
 from forecast.data.split import Split, check_split
-from forecast.data.time_features import check_country
+from forecast.data.time_features import find_holidays
 from forecast.system.errors import check_choice, check_count
 from forecast.system.formatting import read_mapping
 from forecast.system.location import Location
@@ -140,7 +140,7 @@ class DataOptions(ScalingOptions):
         check_choice("features", self.features, FEATURES)
         check_split(self.split)
         if self.holidays is not None:
-            check_country(self.holidays)
+            find_holidays("data.holidays", self.holidays)
         super().__post_init__()
 
 

@@ -18,6 +18,9 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_feature_names, time_features
 from forecast.data.utc_offset import UtcOffset
 
+Index = Int64[Tensor, " batch"]
+Steps = Float32[Tensor, "batch {length} columns"]
+
 
 class Rows(ABC):
     """Rows of numbers (rows, columns), float32, in memory, on a device or on disk.
@@ -33,9 +36,7 @@ class Rows(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         """Windows of `length` rows that begin at these rows."""
 
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
@@ -61,9 +62,7 @@ class TensorRows(Rows):
     def __getitem__(self, rows: Any) -> Float32[Tensor, "*shape columns"]:
         return self.tensor[rows]
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         return slide(self.tensor, length).index_select(0, first)
 
     def to(self, device: torch.device | str) -> "TensorRows":
@@ -84,9 +83,7 @@ class DiskRows(Rows):
     def __len__(self) -> int:
         return len(self.values)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         raw = slide(self._raw, length).index_select(0, first)
         series = (torch.bucketize(first, self._starts, right=True) - 1).clamp(min=0)
         values = tensor_of(self.values.choose(raw.numpy()))
@@ -105,9 +102,7 @@ class DatedRows(Rows):
     def __len__(self) -> int:
         return len(self.grid)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         rows = (first[:, None] + torch.arange(length)).flatten()
         dates = self.utc_offset.local(self.grid[rows.numpy()])
         features = torch.from_numpy(time_features(dates, self.freq, self.holidays)).float()
@@ -126,22 +121,10 @@ def tensor_of(values: Float[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.from_numpy(values)
 
 
-def carry_forward(
-    values: Float[Tensor, "rows columns"], starts: PerSeries, stops: PerSeries
-) -> Float[Tensor, "rows columns"]:
-    """Replace NaN by the value above it in its series, or by 0, the center after scaling."""
-    missing = values.isnan().numpy()
-    if not missing.any():
-        return values
-    own = np.repeat(starts, stops - starts)[:, None]
-    source = np.maximum.accumulate(np.where(missing, own, np.arange(len(values))[:, None]), axis=0)
-    return values.gather(0, torch.from_numpy(source)).nan_to_num(0.0)
-
-
 class CarriedRows(Rows):
     """Scaled rows on disk, filled forward within each series (0 before the first value), and masks.
 
-    A mask is 1 where the value of its column was measured. In memory, `carry_forward` does the same.
+    A mask is 1 where the value of its column was measured. In memory, `_scaled_columns` does the same.
     """
 
     is_on_disk = True
@@ -154,9 +137,7 @@ class CarriedRows(Rows):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def windows(
-        self, first: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def windows(self, first: Index, length: int) -> Steps:
         scaled = self._rows.windows(first, length)
         missing = scaled.isnan()
         masks = (~missing[..., self._masked]).float()
@@ -168,7 +149,7 @@ class CarriedRows(Rows):
         return torch.cat([scaled, masks], dim=2) if self._masked else scaled
 
     def _values_before(
-        self, first: Int64[Tensor, " batch"], is_missing: Bool[Tensor, " batch"]
+        self, first: Index, is_missing: Bool[Tensor, " batch"]
     ) -> Float32[Tensor, "batch 1 columns"]:
         """Return the last values before each window that starts with a missing value; 0 if there is none."""
         found = torch.zeros(len(first), 1, self._rows.n_columns)
@@ -236,9 +217,7 @@ class FutureCovariates:
         """Whether what is read of a row depends on the forecast origin."""
         return self.ahead is not self.past or bool(self.is_mask.any())
 
-    def known_windows(
-        self, origins: Int64[Tensor, " batch"], length: int
-    ) -> Float32[Tensor, "batch {length} columns"]:
+    def known_windows(self, origins: Index, length: int) -> Steps:
         """Windows of `length` rows after these forecast origins, as they are known at the origins."""
         found = self.ahead.windows(origins, length)
         if not self.is_mask.any():
@@ -255,13 +234,20 @@ class FutureCovariates:
 
 
 def _scaled_columns(panel: Panel, index: list[int], scaler: Scaler, masked: list[int]) -> Rows:
-    """Scaled columns of the future covariates of a panel, then the masks of some of them."""
+    """Scaled columns of the future covariates of a panel, then the masks of some of them.
+
+    A missing value is the one above it in its series, or 0, the center after scaling.
+    """
     assert panel.future is not None
     if isinstance(panel.future, StoredValues):
         return CarriedRows(DiskRows(panel.future.select(index), scaler, panel.starts), panel.starts, masked)
     scaled = scaler.transform_panel(panel.future[:, index], panel.starts, panel.stops)
     masks = (~scaled[:, masked].isnan()).float()
-    return TensorRows(torch.cat([carry_forward(scaled, panel.starts, panel.stops), masks], dim=1))
+    if scaled.isnan().any():
+        series = np.repeat(np.arange(len(panel)), panel.stops - panel.starts)
+        carried = pd.DataFrame(scaled.numpy()).groupby(series).ffill().fillna(0.0)
+        scaled = torch.tensor(carried.to_numpy(), dtype=torch.float32)
+    return TensorRows(torch.cat([scaled, masks], dim=1))
 
 
 def carry_into(
@@ -299,14 +285,14 @@ class StepFeatures:
         return self.calendar.n_columns + (self.future.n_columns if self.future else 0) + self.static.shape[1]
 
     def past(
-        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+        self, first: Index, length: int, series: Index
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows before a forecast origin, which begin at the rows `first` of these series."""
         covariates = None if self.future is None else self.future.past.windows(first, length)
         return self._join(first, length, series, covariates)
 
     def ahead(
-        self, origins: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+        self, origins: Index, length: int, series: Index
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         """Windows of `length` rows after these forecast origins, as they are known at the origins.
 
@@ -317,10 +303,10 @@ class StepFeatures:
 
     def _join(
         self,
-        first: Int64[Tensor, " batch"],
+        first: Index,
         length: int,
-        series: Int64[Tensor, " batch"],
-        covariates: Float32[Tensor, "batch {length} columns"] | None,
+        series: Index,
+        covariates: Steps | None,
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         parts = [self.calendar.windows(first + self.shifts[series], length)]
         if covariates is not None:
@@ -332,9 +318,3 @@ class StepFeatures:
     def to(self, device: torch.device | str) -> "StepFeatures":
         future = self.future and self.future.to(device)
         return StepFeatures(self.calendar.to(device), self.shifts.to(device), future, self.static.to(device))
-
-
-def calendar_rows(panel: Panel, timezone: str | None, holidays: str | None) -> Rows:
-    """The calendar features of local times in a time zone."""
-    rows = DatedRows(panel.grid, panel.freq, holidays, replace(panel.utc_offset, timezone=timezone))
-    return rows if panel.is_on_disk else TensorRows(rows[:])

@@ -343,7 +343,17 @@ class StoreSource(Source):
 
         Rows after the last value stay if there are future covariates. See `forecast.data.files.grid`.
         """
-        firsts, ends = self._find_targets(panel)
+        assert isinstance(panel.values, StoredValues)
+        targets, firsts, ends = panel.values.select(range(len(panel.targets))), panel.starts, panel.stops
+        if any(targets.missing):
+            firsts = first_measured(targets, panel.starts, panel.stops)
+            empty = firsts == panel.stops
+            if empty.any():
+                series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
+                raise DataError(
+                    f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
+                )
+            ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
         stops = panel.stops if panel.future is not None else ends
         warn_of_rows_left_out(str(self.path), firsts - panel.starts, panel.stops - stops)
         grid_starts = panel.grid_starts + firsts - panel.starts
@@ -356,21 +366,6 @@ class StoreSource(Source):
             ends=ends,
             stops=stops,
         )
-
-    def _find_targets(self, panel: Panel) -> tuple[PerSeries, PerSeries]:
-        """The first row with a value of a target of each series, and the row after the last one."""
-        assert isinstance(panel.values, StoredValues)
-        targets = panel.values.select(range(len(panel.targets)))
-        if not any(targets.missing):
-            return panel.starts, panel.stops
-        firsts = first_measured(targets, panel.starts, panel.stops)
-        empty = firsts == panel.stops
-        if empty.any():
-            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
-            raise DataError(
-                f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
-            )
-        return firsts, last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
 
 
 def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:

@@ -20,11 +20,10 @@ NAMES = {"holiday": 0, "day before a holiday": 1, "day after a holiday": -1}
 def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray, "rows 3"]:
     """Return 0.5 if the day, the next day, or the day before is a public holiday, else −0.5.
 
-    `country` is an ISO code, with or without a subdivision: TR, DE, DE-BY. Raises ConfigError if the package `holidays`
-    does not know the country or is not installed.
+    `country` is an ISO code, with or without a subdivision: TR, DE, DE-BY. Raises ConfigError as `find_holidays`.
     """
     days, place = np.unique(dates.normalize().to_numpy(), return_inverse=True)
-    calendar = _calendar(country)
+    calendar = find_holidays("data.holidays", country)
     is_holiday = [
         [day.date() in calendar for day in pd.DatetimeIndex(days) + pd.Timedelta(days=ahead)]
         for ahead in NAMES.values()
@@ -42,49 +41,24 @@ def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:
     )
 
 
-def check_country(country: str) -> None:
-    """Raise ConfigError if the package `holidays` does not know a country or is not installed."""
-    _calendar(country)
-
-
-def _calendar(country: str):
-    holidays = _import(f"data.holidays={country}")
-    code, subdivision = split_code(country)
-    try:
-        return holidays.country_holidays(code, subdivision)
-    except NotImplementedError:
-        raise ConfigError(
-            f"data.holidays={country} is not known: give a country's ISO code, such as TR, DE or DE-BY"
-        ) from None
-
-
-def closed_days(code: str):
-    """Return the holidays of a country, as in `holiday_features`, or of an exchange, such as XNYS.
+def find_holidays(key: str, code: str) -> Any:
+    """The holidays of a country, such as TR or DE-BY, or with the setting `data.calendar` of an exchange, such as XNYS.
 
     Raises ConfigError if the package `holidays` does not know the code or is not installed.
     """
-    holidays = _import(f"data.calendar={code}")
-    try:
-        if is_exchange(code):
-            return holidays.financial_holidays(code)
-        return holidays.country_holidays(*split_code(code))
-    except NotImplementedError:
-        raise ConfigError(
-            f"data.calendar={code} is not known: give the code of a country or exchange, such as DE or XNYS"
-        ) from None
-
-
-def is_exchange(code: str) -> bool:
-    """Return whether the package `holidays` knows a code as that of an exchange."""
-    return code in _import(f"data.calendar={code}").list_supported_financial()
-
-
-def _import(setting: str) -> Any:
     try:
         import holidays
     except ModuleNotFoundError:
-        raise NotInstalled(setting, "holidays", "holidays") from None
-    return holidays
+        raise NotInstalled(f"{key}={code}", "holidays", "holidays") from None
+    try:
+        if key == "data.calendar" and code in holidays.list_supported_financial():
+            return holidays.financial_holidays(code)
+        return holidays.country_holidays(*split_code(code))
+    except NotImplementedError:
+        known = "a country's ISO code, such as TR, DE or DE-BY"
+        if key == "data.calendar":
+            known = "the code of a country or exchange, such as DE or XNYS"
+        raise ConfigError(f"{key}={code} is not known: give {known}") from None
 
 
 def split_code(country: str) -> tuple[str, str | None]:
@@ -104,36 +78,23 @@ _FEATURES = {  # name: (what to read from the dates, its smallest value, its ran
     "month of year": (lambda dates: dates.month, 1, 11),
 }
 _SECONDS = ["second", "minute", "hour", "day of week", "day of month", "day of year"]
-_BY_STEP = {  # pandas' name of the step, without its anchor (W-SUN: W)
-    **dict.fromkeys(["ns", "us", "ms", "s"], _SECONDS),
-    "min": _SECONDS[1:],
-    **dict.fromkeys(["h", "bh", "cbh"], _SECONDS[2:]),
-    **dict.fromkeys(["D", "B", "C", "SMS", "SME"], _SECONDS[3:]),
-    "W": ["day of month", "week of year"],
-}
-_MONTHLY = ["MS", "ME", "BMS", "BME", "WOM", "LWOM"]
-_SEASONS = {
-    "D": 7,
-    "B": 5,
-    "W": 52,
-    **dict.fromkeys(_MONTHLY, 12),
-    **dict.fromkeys(["SMS", "SME"], 24),
-    **dict.fromkeys(["QS", "QE", "BQS", "BQE"], 4),
-}
-_UNITS = {
-    "ns": "nanosecond",
-    "us": "microsecond",
-    "ms": "millisecond",
-    "s": "second",
-    "min": "minute",
-    "h": "hour",
-    "D": "day",
-    "B": "business day",
-    "W": "week",
-    **dict.fromkeys(_MONTHLY, "month"),
-    **dict.fromkeys(["SMS", "SME"], "half month"),
-    **dict.fromkeys(["QS", "QE", "BQS", "BQE"], "quarter"),
-    **dict.fromkeys(["YS", "YE", "BYS", "BYE"], "year"),
+_MONTH = ["month of year"]
+_OTHER: tuple[str | None, int, list[str]] = (None, 1, _MONTH)
+_STEPS: dict[str, tuple[str | None, int, list[str]]] = {
+    # pandas' name of the step, without its anchor (W-SUN: W): unit in words, rows of a season, features
+    **{code: (unit, 1, _SECONDS) for code, unit in {"ns": "nanosecond", "us": "microsecond"}.items()},
+    **{code: (unit, 1, _SECONDS) for code, unit in {"ms": "millisecond", "s": "second"}.items()},
+    "min": ("minute", 1, _SECONDS[1:]),
+    "h": ("hour", 1, _SECONDS[2:]),
+    **dict.fromkeys(["bh", "cbh"], (None, 1, _SECONDS[2:])),
+    "D": ("day", 7, _SECONDS[3:]),
+    "B": ("business day", 5, _SECONDS[3:]),
+    "C": (None, 1, _SECONDS[3:]),
+    **dict.fromkeys(["SMS", "SME"], ("half month", 24, _SECONDS[3:])),
+    "W": ("week", 52, ["day of month", "week of year"]),
+    **dict.fromkeys(["MS", "ME", "BMS", "BME", "WOM", "LWOM"], ("month", 12, _MONTH)),
+    **dict.fromkeys(["QS", "QE", "BQS", "BQE"], ("quarter", 4, _MONTH)),
+    **dict.fromkeys(["YS", "YE", "BYS", "BYE"], ("year", 1, _MONTH)),
 }
 _NANOSECONDS_A_DAY = 86_400 * 10**9
 
@@ -345,7 +306,7 @@ def describe_frequency(freq: str) -> str:
         *days, last = map(str, offset.days)
         on = f"days {', '.join(days)} and {last}" if days else f"day {last}"
         return f"{'month' if offset.n == 1 else plural(offset.n, 'month')} on {on}"
-    unit = _UNITS.get(code_of(offset))
+    unit, *_ = _STEPS.get(code_of(offset), _OTHER)
     if unit is None:
         return freq
     return unit if offset.n == 1 else plural(offset.n, unit)
@@ -354,7 +315,7 @@ def describe_frequency(freq: str) -> str:
 def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:
     """Return the names of the columns of `time_features` for this step."""
     offset = parse_frequency(freq)
-    names = _BY_STEP.get(code_of(offset), ["month of year"])
+    *_, names = _STEPS.get(code_of(offset), _OTHER)
     if isinstance(offset, DaysOfMonth) and len(offset.days) > 1:
         names = ["day of month", "day of year"]
     return [*names, *(NAMES if holidays else ())]
@@ -389,11 +350,11 @@ def season_length(freq: str) -> int:
     offset = parse_frequency(freq)
     if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
         return rows_in(days=1, freq=freq) or 1
-    season, n = _SEASONS.get(code_of(offset), 1), offset.n
+    (_, season, _), n = _STEPS.get(code_of(offset), _OTHER), offset.n
     if isinstance(offset, DaysOfMonth):
         season = 12 * len(offset.days)
     elif isinstance(offset, pd.offsets.Day) and n % 7 == 0:
-        season, n = _SEASONS["W"], n // 7
+        season, n = 52, n // 7
     return 1 if season % n else season // n
 
 

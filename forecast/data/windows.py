@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from forecast.data.step_features import Rows, StepFeatures
+from forecast.data.step_features import Index, Rows, StepFeatures
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
@@ -50,7 +50,7 @@ class Fill:
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
 
     def complete(
-        self, past: Float[Tensor, "batch length columns"], series: Int64[Tensor, " batch"]
+        self, past: Float[Tensor, "batch length columns"], series: Index
     ) -> Float[Tensor, "batch length columns"]:
         """Replace NaN in scaled windows; `series[i]` is the series of window i."""
         missing = past.isnan()
@@ -158,8 +158,8 @@ class Batch(NamedTuple):
     past_time: Float[Tensor, "batch seq_len n_time_features"]
     future: Float[Tensor, "batch pred_len n_targets"]
     future_time: Float[Tensor, "batch pred_len n_time_features"]
-    index: Int64[Tensor, " batch"]  # number of the window within its split
-    series: Int64[Tensor, " batch"]  # number of the series that the window lies in
+    index: Index  # number of the window within its split
+    series: Index  # number of the series that the window lies in
 
 
 class Windows:
@@ -223,22 +223,22 @@ class Windows:
         further = (sum(counts) - len(counts)) / every
         return float(min(len(counts) + further * spacing, math.ceil(sum(counts) / every)))
 
-    def series(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+    def series(self, index: Index) -> Index:
         """The number of the series that each window lies in."""
         return torch.bucketize(index, self._ends, right=True)
 
-    def origins(self, index: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+    def origins(self, index: Index) -> Index:
         """The first row that each window forecasts."""
         return index * self.stride + self._shifts[self.series(index)] + self.seq_len
 
-    def gather(self, index: Int64[Tensor, " batch"]) -> Batch:
+    def gather(self, index: Index) -> Batch:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
         future = self.values.windows(self.origins(index), self.pred_len)
         return self.gather_past(index)._replace(
             future=future if self._has_all_columns else future.index_select(2, self._target_columns)
         )
 
-    def gather_past(self, index: Int64[Tensor, " batch"]) -> Batch:
+    def gather_past(self, index: Index) -> Batch:
         """The windows with these numbers, with NaN for `future`, whose rows may lie after the end of the panel."""
         series, origins = self.series(index), self.origins(index)
         first = origins - self.seq_len
@@ -252,7 +252,7 @@ class Windows:
             series=series,
         )
 
-    def measured(self, index: Int64[Tensor, " batch"]) -> Bool[Tensor, "batch seq_len n_features"]:
+    def measured(self, index: Index) -> Bool[Tensor, "batch seq_len n_features"]:
         """Whether the values in the pasts of these windows were measured, not completed."""
         return ~self.values.windows(self.origins(index) - self.seq_len, self.seq_len).isnan()
 
@@ -281,9 +281,9 @@ class Windows:
 def read_past(
     values: Rows,
     fill: Fill | None,
-    first: Int64[Tensor, " batch"],
+    first: Index,
     length: int,
-    series: Int64[Tensor, " batch"],
+    series: Index,
 ) -> Float[Tensor, "batch {length} n_features"]:
     """Windows of `length` rows before a forecast, with missing values completed."""
     past = values.windows(first, length)

@@ -237,7 +237,7 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
     panel = data.panel.select_columns(data.feature_columns)
     first, counts = origins.first_rows(len(panel))
     rows = RowRanges(panel.starts, np.where(counts > 0, first, panel.starts))
-    scales = Scales.restore(data.location, panel, state, rows, data.options)
+    scales = Scales.fit(data.location, panel, rows, data.options, state=state)
     scaled = ScaledPanel.of(data.location, panel, scales, data.options, season=data.season)
     begins, stride = (first - data.seq_len).tolist(), origins.stride
     windows = scaled.windows(

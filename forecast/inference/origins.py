@@ -158,7 +158,8 @@ def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: 
 def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, " chosen"]) -> ScaledPanel:
     """Scale a panel as in training; a new series by its rows before its origin, `rows[s]`."""
     options = ScalingOptions.of_settings(model.config["data"])
-    scales = Scales.restore("the data", excerpt, model.data_state, RowRanges(excerpt.starts, rows), options)
+    before = RowRanges(excerpt.starts, rows)
+    scales = Scales.fit("the data", excerpt, before, options, state=model.data_state)
     return ScaledPanel.of("the data", excerpt, scales, options, season=model.season)
 
 

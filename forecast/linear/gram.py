@@ -8,7 +8,6 @@ correlations, which fast Fourier transforms compute.
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
@@ -73,13 +72,6 @@ def transform_length(rows: int) -> int:
     return -(-rows // (2 * unit)) * 2 * unit  # even
 
 
-class CovariateBlock(NamedTuple):
-    """The covariates of one kind: their columns in the rows of all windows, and the steps of a window that are read."""
-
-    columns: Float64[Tensor, "rows columns"]
-    n_steps: int
-
-
 def sliding_covariates(
     windows: Windows, steps: CovariateSteps, columns: Float64[Tensor, "rows n_features"], rows: slice
 ) -> tuple[Float64[Tensor, "n_targets n_read width"], Float64[Tensor, "n_read n_read"]]:
@@ -91,45 +83,30 @@ def sliding_covariates(
         columns: all columns of the rows of the windows.
         rows: these rows of the panel.
     """
-    seq_len, width = windows.seq_len, windows.seq_len + windows.pred_len
-    targets, blocks = columns[:, windows.target_index], covariate_blocks(windows, steps, columns, rows)
-    if not blocks:
-        return targets.new_zeros(targets.shape[1], 0, width), targets.new_zeros(0, 0)
-    cross = [products_with_targets(block, targets, seq_len, width) for block in blocks]
-    products = [torch.cat([products_of_blocks(x, y, seq_len) for y in blocks], dim=1) for x in blocks]
-    return torch.cat(cross, dim=1), torch.cat(products)
-
-
-def covariate_blocks(
-    windows: Windows, steps: CovariateSteps, columns: Float64[Tensor, "rows n_features"], rows: slice
-) -> list[CovariateBlock]:
-    """The columns that are not forecast, over the past; the future covariates, over the past and the horizon."""
-    blocks = []
+    seq_len, width, index = windows.seq_len, windows.seq_len + windows.pred_len, windows.target_index
+    targets, others = columns[:, index], [c for c in range(columns.shape[1]) if c not in set(index)]
+    blocks: list[tuple[Tensor, int]] = []  # columns of one kind, and the steps of a window that are read
     if "past" in steps.roles:
-        others = [c for c in range(columns.shape[1]) if c not in set(windows.target_index)]
-        blocks.append(CovariateBlock(columns[: len(columns) - windows.pred_len, others], windows.seq_len))
+        blocks.append((columns[: len(columns) - windows.pred_len, others], seq_len))
     if "future" in steps.roles:
         assert windows.time.future is not None
         known = windows.time.future.past[rows].double()
-        blocks.append(CovariateBlock(known - known.mean(0), windows.seq_len + windows.pred_len))
-    return blocks
+        blocks.append((known - known.mean(0), width))
+    if not blocks:
+        return targets.new_zeros(targets.shape[1], 0, width), targets.new_zeros(0, 0)
 
+    def centred(x: Tensor, steps_of_x: int, y: Tensor, steps_of_y: int) -> Tensor:
+        """Σ over windows of the products of covariates, each minus the mean of its past, with others."""
+        sums = sliding_products(x, y, steps_of_x, steps_of_y)
+        return sums - sums[:seq_len].mean(0)
 
-def products_with_targets(
-    x: CovariateBlock, targets: Float64[Tensor, "rows n_targets"], seq_len: int, width: int
-) -> Float64[Tensor, "n_targets n_read {width}"]:
-    """Σ over windows of the products of covariates, each minus the mean of its past, with the steps of the targets."""
-    sums = sliding_products(x.columns, targets, x.n_steps, width)
-    return (sums - sums[:seq_len].mean(0)).flatten(0, 1).permute(2, 0, 1)
-
-
-def products_of_blocks(
-    x: CovariateBlock, y: CovariateBlock, seq_len: int
-) -> Float64[Tensor, "n_read n_read_of_y"]:
-    """Σ over windows of the products of covariates with others, each minus the mean of its past."""
-    sums = sliding_products(x.columns, y.columns, x.n_steps, y.n_steps)
-    sums = sums - sums[:seq_len].mean(0)
-    return (sums - sums[:, :, :seq_len].mean(2, keepdim=True)).flatten(2, 3).flatten(0, 1)
+    cross, products = [], []
+    for block in blocks:
+        cross.append(centred(*block, targets, width).flatten(0, 1).permute(2, 0, 1))
+        with_each = [centred(*block, *other) for other in blocks]
+        with_each = [sums - sums[:, :, :seq_len].mean(2, keepdim=True) for sums in with_each]
+        products.append(torch.cat([sums.flatten(2, 3).flatten(0, 1) for sums in with_each], dim=1))
+    return torch.cat(cross, dim=1), torch.cat(products)
 
 
 def sliding_products(
@@ -182,16 +159,6 @@ class Gram:
             cross=self.cross + other.cross,
             covariates=self.covariates + other.covariates,
             count=self.count + other.count,
-        )
-
-    def __mul__(self, weight: float) -> "Gram":
-        """The sums if each window counted `weight` times."""
-        return replace(
-            self,
-            auto=self.auto * weight,
-            cross=self.cross * weight,
-            covariates=self.covariates * weight,
-            count=self.count * weight,
         )
 
     def as_if_complete(self) -> "Gram":
@@ -279,8 +246,8 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, numbers: Int64[Tensor,
             read = steps.read(batch)
             covariates = covariates + products_of_covariates(read, is_measured)
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
-    gram = Gram(auto, cross.transpose(0, 1), covariates, count, steps, windows.seq_len)
-    return gram * (len(windows) / len(numbers))
+    sums = (part * (len(windows) / len(numbers)) for part in (auto, cross.transpose(0, 1), covariates, count))
+    return Gram(*sums, steps, windows.seq_len)
 
 
 def products_of_covariates(

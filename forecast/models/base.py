@@ -10,12 +10,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from forecast.models.layers import Decoder, DecoderLayer, Distil, Encoder, EncoderLayer
-from forecast.models.linear_model import LinearWeights
+from forecast.models.linear_model import FutureTime, Horizon, LinearWeights, Outputs, Past, PastTime, Targets
 
 Slot = Literal["encoder", "decoder", "cross", "variables"]
 Steps = Int[np.ndarray, " length"]
 
-PointAndScale = tuple[Float[Tensor, "batch pred_len n_features"], Float[Tensor, "batch 1 n_features"]]
+PointAndScale = tuple[Horizon, Float[Tensor, "batch 1 n_features"]]
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
 FULL_WEIGHT = 0.995
@@ -227,12 +227,7 @@ class ForecastModel(nn.Module, ABC):
         self.register_buffer("shrinkage", None)
 
     @abstractmethod
-    def forward(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def forward(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Outputs:
         """Forecast `pred_len` steps; outputs are n_targets · n_quantiles (see `models.residual.arrange_quantiles`)."""
 
     @property
@@ -248,12 +243,7 @@ class ForecastModel(nn.Module, ABC):
         """
         return None
 
-    def forecast_untrained(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"] | None:
+    def forecast_untrained(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Targets | None:
         """Point forecasts after `warm_start` and before training; None: only `forward` computes them."""
         return None
 

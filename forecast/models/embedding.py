@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
+from forecast.models.linear_model import FutureTime, PastTime
 
 HARMONICS = 4
 HIDDEN = 64
@@ -150,9 +151,7 @@ class TimeEmbedding(nn.Module):
         return F.linear(inputs, weight)
 
     def relative_covariates(
-        self,
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
+        self, past_time: PastTime, future_time: FutureTime
     ) -> Float[Tensor, "batch steps n_time_features"]:
         """Covariates relative to their mean and standard deviation over the past; 0 for calendar features."""
         mean = past_time.mean(1, keepdim=True)

@@ -1,6 +1,6 @@
 """Informers: as published, and residual."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -29,6 +29,7 @@ from forecast.models.embedding import (
     sinusoidal_positions,
 )
 from forecast.models.layers import ChannelLayout, Decoder, DecoderLayer, Encoder, EncoderLayer, stack_encoder
+from forecast.models.linear_model import FutureTime, Horizon, Outputs, Past, PastTime
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 
 MakeAttention = Callable[..., Attention]
@@ -40,14 +41,8 @@ class AttentionSlots(TypedDict):
     encoder: MakeAttention
     decoder: MakeAttention
     cross: MakeAttention
-    variables: NotRequired["VariableSlots"]
+    variables: NotRequired[Mapping[str, MakeAttention]]  # in layers of an encoder that read over variables
     name: NotRequired[str]
-
-
-class VariableSlots(TypedDict):
-    """Constructors of the attention in layers over variables, which are layers of an encoder."""
-
-    encoder: MakeAttention
 
 
 class Informer(ForecastModel):
@@ -131,12 +126,7 @@ class Informer(ForecastModel):
         """Build the encoder from `make(number of layers)`."""
         return make(layers)
 
-    def forward(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def forward(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Outputs:
         memory = self.encoder(self.past_embedding(past, past_time))
         start = past.shape[1] - self.label_len
         placeholders = past.new_zeros(past.shape[0], self.pred_len, past.shape[2])
@@ -170,19 +160,6 @@ class EncoderStack(nn.Module):
             [encoder(x[:, -(length // 2**i) :]) for i, encoder in enumerate(self.encoders)], dim=1
         )
 
-    def attention_layers(self, seq_len: int) -> list[AttentionLayer]:
-        """List the attention layers of all encoders, in order."""
-        return [
-            layer
-            for i, encoder in enumerate(self.encoders)
-            for layer in encoder_attention(
-                encoder,
-                np.arange(seq_len - seq_len // 2**i, seq_len),
-                name=f"encoder.encoders.{i}",
-                encoder_number=i,
-            )
-        ]
-
 
 class InformerStack(Informer):
     """The Informer with a stack of encoders of `encoder_layers`, `encoder_layers` − 1, …, 1 layers."""
@@ -198,7 +175,11 @@ class InformerStack(Informer):
 
     def encoder_attention(self) -> list[AttentionLayer]:
         assert isinstance(self.encoder, EncoderStack)
-        return self.encoder.attention_layers(self.seq_len)
+        layers = []
+        for i, encoder in enumerate(self.encoder.encoders):
+            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
+            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
+        return layers
 
 
 def check_label_len(seq_len: int, label_len: int) -> None:
@@ -294,13 +275,7 @@ class ResidualInformer(ResidualModel):
             for _ in range(decoder_layers)
         )
 
-    def correct(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        linear: Float[Tensor, "batch pred_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def correct(self, past: Past, linear: Horizon, past_time: PastTime, future_time: FutureTime) -> Outputs:
         read = self.past_tokens * self.patch_len
         pooled = self.time_embedding.pool(past_time[:, -read:], self.time_stride)
         time = self.time_embedding(torch.cat([pooled, future_time], dim=1))[:, None]

@@ -8,6 +8,13 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+Past = Float[Tensor, "batch seq_len n_features"]
+PastTime = Float[Tensor, "batch seq_len n_time_features"]
+FutureTime = Float[Tensor, "batch pred_len n_time_features"]
+Horizon = Float[Tensor, "batch pred_len n_features"]
+Outputs = Float[Tensor, "batch pred_len outputs"]
+Targets = Float[Tensor, "batch pred_len n_targets"]
+
 
 @dataclass(frozen=True)
 class LinearWeights:
@@ -39,8 +46,7 @@ class LinearWeights:
 
     def to(self, device: torch.device) -> "LinearWeights":
         """The weights on a device."""
-        tensors = self.past_weight, self.covariates, self.past_index, self.time_index
-        return LinearWeights(*(tensor.to(device) for tensor in tensors))
+        return LinearWeights(**{name: tensor.to(device) for name, tensor in vars(self).items()})
 
     def time_features(self, n_time_features: int) -> dict[int, bool]:
         """The numbers of the time features that are read, and whether each is read after the forecast origin."""
@@ -50,12 +56,7 @@ class LinearWeights:
             found[feature] = found.get(feature, False) or step >= len(self.past_weight)
         return found
 
-    def of_covariates(
-        self,
-        centred: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"]:
+    def of_covariates(self, centred: Past, past_time: PastTime, future_time: FutureTime) -> Targets:
         """Compute what the covariates add to the forecast of each target: z C."""
         read = read_covariates(centred, past_time, future_time, self.past_index, self.time_index)
         return torch.einsum("br,trp->bpt", read, self.covariates.to(read))
@@ -68,9 +69,9 @@ def without_covariates(past_weight: Float[Tensor, "seq_len pred_len"]) -> Linear
 
 
 def read_covariates(
-    centred: Float[Tensor, "batch seq_len n_features"],
-    past_time: Float[Tensor, "batch seq_len n_time_features"],
-    future_time: Float[Tensor, "batch pred_len n_time_features"],
+    centred: Past,
+    past_time: PastTime,
+    future_time: FutureTime,
     past_index: Int64[Tensor, " n_past"],
     time_index: Int64[Tensor, " n_time"],
 ) -> Float[Tensor, "batch n_past+n_time"]:
@@ -130,11 +131,11 @@ class LinearModel(nn.Module):
 
     def forward(
         self,
-        centred: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
+        centred: Past,
+        past_time: PastTime,
+        future_time: FutureTime,
         target_index: Int64[Tensor, " n_targets"],
-    ) -> Float[Tensor, "batch pred_len n_features"]:
+    ) -> Horizon:
         """Forecast windows relative to their mean: input and output lack m.
 
         Every column is forecast from its own past; the covariates are added to the columns of the targets.

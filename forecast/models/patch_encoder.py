@@ -20,6 +20,7 @@ from forecast.models.embedding import (
 )
 from forecast.models.informer import AttentionSlots
 from forecast.models.layers import TOKENS, ChannelLayout, is_over_variables, stack_encoder
+from forecast.models.linear_model import FutureTime, Horizon, Outputs, Past, PastTime
 from forecast.models.residual import POSITION_SCALE, ResidualModel
 
 
@@ -89,13 +90,7 @@ class PatchEncoder(ResidualModel):
         self.hidden = nn.Linear(length * d_model, d_hidden)
         self.head = StepHead(d_hidden, self.d_calendar, self.n_outputs, patch_len=self.pred_len)
 
-    def correct(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        linear: Float[Tensor, "batch pred_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def correct(self, past: Past, linear: Horizon, past_time: PastTime, future_time: FutureTime) -> Outputs:
         channels, targets, read = self.channels, self.target_index, self.past_tokens * self.patch_len
         values = channels.split_channels(torch.cat([past[:, -read:], linear], dim=1), targets)
         tokens = self.embedding(self._patches(values))
@@ -190,13 +185,7 @@ class ResidualMLP(ResidualModel):
         self.time_embedding = TimeEmbedding(self.n_time_features, self.d_calendar, dropout)
         self.head = StepHead(d_hidden, self.d_calendar, self.n_outputs, patch_len=self.pred_len)
 
-    def correct(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        linear: Float[Tensor, "batch pred_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def correct(self, past: Past, linear: Horizon, past_time: PastTime, future_time: FutureTime) -> Outputs:
         values = torch.cat([past, linear], dim=1)
         mixed = self.tokens == "mixed"
         channels = values.flatten(1)[:, None] if mixed else values[..., self.target_index].mT

@@ -20,7 +20,16 @@ from torch.nn import functional as F
 from forecast.attention.base import check_choice
 from forecast.models.base import ForecastModel, PointAndScale, WarmStart, check_sizes
 from forecast.models.embedding import StepHead, TimeEmbedding
-from forecast.models.linear_model import LinearModel, LinearWeights
+from forecast.models.linear_model import (
+    FutureTime,
+    Horizon,
+    LinearModel,
+    LinearWeights,
+    Outputs,
+    Past,
+    PastTime,
+    Targets,
+)
 
 EPS = 1e-5
 """Added to the variance of a window of scaled values."""
@@ -32,9 +41,7 @@ MIN_GAP = 1e-6
 """Smallest gap between two quantiles, in scaled values."""
 
 
-def arrange_quantiles(
-    raw: Float[Tensor, "batch pred_len outputs"], n_targets: int
-) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
+def arrange_quantiles(raw: Outputs, n_targets: int) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
     """Turn raw outputs into increasing quantiles, in float32 or wider: half precision could make neighbours equal."""
     raw = raw.to(torch.promote_types(raw.dtype, torch.float32)).unflatten(-1, (n_targets, -1))
     middle = raw.shape[-1] // 2
@@ -46,7 +53,7 @@ def arrange_quantiles(
 
 def take_median(
     forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None
-) -> Float[Tensor, "batch pred_len n_targets"]:
+) -> Targets:
     """Return the point forecast: the median along the last axis, or the forecast itself without `quantiles`."""
     return forecast if quantiles is None else forecast[..., len(quantiles) // 2]
 
@@ -59,24 +66,6 @@ def raw_to_gap(raw: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 def gap_to_raw(gap: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Turn positive gaps into raw outputs, the inverse of `raw_to_gap`."""
     return gap + (-torch.expm1(-gap)).log() + 1
-
-
-def set_gaps(layer: nn.Linear, gaps: Float[Tensor, "groups gaps"]) -> None:
-    """Set the biases of an output layer whose weights are zero, so that its quantiles lie `gaps` apart.
-
-    The layer has groups · (gaps + 1) outputs; a group is one target, or all targets where they share the layer.
-    """
-    groups, n_gaps = gaps.shape
-    bias, middle = layer.bias.data.unflatten(0, (groups, n_gaps + 1)), n_gaps // 2
-    raw = gap_to_raw(gaps)
-    bias[:, :middle], bias[:, middle + 1 :] = raw[:, :middle], raw[:, middle:]
-
-
-def keep_median_outputs(layer: nn.Linear, n_quantiles: int) -> None:
-    """Remove, in place, all outputs of a layer but the median of each group of `n_quantiles`."""
-    median = slice(n_quantiles // 2, None, n_quantiles)
-    layer.weight, layer.bias = nn.Parameter(layer.weight[median]), nn.Parameter(layer.bias[median])
-    layer.out_features = len(layer.bias)
 
 
 class ResidualModel(ForecastModel):
@@ -145,25 +134,14 @@ class ResidualModel(ForecastModel):
         return self.head.out
 
     @abstractmethod
-    def correct(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        linear: Float[Tensor, "batch pred_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def correct(self, past: Past, linear: Horizon, past_time: PastTime, future_time: FutureTime) -> Outputs:
         """Compute the correction of windows of mean 0 and standard deviation 1, with the linear model's forecast."""
 
     @property
     def warm_start_name(self) -> str | None:
         return None if self.linear is None else "linear model"
 
-    def forecast_untrained(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len n_targets"]:
+    def forecast_untrained(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Targets:
         """Forecasts of the linear model: the correction is zero before training, and is not computed."""
         point, _ = self.forecast_linear(past, past_time, future_time)
         return point[..., self.target_index]
@@ -172,26 +150,29 @@ class ResidualModel(ForecastModel):
         return None if self.linear is None else self.linear.weights
 
     def warm_start(self, start: WarmStart) -> None:
-        """Set the linear model, the target columns, the calendar features and the gaps between quantiles."""
+        """Set the linear model, the target columns, the calendar features and the gaps between quantiles.
+
+        A target without measured values, whose quantiles are NaN, gets the mean gaps of the others.
+        """
         self.target_index.copy_(torch.tensor(start.target_index))
         self.time_embedding.set_calendar_features(start.time_feature_names)
         if self.linear is not None:
             assert start.linear is not None
             self.linear.set_weights(start.linear)
-        if self.n_quantiles > 1:
-            self.set_quantile_gaps(start.error_quantiles(self.forecast_linear))
-
-    def set_quantile_gaps(self, quantiles: Float[Tensor, "n_targets n_quantiles"]) -> None:
-        """Set the gaps between quantiles of the untrained model, in standard deviations of a window.
-
-        A target without measured values, whose quantiles are NaN, gets the mean gaps of the others.
-        """
-        gaps = quantiles.diff(dim=1).float()
+        if self.n_quantiles == 1:
+            return
+        gaps = (
+            start.error_quantiles(self.forecast_linear).diff(dim=1).float()
+        )  # in standard deviations of a window
         gaps = torch.where(gaps.isnan(), gaps.nanmean(0), gaps).nan_to_num(0.0).clamp(min=MIN_GAP)
-        set_gaps(self.out, gaps.mean(0, keepdim=True) if self.shares_outputs else gaps)
+        raw = gap_to_raw(gaps.mean(0, keepdim=True) if self.shares_outputs else gaps)
+        bias, middle = self.out.bias.data.unflatten(0, (len(raw), self.n_quantiles)), self.n_quantiles // 2
+        bias[:, :middle], bias[:, middle + 1 :] = raw[:, :middle], raw[:, middle:]
 
     def keep_median(self) -> None:
-        keep_median_outputs(self.out, self.n_quantiles)
+        layer, median = self.out, slice(self.n_quantiles // 2, None, self.n_quantiles)
+        layer.weight, layer.bias = nn.Parameter(layer.weight[median]), nn.Parameter(layer.bias[median])
+        layer.out_features = len(layer.bias)
         self.n_quantiles = 1
 
     def forecast_linear(self, past: Tensor, past_time: Tensor, future_time: Tensor) -> PointAndScale:
@@ -204,20 +185,13 @@ class ResidualModel(ForecastModel):
             return centred.new_zeros(centred.shape[0], self.pred_len, centred.shape[2])
         return self.linear(centred, past_time, future_time, self.target_index)
 
-    def window_std(
-        self, centred: Float[Tensor, "batch seq_len n_features"]
-    ) -> Float[Tensor, "batch 1 n_features"]:
+    def window_std(self, centred: Past) -> Float[Tensor, "batch 1 n_features"]:
         """Compute the standard deviation of windows without their mean; 1 where windows are not normalised."""
         if not self.normalize:
             return torch.ones_like(centred[:, :1])
         return torch.sqrt(centred.square().mean(1, keepdim=True) + EPS)
 
-    def forward(
-        self,
-        past: Float[Tensor, "batch seq_len n_features"],
-        past_time: Float[Tensor, "batch seq_len n_time_features"],
-        future_time: Float[Tensor, "batch pred_len n_time_features"],
-    ) -> Float[Tensor, "batch pred_len outputs"]:
+    def forward(self, past: Past, past_time: PastTime, future_time: FutureTime) -> Outputs:
         mean = past.mean(1, keepdim=True)
         centred = past - mean
         scale, linear = self.window_std(centred), self._linear(centred, past_time, future_time)

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -87,40 +88,43 @@ def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Conv
     check_same(tmp_path / "a.store", table)
 
 
-@pytest.mark.parametrize("chunk", [300, 10_000_000])
-@pytest.mark.parametrize("how", ["by date", "out of order"])
-def test_rows_in_another_order_are_refused(tmp_path: Path, convert: Convert, how: str, chunk: int) -> None:
-    frame = long_table().dropna(subset="y").drop(columns="promo")
-    mixed = (
-        frame.sort_values("ds", kind="stable") if how == "by date" else frame.sort_values(["unique_id", "y"])
-    )
-    mixed.to_csv(tmp_path / "a.csv", index=False)
-    refused = convert(f"chunk={chunk}", "data.freq=h", status=2)
-    what = "rows of other series lie between" if how == "by date" else "comes after"
-    advice = r"sort the file by unique_id and ds first, or train in memory \(data=long\)"
-    assert re.fullmatch(rf"a.csv, line \d+, column .*{what}.*: {advice}", refused), refused
+def without_values(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        frame.loc[frame["unique_id"] == name, ["y", "price", "promo"]] = np.nan
+        return frame
+
+    return change
+
+
+ADVICE = r"sort the file by unique_id and ds first, or train in memory \(data=long\)"
+REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...], str]] = {
+    "by date": (
+        lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values("ds", kind="stable"), (),
+        rf"a.csv, line \d+, column .*rows of other series lie between.*: {ADVICE}",
+    ),
+    "out of order": (
+        lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values(["unique_id", "y"]), (),
+        rf"a.csv, line \d+, column .*comes after.*: {ADVICE}",
+    ),
+    **{
+        f"no value in {name}": (without_values(name), (), f"a.csv: series '{name}' has no value: leave it out")
+        for name in ("b", "a c", "z")
+    },
+    "series without an id column": (
+        lambda frame: pd.concat([frame.query("unique_id == 'z'").assign(unique_id=name) for name in "abc"]),
+        ("data.id_column=null",),
+        r".*(one series for each 'unique_id':|if 'unique_id' names series,) set data.id_column=unique_id",
+    ),
+    "no such id column": (lambda frame: frame, ("data.id_column=shop",), ".*no column 'shop'.*"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chunk", [400, 10_000_000])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(tmp_path: Path, convert: Convert, case: str, chunk: int) -> None:
+    change, options, message = REFUSED[case]
+    change(long_table()).to_csv(tmp_path / "a.csv", index=False)
+    given = options or ("data.freq=h",)
+    refused = convert(f"chunk={chunk}", *given, status=2)
+    assert re.fullmatch(message, refused), refused
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
-
-
-@pytest.mark.parametrize("chunk", [300, 10_000_000])
-@pytest.mark.parametrize("place", [0, 2, 4])
-def test_a_series_without_a_value_is_refused(
-    tmp_path: Path, convert: Convert, place: int, chunk: int
-) -> None:
-    frame, name = long_table(), list(LENGTHS)[place]
-    frame.loc[frame["unique_id"] == name, ["y", "price", "promo"]] = np.nan
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    assert (
-        convert(f"chunk={chunk}", "data.freq=h", status=2)
-        == f"a.csv: series {name!r} has no value: leave it out"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
-
-
-def test_a_long_file_without_its_id_column_is_refused(tmp_path: Path, convert: Convert) -> None:
-    frame = long_table().query("unique_id == 'z'")
-    pd.concat([frame.assign(unique_id=name) for name in "abc"]).to_csv(tmp_path / "a.csv", index=False)
-    refused = convert("data.id_column=null", status=2)
-    assert refused.endswith("one series for each 'unique_id': set data.id_column=unique_id")
-    for chunk in (400, 10_000_000):
-        assert "no column 'shop'" in convert("data.id_column=shop", f"chunk={chunk}", status=2)

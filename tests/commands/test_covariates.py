@@ -99,7 +99,7 @@ def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyP
     frame = table().astype({"weather": "category"})
     model = forecast.fit(
         frame.iloc[:-8], past_covariates=PAST, future_covariates=FUTURE, attention="full",
-        overrides=[*TINY, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"],
+        overrides=[*TINY, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"]
     )  # fmt: skip
     assert model.target_columns == ["load"]
     one = model.predict(frame.iloc[:-8], future=frame[FUTURE].iloc[-8:])

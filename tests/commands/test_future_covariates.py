@@ -40,20 +40,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with table.csv and a run trained on it."""
     folder = tmp_path_factory.mktemp("known")
     table().to_csv(folder / "table.csv")
+    given = (*TINY, *OPTIONS, "data.path=table.csv", "pictures=false", "hydra.run.dir=run")
     with pytest.MonkeyPatch.context() as patch:
-        assert (
-            answer(
-                patch,
-                "train",
-                folder,
-                *TINY,
-                *OPTIONS,
-                "data.path=table.csv",
-                "pictures=false",
-                "hydra.run.dir=run",
-            )
-            == 0
-        )
+        assert answer(patch, "train", folder, *given) == 0
     return folder
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from forecast import load
 from forecast.attention import FullAttention
 from forecast.checkpoints.file import safe_load
 from forecast.cli.compose import compose_config
-from forecast.data import Windows, module, scaled_panel
+from forecast.data import DataModule, Windows, module, scaled_panel
 from forecast.data.domain import FILLS
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.split import find_window_starts
@@ -74,9 +74,7 @@ class Example:
         noise = np.random.default_rng(self.seed).normal(size=(ROWS, len(COLUMNS)))
         frame = pd.DataFrame(10 + 3 * np.sin(2 * np.pi * t / SEASON) + noise, DATES, COLUMNS)
         if self.fill:
-            frame.iloc[[50, self.origin - 2, self.origin - 1], 0] = (
-                np.nan
-            )  # what is completed, up to the origin
+            frame.iloc[[50, self.origin - 2, self.origin - 1], 0] = np.nan  # completed, up to the origin
         return frame
 
     def after(self) -> pd.DataFrame:
@@ -137,14 +135,18 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
         },
     )
     assert isinstance(config, DictConfig)
+    _, once, each = measure(config)
+    return once, each
+
+
+def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, Any]]:
+    """The data of a configuration, what is fitted once, and the origins and values of what belongs to each window."""
     data = read_data(config)
     data.setup()
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)
-    calibration = calibrate(
-        lambda batch: predict(forecaster, batch), data.windows["val"], data.target_scaler, 64, [80]
-    )
+    calibration = calibrate(partial(predict, forecaster), data.windows["val"], data.target_scaler, 64, [80])
     once = {
         "scaler": data.scaler.tensors,
         **fitted.linear.tensors(),
@@ -154,16 +156,17 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
     each: dict[str, Any] = {}
     for split in ("val", "test"):
         windows = data.windows[split]
-        index = torch.arange(len(windows))
-        batch = windows.gather(index)  # all at once: each beside those that see the change
+        batch = windows.gather(
+            torch.arange(len(windows))
+        )  # all at once: each beside those that see the change
         point = predict(forecaster, batch)
         parts = {
             "past": batch.past, "past_time": batch.past_time, "future_time": batch.future_time, "model": point,
             "units": data.unscale_targets(point, batch.series), "truth": batch.future,
             **{name: rule(windows, batch) for name, rule in fitted.baselines().items()},
         }  # fmt: skip
-        each |= {f"{split} {name}": (windows.origins(index), part) for name, part in parts.items()}
-    return once, each
+        each |= {f"{split} {name}": (windows.origins(batch.index), part) for name, part in parts.items()}
+    return data, once, each
 
 
 def check(example: Example, folder: Path) -> None:

@@ -51,15 +51,15 @@ def test_scores_count_measured_values(place: Path) -> None:
 def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = only(place, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
-    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", f"output={tmp_path}/scores.json") == 0
+    for command, *options in (
+        ("evaluate", f"output={tmp_path}/scores.json"),
+        ("predict", f"output={tmp_path}/next.csv"),
+        ("backtest", "steps=40", f"output_root={tmp_path}"),
+    ):
+        assert answer(monkeypatch, command, place, f"checkpoint={run}", *options) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["test"] == pytest.approx(metrics["test"], rel=1e-5)
-    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
     assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "load-lo-80"]].to_numpy()).all()
-    assert (
-        answer(monkeypatch, "backtest", place, f"checkpoint={run}", "steps=40", f"output_root={tmp_path}")
-        == 0
-    )
     explain_and_export(monkeypatch, place, run, tmp_path)
 
 
@@ -80,12 +80,10 @@ def test_a_missing_future_covariate_is_read_as_in_training(
     frame.to_csv(tmp_path / "load.csv", index=False)
     assert train_here(monkeypatch, tmp_path, *given) == 0
     run, start = only(tmp_path, "runs/*"), frame["date"][270].replace(" ", "T")
-    assert (
-        answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}", f"start={start}", "output=a.csv") == 0
-    )
     frame["temperature"] = frame["temperature"].ffill()
     frame.to_csv(tmp_path / "filled.csv", index=False)
-    again = (f"checkpoint={run}", f"start={start}", "data.path=filled.csv", "output=b.csv")
-    assert answer(monkeypatch, "predict", tmp_path, *again) == 0
+    for more in (("output=a.csv",), ("data.path=filled.csv", "output=b.csv")):
+        given = (f"checkpoint={run}", f"start={start}", *more)
+        assert answer(monkeypatch, "predict", tmp_path, *given) == 0
     a, b = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     np.testing.assert_allclose(a["load"], b["load"], rtol=1e-6)

@@ -62,17 +62,13 @@ def metrics(folder: Path) -> dict:
 
 
 def test_evaluate_gives_the_runs_own_numbers(run: Path, monkeypatch, capsys) -> None:
-    assert (
-        answer(monkeypatch, "evaluate", run.parents[1], f"checkpoint={run}", f"output={run}/again.json") == 0
-    )
+    given = (f"checkpoint={run}", f"output={run}/again.json")
+    assert answer(monkeypatch, "evaluate", run.parents[1], *given) == 0
     again, first = json.loads((run / "again.json").read_text()), metrics(run)
-    assert again["test"] == pytest.approx(first["test"], rel=1e-6)
-    assert again["baselines"]["seasonal_naive"] == pytest.approx(
-        first["baselines"]["seasonal_naive"], rel=1e-6
-    )
-    assert again["intervals"]["conformal"]["80"]["width_raw"] == pytest.approx(
-        first["intervals"]["conformal"]["80"]["width_raw"], rel=1e-6
-    )
+    for part in (lambda m: m["test"], lambda m: m["baselines"]["seasonal_naive"]):
+        assert part(again) == pytest.approx(part(first), rel=1e-6)
+    widths = [found["intervals"]["conformal"]["80"]["width_raw"] for found in (again, first)]
+    assert widths[0] == pytest.approx(widths[1], rel=1e-6)
     table, here = (
         pd.read_parquet(run / name) for name in ("again_by_series.parquet", "errors_by_series.parquet")
     )

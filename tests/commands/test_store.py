@@ -77,24 +77,18 @@ def test_forecasts_of_covariates_and_their_missing_values(
     roles = ("data.columns=[load]", "data.future_covariates=[temperature]", "data.as_of={temperature: told}")
     scores, forecasts, told = [], [], []
     for data in ("csv", "store"):
-        given = (
-            f"data={data}",
-            f"data.path=a.{data}",
-            *roles,
-            "attention=full",
-            "logger=[]",
-            "data.known_steps=4",
-        )
-        assert train_here(monkeypatch, tmp_path, *given, "trainer.max_epochs=1", f"output_root={data}") == 0
+        given = (f"data={data}", f"data.path=a.{data}", *roles, "attention=full", "data.known_steps=4")
+        more = ("logger=[]", "trainer.max_epochs=1", f"output_root={data}")
+        assert train_here(monkeypatch, tmp_path, *given, *more) == 0
         run = only(tmp_path, f"{data}/*")
         scores.append(numbers(json.loads((run / "metrics.json").read_text())))
         base = (f"checkpoint={only(tmp_path, 'csv/*')}", "levels=[80]", "overwrite=true")
-        assert answer(monkeypatch, "predict", tmp_path, *base, f"data.path=a.{data}") == 0
-        forecasts.append(pd.read_csv(tmp_path / "forecast.csv", index_col="date"))
-        assert (
-            answer(monkeypatch, "predict", tmp_path, *base, f"data.path=past.{data}", "future=ahead.csv") == 0
-        )
-        told.append(pd.read_csv(tmp_path / "forecast.csv", index_col="date"))
+        for kept, *given in (
+            (forecasts, f"data.path=a.{data}"),
+            (told, f"data.path=past.{data}", "future=ahead.csv"),
+        ):
+            assert answer(monkeypatch, "predict", tmp_path, *base, *given) == 0
+            kept.append(pd.read_csv(tmp_path / "forecast.csv", index_col="date"))
     assert scores[1] == pytest.approx(scores[0], rel=1e-3, abs=1e-4)
     pd.testing.assert_frame_equal(*forecasts, rtol=0, atol=1e-3)
     pd.testing.assert_frame_equal(*told, rtol=0, atol=1e-3)

@@ -8,7 +8,8 @@ import pytest
 
 from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive
 from experiments.peers import TASKS, Task
-from forecast.data.split import split_rows
+from forecast.data import Panel
+from forecast.data.split import split_panel
 
 DATES = pd.date_range("2004-01-01", periods=1003, freq="h")
 TARGET = np.random.default_rng(0).normal(5, 3, size=1003)
@@ -48,9 +49,10 @@ def test_the_split_is_that_of_this_project(task: str, rows: int, split: list[flo
     (tmp_path / given.path).parent.mkdir(exist_ok=True)
     pd.DataFrame(0.0, dates, names).assign(**{names[0]: np.arange(rows)}).to_csv(tmp_path / given.path)
     read = read_rows(given, tmp_path)
-    for part, inside in split_rows(dates, f"{given.minutes}min", split).items():
+    panel = Panel.of_table(dates, np.zeros((rows, 1)), ["x"], f"{given.minutes}min")
+    for part, inside in split_panel(panel, split, seq_len=given.seq_len, season=1).items():
         steps = read.steps(read.starts(part))
-        assert (steps[0, 0], steps[-1, -1]) == (max(inside.start, given.seq_len), inside.stop - 1)
+        assert (steps[0, 0], steps[-1, -1]) == (max(inside.first[0], given.seq_len), inside.stop[0] - 1)
 
 
 def test_the_naive_forecast_has_the_mean_error_over_every_window_and_step(tmp_path: Path) -> None:

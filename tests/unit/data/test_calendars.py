@@ -39,7 +39,7 @@ OVERNIGHT = OVERNIGHT[
         (SESSIONS[:-10], "30min", 13, ["2024-02-16 11:00", "2024-02-16 11:30"]),  # within a session
         (OVERNIGHT[:-1], "h", 21, ["2024-03-01 00:00", "2024-03-01 01:00"]),
         (pd.date_range("2020-01-31", periods=24, freq="ME"), "ME", 12, ["2022-01-31", "2022-02-28"]),
-        (pd.date_range("2020-01-01", periods=24, freq="WOM-3FRI"), "WOM-3FRI", 12, ["2022-01-21", "2022-02-18"]),
+        (pd.date_range("2020-01-01", periods=24, freq="WOM-3FRI"), "WOM-3FRI", 12, ["2022-01-21", "2022-02-18"])
     ],
 )  # fmt: skip
 def test_dates_go_on_as_in_the_last_weeks(

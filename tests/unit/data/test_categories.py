@@ -25,7 +25,7 @@ def table() -> pd.DataFrame:
     weather[-4:] = "hail"
     return pd.DataFrame({
         "load": random.normal(50, 9, ROWS), "wind": random.normal(size=ROWS), "weather": weather,
-        "promo": random.choice(["a b", "none"], ROWS), "price": random.uniform(1, 9, ROWS),
+        "promo": random.choice(["a b", "none"], ROWS), "price": random.uniform(1, 9, ROWS)
     }, dates)  # fmt: skip
 
 
@@ -68,15 +68,6 @@ def test_rows_after_the_training_rows_change_no_category_and_no_scale() -> None:
     assert one.state_dict()["categories"] == two.state_dict()["categories"]
     np.testing.assert_array_equal(every(one, "train").past, every(two, "train").past)
     np.testing.assert_array_equal(every(one, "train").future_time, every(two, "train").future_time)
-
-
-def test_a_category_of_a_later_row_is_read_as_zeros_with_one_warning() -> None:
-    data = frame_data(table(), **{**SIZES, **ROLES})
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        data.setup()
-    assert len(caught) == 1
-    batch = every(data, "test")
-    assert batch.past[-1, -1, 2:].tolist() == [0, 0, 0]
 
 
 def as_csv(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:

@@ -68,7 +68,7 @@ def test_windows_are_those_cut_by_hand(known: int) -> None:
     np.testing.assert_allclose(batch.future_time[..., CALENDAR:], ahead, rtol=1e-5, atol=1e-6)
     assert data.n_time_features == CALENDAR + 3
     assert covariate_feature_names(data.panel.future_covariates, data.scaled.scales.known_steps) == [
-        "price", "temperature", "temperature known",
+        "price", "temperature", "temperature known"
     ]  # fmt: skip
 
 

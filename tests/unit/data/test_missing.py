@@ -7,15 +7,11 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
-from torch import Tensor
 
 from forecast.data import DataModule, frame_data
 from forecast.data.domain import FILLS
 from forecast.data.panel import describe_missing, missing_shares
 from forecast.data.windows import SEASONS_BACK, Fill
-from forecast.linear.covariate_steps import find_covariate_steps
-from forecast.linear.fit import fit_lookbacks
-from forecast.linear.gram import Gram, sampled_gram
 
 SEASON = 4
 
@@ -137,33 +133,6 @@ def test_scalers_count_measured_values(kind: str, series: int) -> None:
         np.testing.assert_allclose(module.scaler.center[s], getattr(scaler, center))
         scale = 1 / scaler.scale_ if kind == "minmax" else scaler.scale_
         np.testing.assert_allclose(module.scaler.scale[s], scale)
-
-
-def test_the_linear_model_is_fitted_to_measured_values() -> None:
-    """The weights of a noisy linear recursion are recovered although a third of the horizons are missing."""
-    generator = np.random.default_rng(0)
-    values = generator.normal(size=4000)
-    for t in range(2, 4000):
-        values[t] += 0.5 * values[t - 1] + 0.3 * values[t - 2]
-    dates = pd.date_range("2024-01-01", periods=4000, freq="h", name="date")
-    data = ready(pd.DataFrame({"a": values}, dates), seq_len=4, pred_len=2, season=1, scaler="none")
-    windows = data.windows["train"]
-
-    def read_one_by_one() -> Gram:
-        numbers = torch.arange(len(windows))
-        return sampled_gram(windows, find_covariate_steps(windows), numbers).as_if_complete()
-
-    complete, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
-    gather = type(windows).gather
-
-    def with_holes(index: Tensor) -> Any:
-        batch = gather(windows, index)
-        lost = torch.rand(batch.future.shape, generator=torch.Generator().manual_seed(0)) < 0.3
-        return batch._replace(future=batch.future.masked_fill(lost, torch.nan))
-
-    windows.gather = with_holes  # type: ignore[method-assign]
-    found, _ = fit_lookbacks(read_one_by_one(), 1, 1e-6, ())
-    torch.testing.assert_close(found, complete, atol=0.06, rtol=0)
 
 
 @pytest.mark.filterwarnings("ignore:.*before the first value:UserWarning")

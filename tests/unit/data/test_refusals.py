@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast.data import WindowLoader, csv_data, frame_data, read_table
+from forecast.data import Panel, WindowLoader, csv_data, frame_data, read_table
 from forecast.data.calendars import find_calendar
 from forecast.data.covariates import MAX_INDICATORS
 from forecast.data.scaler import fit_scaler
-from forecast.data.split import split_panel, split_rows
+from forecast.data.split import split_panel
 from forecast.data.time_features import infer_frequency, season_length, time_features
 from forecast.system.errors import ConfigError, DataError
 from tests.support.csv_files import numbers, write
@@ -81,7 +81,8 @@ def split(
     parts: list, says: str, kind: type[Exception] = ConfigError, dates: pd.DatetimeIndex = HOURS
 ) -> Refusal:
     what = f"split={parts} of {len(dates)} rows, {dates.freqstr}"
-    return Refusal(what, says, kind, lambda folder: split_rows(dates, str(dates.freqstr), parts))
+    panel = Panel.of_table(dates, np.zeros((len(dates), 1)), ["x"], str(dates.freqstr))
+    return Refusal(what, says, kind, lambda folder: split_panel(panel, parts, seq_len=5, season=1))
 
 
 def calendar(

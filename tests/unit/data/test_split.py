@@ -1,7 +1,17 @@
+"""The forms of `data.split`, and the windows of validation and test that a stride chooses."""
+
+import re
+import warnings
+from math import gcd
+
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from forecast.data.split import split_rows
+from forecast.data import Panel
+from forecast.data.split import split_panel, spread_stride, warn_of_times_of_day
 
 
 @pytest.mark.parametrize(
@@ -18,7 +28,36 @@ from forecast.data.split import split_rows
     ],
 )
 def test_forms_of_split(rows: int, freq: str, split: list, ends: tuple[int, int, int]):
-    dates = pd.date_range("2016-07-01", periods=rows, freq=freq)
+    panel = Panel.of_table(
+        pd.date_range("2016-07-01", periods=rows, freq=freq), np.zeros((rows, 1)), ["x"], freq
+    )
+    found = {
+        name: tuple(rows.item() for rows in part)
+        for name, part in split_panel(panel, split, seq_len=5, season=1).items()
+    }
     train, val, test = ends
-    expected = {"train": range(train), "val": range(train, val), "test": range(val, test)}
-    assert split_rows(dates, freq, split) == expected
+    assert found == {"train": (0, train), "val": (train, val), "test": (val, test)}
+
+
+@pytest.mark.parametrize(
+    ("stride", "warns"), [(24, True), (48, True), (25, False), (12, True), (10, True), (1, False)]
+)
+def test_windows_that_do_not_begin_at_all_times_of_day_are_warned_of(stride: int, warns: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_times_of_day("load", stride, day=24)
+        warn_of_times_of_day("daily", stride, day=1)
+    assert [str(w.message).partition(":")[0] for w in caught] == ["load"] * warns
+    if warns:
+        assert gcd(int(re.findall(r"eval_stride=(\d+)", str(caught[0].message))[-1]), 24) == 1
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))
+def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: int, season: int):
+    stride = spread_stride(windows, most, season)
+    assert -(-windows // stride) <= most
+    if windows <= most:
+        assert stride == 1
+    else:
+        assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
+        assert stride <= 2 * (-(-windows // most)) + 60

@@ -2,18 +2,14 @@
 
 import pickle
 import shutil
-from math import gcd
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forecast.data import DataModule, csv_data, read_table, store_data
 from forecast.data.row_ranges import StoredValues
-from forecast.data.split import spread_stride
 from forecast.data.step_features import carry_into
 from forecast.data.store import open_store
 from forecast.system.errors import DataError
@@ -58,7 +54,7 @@ def both(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
 def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler: str, options: dict):
     memory, disk = both(file, store, scaler=scaler, **options)
     assert (disk.n_windows, disk.rows, disk.freq, disk.season) == (
-        memory.n_windows, memory.rows, memory.freq, memory.season,
+        memory.n_windows, memory.rows, memory.freq, memory.season
     )  # fmt: skip
     assert (disk.feature_columns, disk.target_columns) == (memory.feature_columns, memory.target_columns)
     assert disk.n_time_features == memory.n_time_features
@@ -147,17 +143,6 @@ def test_future_covariates_with_missing_values(
     assert parts[1].future is not None
     np.testing.assert_array_equal(parts[1].future, parts[0].future)
     assert parts[0].future[0, 0] == frame["price"].ffill()[450]
-
-
-@given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))
-def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: int, season: int):
-    stride = spread_stride(windows, most, season)
-    assert -(-windows // stride) <= most
-    if windows <= most:
-        assert stride == 1
-    else:
-        assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
-        assert stride <= 2 * (-(-windows // most)) + 60
 
 
 class Hostile:

@@ -3,12 +3,16 @@ import pandas as pd
 import pytest
 
 from forecast.data.time_features import (
+    date_range,
     describe_frequency,
+    holiday_features,
     infer_frequency,
     season_candidates,
     season_length,
+    time_feature_names,
     time_features,
 )
+from forecast.tools.export.metadata import calendar_expression
 from tests.support.golden_answers import golden
 
 GOLDEN = golden("time_features")
@@ -23,57 +27,64 @@ def test_time_features_equal_the_reference(freq: str):
 
 
 @pytest.mark.parametrize(
-    ("freq", "count"),
+    ("freq", "count", "seasons", "words"),
     [
-        ("s", 6), ("10s", 6), ("500ms", 6), ("min", 5), ("30min", 5), ("4h", 4), ("2D", 3), ("W-WED", 2), ("4W-MON", 2),
-        ("MS", 1), ("QS-OCT", 1), ("2QE-DEC", 1), ("YS-JAN", 1), ("BME", 1), ("WOM-3FRI", 1), ("SMS-15", 3),
+        ("s", 6, (1,), "second"), ("10s", 6, (1,), "10 seconds"), ("500ms", 6, (1,), "500 milliseconds"),
+        ("min", 5, (1440, 10_080), "minute"), ("15min", 5, (96, 672), "15 minutes"), ("7min", 5, (1,), "7 minutes"),
+        ("30min", 5, (48, 336), "30 minutes"), ("h", 4, (24, 168), "hour"), ("4h", 4, (6, 42), "4 hours"),
+        ("5h", 4, (1,), "5 hours"), ("36h", 4, (1,), "36 hours"), ("D", 3, (7, 365), "day"),
+        ("2D", 3, (1,), "2 days"), ("28D", 3, (13,), "28 days"), ("B", 3, (5,), "business day"), ("C", 3, (1,), "C"),
+        ("SMS", 3, (24,), "half month"), ("W-SUN", 2, (52,), "week"), ("4W-MON", 2, (13,), "4 weeks"),
+        ("MS", 1, (12,), "month"), ("ME", 1, (12,), "month"), ("BME", 1, (12,), "month"),
+        ("WOM-3FRI", 1, (12,), "month"), ("QS-OCT", 1, (4,), "quarter"), ("2QE-DEC", 1, (2,), "2 quarters"),
+        ("YS-JAN", 1, (1,), "year"), ("3M-15", 1, (4,), "3 months on day 15"),
+        ("M-1-11-21", 2, (36,), "month on days 1, 11 and 21"),
     ],
 )  # fmt: skip
-def test_every_step_has_its_features(freq: str, count: int):
-    features = time_features(pd.date_range("2020-01-01", periods=900, freq=freq), freq)
+def test_a_step_has_features_seasons_and_words(
+    freq: str, count: int, seasons: tuple[int, ...], words: str
+) -> None:
+    """A day also has a week, and a week a year."""
+    features = time_features(date_range(pd.Timestamp("2020-01-01"), periods=900, freq=freq), freq)
     assert features.shape == (900, count)
     assert features.min() >= -0.5
     assert features.max() <= 0.5
-
-
-@pytest.mark.parametrize(
-    ("freq", "season"),
-    [
-        ("h", 24), ("30min", 48), ("15min", 96), ("10min", 144), ("4h", 6), ("min", 1440), ("7min", 1), ("5h", 1),
-        ("36h", 1), ("D", 7), ("2D", 1), ("W-SUN", 52), ("MS", 12), ("ME", 12), ("B", 5), ("QS-OCT", 4), ("QE-DEC", 4),
-        ("BME", 12), ("YS-JAN", 1),
-        ("s", 1),
-    ],
-)  # fmt: skip
-def test_season_follows_the_step(freq: str, season: int):
-    assert season_length(freq) == season
-
-
-@pytest.mark.parametrize(
-    ("freq", "seasons"),
-    [
-        ("h", (24, 168)), ("30min", (48, 336)), ("15min", (96, 672)), ("D", (7, 365)), ("MS", (12,)), ("W-SUN", (52,)),
-        ("7min", (1,)), ("QS-OCT", (4,)), ("2D", (1,)),
-    ],
-)  # fmt: skip
-def test_a_day_also_has_a_week_and_a_week_a_year(freq: str, seasons: tuple[int, ...]):
+    assert season_length(freq) == seasons[0]
     assert season_candidates(freq) == seasons
-
-
-@pytest.mark.parametrize(
-    ("freq", "words"),
-    [
-        ("h", "hour"),
-        ("15min", "15 minutes"),
-        ("W-SUN", "week"),
-        ("ME", "month"),
-        ("2QS-OCT", "2 quarters"),
-        ("SMS", "half month"),
-        ("28D", "28 days"),
-        ("3M-15", "3 months on day 15"),
-        ("M-1-11-21", "month on days 1, 11 and 21"),
-        ("C", "C"),
-    ],
-)
-def test_a_step_is_described_in_words(freq: str, words: str) -> None:
     assert describe_frequency(freq) == words
+
+
+def test_a_feast_its_eve_and_the_day_after() -> None:
+    dates = pd.date_range("2021-05-11 18:00", "2021-05-17", freq="h")
+    told = holiday_features(dates, "TR") > 0
+    days = {
+        name: sorted({*dates.strftime("%m-%d")[column]}) for name, column in zip("hba", told.T, strict=True)
+    }
+    assert days == {
+        "h": ["05-13", "05-14", "05-15"],
+        "b": ["05-12", "05-13", "05-14"],
+        "a": ["05-14", "05-15", "05-16"],
+    }
+
+
+def test_they_come_after_the_features_of_the_step() -> None:
+    dates = pd.date_range("2023-01-01", periods=48, freq="h")
+    names = time_feature_names("h", "TR")
+    assert names[:4] == time_feature_names("h")
+    assert names[4:] == ["holiday", "day before a holiday", "day after a holiday"]
+    told = time_features(dates, "h", "TR")
+    np.testing.assert_array_equal(told[:, :4], time_features(dates, "h"))
+    np.testing.assert_array_equal(told[:, 4:], holiday_features(dates, "TR"))
+
+
+@pytest.mark.parametrize("country", ["TR", "DE-BY"])
+def test_an_exported_file_says_them_in_pandas(country: str) -> None:
+    import holidays
+
+    dates = pd.date_range("2021-05-01", "2021-06-10", freq="h")
+    names = time_feature_names("h", country)
+    said = [
+        eval(calendar_expression(name, country), {"dates": dates, "np": np, "pd": pd, "holidays": holidays})
+        for name in names
+    ]
+    np.testing.assert_allclose(np.stack(said, axis=1), time_features(dates, "h", country))

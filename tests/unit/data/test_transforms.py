@@ -73,12 +73,6 @@ def test_clipped_forecasts_return_as_the_bounds() -> None:
         assert torch.equal(scaler.clip(quantiles, series)[..., i], scaler.clip(part, series))
 
 
-# ---- scores
-
-
-# ---- data modules
-
-
 def sales(rows: int = 500) -> pd.DataFrame:
     random = np.random.default_rng(rows)
     dates = pd.date_range("2021-03-01", periods=rows, freq="h")

@@ -19,6 +19,7 @@ from forecast.linear.fit import (
     choose_linear_model,
     fit_and_test_grams,
     fit_choice,
+    fit_least_squares,
     solve_recent,
     squared_error,
 )
@@ -182,6 +183,37 @@ def test_values_that_a_forecast_may_not_know_do_not_move_it() -> None:
         forecasts.append(Linear(fitted)(windows, windows.gather(torch.tensor([number]))))
     assert torch.equal(forecasts[0], forecasts[1])
     assert not torch.equal(forecasts[0], forecasts[2])
+
+
+def test_missing_values_of_the_horizon_are_not_counted() -> None:
+    """A third of the targets are missing: the planted weights of the covariates are recovered."""
+    frame, lost = planted(3000), np.random.default_rng(1).random(3000) < 0.3
+    lost[[0, -1]] = False
+    prices = []
+    for y in (frame["y0"], frame["y0"].mask(lost)):
+        windows = ready(frame.assign(y0=y), scaler="none").windows["train"]
+        found = fit_choice(window_gram(windows), Choice(1e-6, 1, BOTH))
+        prices.append(found.covariates[0, -PRED_LEN:])  # those of the horizon
+    torch.testing.assert_close(prices[1].diagonal(), torch.full((PRED_LEN,), -0.5), atol=0.05, rtol=0)
+    torch.testing.assert_close(prices[1], prices[0], atol=0.1, rtol=0)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_long_outage_changes_no_weight(share: float) -> None:
+    """An AR(1) process that lacks this share of the training rows: its windows are too few, not too small."""
+    random, x = np.random.default_rng(0), np.zeros(20_000)
+    for t in range(1, len(x)):
+        x[t] = 0.8 * x[t - 1] + random.normal()
+    weights = []
+    for missing in (0, int(share * 0.6 * len(x))):
+        given = x.copy()
+        given[300 : 300 + missing] = np.nan
+        frame = pd.DataFrame({"x": given}, pd.date_range("2024-01-01", periods=len(x), freq="h", name="date"))
+        data = ready(frame, seq_len=24, pred_len=1, scaler="none", past_covariates=(), future_covariates=())
+        weight = fit_least_squares(window_gram(data.windows["train"]), 1e-6).past_weight
+        weights.append(weight + (1 - weight.sum(0)) / len(weight))  # with the mean
+    torch.testing.assert_close(weights[1], weights[0], atol=0.06, rtol=0)
+    assert weights[1][-1].item() == pytest.approx(0.8, abs=0.06)
 
 
 def test_a_store_gives_the_linear_model_of_its_table(tmp_path: Path) -> None:

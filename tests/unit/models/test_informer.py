@@ -11,24 +11,16 @@ from tests.support.models import ATTENTION_TYPES, slots, without_gradient
 pytestmark = pytest.mark.slow
 
 # All sizes distinct, so that no swapped axis can pass.
-SIZES = {
-    "n_features": 5,
-    "n_targets": 2,
-    "n_time_features": 3,
-    "seq_len": 23,
-    "label_len": 11,
-    "pred_len": 7,
-    "d_model": 12,
-    "n_heads": 4,
-    "d_ff": 18,
-}
+SIZES: dict[str, Any] = {
+    "n_features": 5, "n_targets": 2, "n_time_features": 3, "seq_len": 23, "label_len": 11, "pred_len": 7, "d_model": 12,
+    "n_heads": 4, "d_ff": 18,
+}  # fmt: skip
 BATCH = 6
 
 
 def informer(kind: str = "full", cls: type[Informer] = Informer, cross: str = "full", **sizes) -> Informer:
     torch.manual_seed(0)
-    settings: dict[str, Any] = {**SIZES, **sizes}
-    return cls(attention=slots(kind, cross), **settings)
+    return cls(attention=slots(kind, cross), **{**SIZES, **sizes})
 
 
 def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
@@ -46,12 +38,11 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
     ours = {}
     for theirs, mine in (("enc_embedding", "past_embedding"), ("dec_embedding", "future_embedding")):
         ours[f"{mine}.values.weight"] = state[f"{theirs}.value_embedding.tokenConv.weight"]
-        ours[
-            f"{mine}.values.bias"
-        ] = (  # theirs has a second bias, on the time features; the two only ever add
-            state[f"{theirs}.value_embedding.tokenConv.bias"]
-            + state[f"{theirs}.temporal_embedding.embed.bias"]
+        # theirs has a second bias, on the time features; the two only ever add
+        biases = (
+            f"{theirs}.{part}.bias" for part in ("value_embedding.tokenConv", "temporal_embedding.embed")
         )
+        ours[f"{mine}.values.bias"] = sum(state[bias] for bias in biases)
         ours[f"{mine}.time.weight"] = state[f"{theirs}.temporal_embedding.embed.weight"]
 
     def attention(theirs: str, mine: str, packed: bool) -> None:
@@ -133,6 +124,16 @@ def test_windows_of_a_batch_do_not_see_each_other(kind: str) -> None:
     x = inputs()
     alone = torch.cat([model(*(part[i : i + 1] for part in x)) for i in range(BATCH)])
     torch.testing.assert_close(model(*x), alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cross", ["full", "linear"])
+def test_leaving_unwanted_decoder_positions_out_changes_nothing(
+    cross: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = informer(cross=cross, decoder_layers=2).eval()
+    short = model(*inputs())
+    monkeypatch.setattr(ATTENTION_TYPES[cross], "independent_queries", False)
+    torch.testing.assert_close(model(*inputs()), short, atol=1e-6, rtol=1e-5)
 
 
 def test_share_layers_shares_attention_and_nothing_else() -> None:
