@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -12,12 +12,9 @@ from forecast.system.errors import ConfigError, NotInstalled, check_choice
 from forecast.system.files import check_output_files, write_json
 from forecast.system.progress import status
 
-if TYPE_CHECKING:
-    pass
-
 
 def dashboard(config: DictConfig) -> None:
-    """Publish the workspace and the report if an account is set up, otherwise write their specification and a page."""
+    """Publish the workspace and the report if an account is set up, otherwise write their specification."""
     check_choice("mode", config.mode, ("auto", "offline"))
     try:
         import wandb_workspaces  # noqa: F401
