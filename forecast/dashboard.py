@@ -14,7 +14,7 @@ from forecast.system.progress import status
 
 
 def dashboard(config: DictConfig) -> None:
-    """Publish the workspace and the report if an account is set up, otherwise write their specification and a page."""
+    """Publish the workspace and the report if an account is set up, otherwise write their specification."""
     check_choice("mode", config.mode, ("auto", "offline"))
     try:
         import wandb_workspaces  # noqa: F401

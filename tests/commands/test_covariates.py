@@ -107,3 +107,40 @@ def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyP
     longer.loc[longer.index[-8:], UNKNOWN] = np.nan
     other = model.predict(longer)
     pd.testing.assert_frame_equal(one, other)
+
+
+def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    model, frame = forecast.load("run"), table()
+    changed = frame.copy()
+    changed.loc[changed.index[305:], FUTURE] = [1e6, True, "none"]
+    changed.loc[changed.index[300:], UNKNOWN] = [-1e6, -1e6, "snow"]
+    found = [model.predict(one, start=frame.index[300])["load"].to_numpy() for one in (frame, changed)]
+    np.testing.assert_array_equal(found[0], found[1])
+    flipped = {"none": "sale", "sale": "none"}[frame["promo"].iloc[304]]
+    for name, value in zip(FUTURE, (99.0, not frame["is_open"].iloc[304], flipped), strict=True):
+        last = frame.copy()
+        last.loc[last.index[304], name] = value  # the last step of the horizon
+        assert (model.predict(last, start=frame.index[300])["load"].to_numpy() != found[0]).any()
+
+
+def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load follows the temperature; its level, and with it the scale, changes after the training rows."""
+    random, dates = np.random.default_rng(0), pd.date_range("2024-01-01", periods=600, freq="h")
+    temperature = random.normal(size=600)
+    load_column = 2 * temperature + np.where(np.arange(600) < 450, 0, 40) + 0.1 * random.normal(size=600)
+    frame = pd.DataFrame({"date": dates, "load": load_column, "temperature": temperature})
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    options = (
+        *TINY, "data=csv", "data.path=load.csv", "data.columns=[load]", "data.future_covariates=[temperature]",
+        "refit=full", "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=run",
+    )  # fmt: skip
+    assert answer(monkeypatch, "train", tmp_path, *options) == 0
+    monkeypatch.chdir(tmp_path)
+    model = forecast.load("run")
+    assert model.refitted is not None
+    found = [model.predict(start=start, baseline="linear") for start in dates[480:590:5]]
+    errors = np.concatenate([each["load-error"].to_numpy() for each in found])
+    assert np.sqrt(np.mean(errors**2)) < 1  # without the temperature, 2

@@ -23,6 +23,10 @@ REFUSED = {
         (["refit=full", "schedule=plateau"], "schedule=plateau"),
         (["data.steps=rows", "data.calendar=weekly"], "data.calendar=weekly is no calendar"),
         (["trainer=ddp_cpu", "data.batch_size=31"], "data.batch_size=31 must divide by the number of processes, 2"),
+        (
+            ["trainer=ddp_cpu", "trainer.num_nodes=2"],
+            "start the processes of every machine with torchrun or srun (docs/scaling.md)",
+        ),
     ],
     "backtest": [
         (["steps=0"], "steps=0"),

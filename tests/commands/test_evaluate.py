@@ -168,3 +168,20 @@ def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "of .* windows?, ")
         assert model.evaluate(later)["n_windows"] == len(origins) - trained - validated
+
+
+def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path, monkeypatch) -> None:
+    output = tmp_path / "scores.json"
+    options = (f"checkpoint={run}", "split=val", f"output={output}")
+    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 0
+    seen = pd.read_csv(run / "metrics.csv")["val/mse"].iloc[-1]
+    assert read(output)["test"]["mse"] == pytest.approx(seen, rel=1e-6)
+    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 2  # the file is there
+
+
+def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "checkpoints" / "best.ckpt", tmp_path / "model.ckpt")
+    frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
+    moved, first = load(tmp_path / "model.ckpt"), load(run)
+    pd.testing.assert_frame_equal(moved.predict(frame, levels=[80]), first.predict(frame, levels=[80]))
+    assert moved.evaluate(frame)["n_windows"] == 300 - 168 - 5 + 1  # the seasonal naive reads a week

@@ -375,7 +375,7 @@ def test_training_knows_nothing_of_later_splits(
     assert not same(before["calibration"], val["calibration"])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_backtest_knows_at_each_origin_what_was_known_then(tmp_path: Path) -> None:
     """Trained again every 20 rows; the table changes from the fourth of six origins on."""
     found = {}
@@ -400,3 +400,11 @@ def test_a_backtest_knows_at_each_origin_what_was_known_then(tmp_path: Path) -> 
     columns = ["forecast_start", "date", "variable", "model", "naive", "seasonal_naive", "linear"]
     pd.testing.assert_frame_equal(before.loc[known, columns], after.loc[known, columns], check_exact=True)
     assert not before.loc[~known, "model"].equals(after.loc[~known, "model"])
+
+
+@pytest.mark.parametrize(
+    ("split", "fill"), every_nth([(split, fill) for split in SPLITS for fill in (None, *FILLS)], 2)
+)
+def test_every_split_and_fill(tmp_path: Path, split: str, fill: str | None) -> None:
+    example = Example("probsparse", "MS", split, fill, lost=(205, 230), missing=(215, 216))
+    quietly(lambda: check(example, tmp_path))

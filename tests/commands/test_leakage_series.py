@@ -67,3 +67,9 @@ def test_rows_after_a_date_do_not_change_forecasts_from_it(
     tmp_path: Path, given: tuple[str, ...], scale_by: str
 ) -> None:
     check(tmp_path, *given, f"data.scale_by={scale_by}")
+
+
+def test_a_covariate_that_is_declared_to_be_known_is(tmp_path: Path) -> None:
+    """And so would a leak of it be found."""
+    with pytest.raises(AssertionError, match="future_time"):
+        check(tmp_path, "features=MS", "data.future_covariates=[visits,price]", "attention=full")

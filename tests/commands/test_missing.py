@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,3 +88,28 @@ def test_a_missing_future_covariate_is_read_as_in_training(
         assert answer(monkeypatch, "predict", tmp_path, *given) == 0
     a, b = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     np.testing.assert_allclose(a["load"], b["load"], rtol=1e-6)
+
+
+def test_a_column_without_values_in_validation_takes_no_intervals_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    frame = pd.read_csv(tmp_path / "load.csv")
+    frame.loc[205:245, "temperature"] = np.nan
+    frame.to_csv(tmp_path / "load.csv", index=False)
+    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
+    run = only(tmp_path, "runs/*")
+    metrics = json.loads((run / "metrics.json").read_text())
+    intervals = metrics["intervals"]["conformal"]
+    by_variable: Any = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
+    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
+        crps, mae = by_variable[f"{name}_crps"], by_variable[f"{name}_mae"]
+        assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
+        assert crps["load"] < mae["load"]
+        assert 0 < scores["crps"] < scores["mae"]
+    assert 0 < intervals["80"]["coverage"] <= 1
+    assert np.isfinite(intervals["crps"])
+    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}") == 0
+    forecast = pd.read_csv(tmp_path / "forecast.csv")
+    assert np.isfinite(forecast["load-lo-80"].to_numpy()).all()
+    assert np.isnan(forecast["temperature-lo-80"].to_numpy()).all()

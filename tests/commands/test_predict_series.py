@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from forecast import Model, load
+from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.predict import predict
 from forecast.system.errors import DataError
 from tests.support.commands import TINY, only, train, trained_on_series
-from tests.support.long_files import LENGTHS, long_frame
+from tests.support.csv_files import numbers
+from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
 SEQ_LEN, PRED_LEN = 12, 5
 START = pd.to_datetime("2024-02-10")
@@ -137,3 +140,47 @@ def test_new_series_have_the_scale_of_all_where_training_had(
     new["y"] = 1000 * new["y"]
     scaler = model.data(model.open_frame(new)).target_scaler
     torch.testing.assert_close(scaler.scale[:1], model.scaler.scale[:1])
+
+
+@pytest.fixture
+def trained_on_table(tmp_path: Path) -> Model:
+    numbers(200).to_csv(tmp_path / "load.csv", index=False)
+    result = train(tmp_path, "trainer.max_epochs=1", "logger=[]")
+    assert result.returncode == 0, result.stderr
+    return load(only(tmp_path, "runs/*"))
+
+
+def two_series(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table as the series "one", and ten times its values as "two"."""
+    long = frame.rename(columns={"date": "ds"})
+    number = long.columns.drop("ds")
+    tenfold = long.assign(**{name: 10 * long[name] for name in number})
+    return pd.concat([long.assign(unique_id="one"), tenfold.assign(unique_id="two")])
+
+
+def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
+    horizon = PRED_LEN + 3
+    found = model.predict(frame, start=START, horizon=horizon)
+    assert len(found) == len(LENGTHS) * horizon
+    first = model.predict(frame, start=START)
+    filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
+    known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
+    second = model.predict(known, start="2024-02-15")  # PRED_LEN days later
+    for name in LENGTHS:
+        steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
+        np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)
+    np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
+
+
+def test_a_model_of_a_table_forecasts_many_series(trained_on_table: Model) -> None:
+    model = trained_on_table
+    long = two_series(numbers(100))
+    source = long_frame_data(
+        long, name="long", columns=model.feature_columns, seq_len=12, pred_len=5, split="test"
+    )
+    found = predict(choose_forecaster(model, None), source.source.read())
+    assert found.new == 2
+    frame = found.frame()
+    assert frame.index.unique().tolist() == ["one", "two"]
+    for name in model.target_columns:
+        np.testing.assert_allclose(frame.loc["two", name], 10 * frame.loc["one", name], rtol=1e-4)

@@ -1,6 +1,7 @@
 """`model=residual_informer` from the command line to its forecasts: never worse than its linear model."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
+from forecast.training.losses import MARGIN, shrinkage_and_error
 from tests.support.commands import only, train_here, workplace
 from tests.support.long_variants import every_nth
 
@@ -132,3 +134,42 @@ def test_quantiles_that_were_never_trained_are_not_used(
     scores, _ = evaluate(model, model.data())
     assert scores["test"] == pytest.approx(read_metrics(run)["test"])
     assert [*scores["intervals"]] == ["conformal"]
+
+
+def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
+    """Losses that swing slowly, by a season or two in all, say less than as many that come and go."""
+    start = torch.ones(2000, 1, dtype=torch.float64)
+    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000, dtype=torch.float64))[:, None]  # up, down, up
+    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert shrinkage_and_error(start - 0.05 + 0.5 * noise, start, overlap=96)[0] > 0.99
+    slowly = start + 0.05 - 0.5 * swing  # lower by 0.056 in the mean
+    assert shrinkage_and_error(slowly, start, overlap=96)[0] == 0.5
+    few = 0.5 * start[:95]
+    assert shrinkage_and_error(few, start[:95], overlap=47)[0] == 1
+    assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
+
+
+def test_the_median_decides_on_the_weight_and_all_quantiles_on_the_epoch() -> None:
+    start = torch.ones(2000, 2, dtype=torch.float64)
+    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    widths = torch.stack(
+        [1.02 + 0.5 * noise, 0.8 + 0.5 * noise], dim=1
+    )  # a worse median between better bounds
+    weight, estimate = shrinkage_and_error(widths, start, overlap=96)
+    assert weight == 0.5
+    assert estimate == pytest.approx((1 + widths[:, 1].mean().item()) / 2)
+    weight, estimate = shrinkage_and_error(widths.flip(1), start, overlap=96)
+    assert weight > 0.99
+    assert estimate == math.inf
+
+
+def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
+    start = torch.ones(2000, 1).double()
+    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()[:, None]
+    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
+    slightly = perhaps + 0.06
+    assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1
+    errors = [shrinkage_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
+    assert errors[0] < errors[1] < 1
+    assert errors[2] == math.inf

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast import load
 from forecast.data import DataModule
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest
+from forecast.training.module import Forecaster
 from tests.support.commands import TINY, answer, only
 from tests.support.csv_files import write_csv
 
@@ -113,3 +115,16 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     assert not np.allclose(tuned["linear"], never["linear"])
     assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2
     assert seen[0][0] is not seen[1][0]
+
+
+def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parents[1])
+    data = load(run).data()
+    truth = torch.cat(
+        [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
+    )
+    monkeypatch.setattr(backtest, "compute_output", lambda _, batch: torch.full_like(batch.future, 0.5))
+    forecaster = Forecaster.__new__(Forecaster)
+    forecaster.quantiles = None
+    found = backtest.validation_loss(forecaster, data)
+    assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))

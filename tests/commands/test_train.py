@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
+from forecast.reports.compare.grouping import group_into_tasks
+from forecast.reports.compare.run_folders import read_runs
 from forecast.reports.plots import attention_colour
+from forecast.reports.tables import format_interval
 from forecast.runs import sweep
 from forecast.runs.folder import digest_of, find_runs, is_finished, read_config
 from forecast.training.schedules import cosine
@@ -346,3 +350,12 @@ def test_layers_over_variables_of_another_type(
     assert ("variables" in settings["attention"]) == (variables is not None)
     assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "output=next.csv") == 0
     assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "temperature"]]).all(axis=None)
+
+
+def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:
+    folder, printed = run
+    (task,) = group_into_tasks(read_runs([folder])[0])
+    against_baseline = task.with_baseline_as_reference.differences[task.best.name]
+    interval = format_interval(replace(against_baseline, comparisons=len(task.baselines)))
+    line = "95% interval of the difference, for this run, in percent of that squared error: "
+    assert f"{line}{interval}" in " ".join(printed.split())

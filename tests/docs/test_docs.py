@@ -119,3 +119,39 @@ def test_the_table_of_models() -> None:
     assert {line[0]: line[1:] for line in lines} == expected
     (count,) = seeds
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
+
+
+def test_figures_in_the_text_of_the_performance_page() -> None:
+    causal, types = times_faster("causal"), ("probsparse", "linear", "fastformer")
+    short, long = ([f"{causal[n, attention]:.0f}" for attention in types] for n in ("2048", "8192"))
+    rows = cells("cpu")["published"]["result"]
+    published = [f"{row['times_published']:.1f}" for row in rows if row["form"] == "shared"]
+    seconds = {
+        name: cell["result"][0]["median"] for name, cell in cells("cpu").items() if name.startswith("width/")
+    }
+    width = [
+        f"{seconds[f'width/{n}/float32'] / seconds[f'width/{n}/bfloat16']:.1f}" for n in (64, 128, 256, 512)
+    ]
+    gpu = cells("gpu-nvidia-h200")
+    layer = {
+        r["attention"]: 1000 * r["median"] for r in gpu["layers, self"]["result"] if r["length"] == "131072"
+    }
+    compiled = {
+        row["attention"]: f"{1000 * row['median']:.1f}" for row in gpu["compiled/336/168/168"]["result"]
+    }
+    text = " ".join(PAGES["docs/performance.md"].split())
+    for sentence in (
+        "`fastformer` are {}, {} and {} times faster at 2,048 tokens and".format(*short),
+        "tokens and {}, {} and {} times faster at 8,192".format(*long),
+        "is {} times faster at 96 steps, {} at 512 and {} at 2,048".format(*published),
+        "is {}× faster than in float32 at d_model 64, {}× at 128, {}× at 256 and {}× at 512".format(*width),
+        f"takes {layer['full']:.0f} ms with softmax, {layer['linear']:.0f} ms with `linear`, {layer['nystrom']:.0f} ms",
+        f"{layer['probsparse']:.1f} ms with `probsparse` and {layer['fastformer']:.1f} ms with `fastformer`",
+        f"`gated_delta` takes {layer['gated_delta']:.0f} ms",
+        f"takes {compiled['full']} ms in place of 11.8 with softmax, {compiled['probsparse']} in place of 14.7",
+        f"all {gpu['tests']['passed']} GPU tests passed",
+        "trains {:,.0f} windows per second in float32 and {:,.0f} in bfloat16".format(
+            *(gpu[f"training/{precision}"]["windows_per_second"] for precision in ("32-true", "bf16-mixed"))
+        ),
+    ):
+        assert sentence in text

@@ -197,3 +197,17 @@ def test_a_job_that_is_still_running_is_left_alone(
         assert f"still running, by another process: {job.name}" in capsys.readouterr().out
     assert len(list(sweep_of(folder).glob("*/"))) == 2
     assert not (job / "error.txt").exists()
+
+
+def test_a_sweep_that_is_still_running_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    command = ("-m", "seq_len=500,501", "logger=[]")
+    assert train_here(monkeypatch, folder, *command) == 2
+    capsys.readouterr()
+    with FileLock(sweep_of(folder) / "run.lock"):
+        assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
+    sweep = sweep_of(folder).relative_to(folder)
+    message = f"error: {sweep}: this sweep is still running; wait for it or stop it\n"
+    assert capsys.readouterr().err == message

@@ -7,6 +7,7 @@ import torch
 
 from forecast.data import DataModule, csv_data, downloaded_data
 from forecast.data.files.sources import read_table
+from forecast.data.source import count_windows_per_epoch
 from tests.support.csv_files import numbers, real_file
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
@@ -142,3 +143,20 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
         assert torch.equal(data.scaler.center, trained.scaler.center)
         assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)
         assert torch.equal(data.windows["test"].values.tensor, expected)
+
+
+def test_a_stride_of_evaluation_windows_keeps_the_last(path: Path):
+    data = ready(path, eval_stride=4, windows_per_epoch=50)
+    test = data.windows["test"]
+    assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
+    assert data.n_windows["train"] == 350 - 20 - 6 + 1
+    assert sum(len(batch.index) for batch in data.loader("train")) == 50
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "taken"),
+    [(None, 90_000, 90_000), (50, 40, 40), (50, 90, 50), ("auto", 300, 300), ("auto", 28_000, 4_096),
+     ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
+)  # fmt: skip
+def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
+    assert count_windows_per_epoch(asked, count, has_future=False) == taken

@@ -9,8 +9,12 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
+from forecast.data.row_ranges import RowRanges
+from forecast.data.scaler import Scaler
+from forecast.data.step_features import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
 from forecast.training.run import list_without_windows
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
@@ -185,3 +189,76 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     naive_mae = fitted.naive_mae_of(data.panel.ids)
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
     assert naive_mae[0].isnan()
+
+
+def test_dates_split_all_series_alike() -> None:
+    data = ready(long_frame(), split=["2024-02-01", "2024-02-14"])
+    for split, (first, last) in {
+        "train": ("2024-01-01", "2024-01-31"),
+        "val": ("2024-02-01", "2024-02-13"),
+        "test": ("2024-02-14", "2024-03-30"),
+    }.items():
+        windows = data.windows[split]
+        origins = windows.origins(torch.arange(len(windows))).numpy()
+        dates = data.panel.dates(origins if split != "train" else origins - SEQ_LEN)
+        assert np.datetime64(first) <= dates.to_numpy().min()
+        assert data.panel.dates(origins + PRED_LEN - 1).to_numpy().max() <= np.datetime64(last)
+
+
+def test_gaps_within_each_series_stay_missing() -> None:
+    frame = long_frame(future=2)
+    holes = frame.copy()
+    holes.loc[[3, 60, 61], "y"] = np.nan
+    holes = holes.drop(index=[20, 21, 100])
+    data = ready(holes, future_covariates=["price"])
+    for s, name in enumerate(LENGTHS):
+        one = holes[holes["unique_id"] == name].set_index("ds")[["y", "price"]].asfreq("D")
+        history = one.loc[: one["y"].last_valid_index()]
+        rows = slice(data.panel.starts[s], data.panel.ends[s])
+        np.testing.assert_array_equal(data.panel.values[rows, 0], history["y"])
+        assert data.panel.future is not None
+        np.testing.assert_array_equal(data.panel.future[rows, 0], history["price"])
+        assert data.scaled.time.future is not None
+        prices = data.scaled.scales.future_scaler.inverse(
+            data.scaled.time.future.past[rows][None],
+            torch.tensor([s]),  # what the model reads
+        )
+        np.testing.assert_allclose(prices[0, :, 0], history["price"].ffill(), rtol=1e-5)
+
+
+def test_baselines_of_every_series() -> None:
+    data = ready(long_frame(), columns=["y", "temperature"], season=7)
+    fitted = FittedBaselines.fit(data)
+    for s, length in enumerate(LENGTHS.values()):
+        rows = torch.from_numpy(data.panel.values[data.panel.starts[s] :][: int(0.7 * length)]).float()
+        unscaled = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
+        values = TargetValues(TensorRows(rows), [0, 1], unscaled)
+        (expected,) = seasonal_naive_mae(values, RowRanges(np.array([0]), np.array([len(rows)])), 7)
+        torch.testing.assert_close(fitted.naive_mae[s], expected, rtol=1e-4, atol=1e-5)
+    batch = every(data, "train")
+    past = batch.past.double()
+    mean = past.mean(1, keepdim=True)
+    x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()
+    y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
+    np.testing.assert_allclose(fitted.linear.past_weight, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:constant in the training rows|.*is the same in every series:UserWarning")
+def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
+    """The price of one series, constant in its training rows, and a static number that is equal in all series."""
+    frame = long_frame()
+    one = frame["unique_id"] == "a"
+    price = frame["price"].where(~one, 500.0)
+    frame["price"] = price.where(~one | (frame.groupby("unique_id").cumcount() < 38), 450.0)
+    frame["size"] = 100.0
+    data = ready(frame, future_covariates=["price"], static_covariates=["size"])
+    test = every(data, "test")
+    assert test.future_time.abs().max() < 50 / data.scaled.scales.future_scaler.scale[1:].min()
+    state = data.state_dict()
+    new = frame[one].assign(unique_id="new", size=5_000.0)
+    options = SIZES | {"future_covariates": ["price"], "static_covariates": ["size"], "split": "test"}
+    later = long_frame_data(new, **options)
+    later.load_state_dict(state)
+    later.setup()
+    assert later.scaled.scales.future_scaler.scale.item() in data.scaled.scales.future_scaler.scale
+    assert every(later, "test").future_time[..., -1].abs().max() == 0

@@ -11,7 +11,8 @@ import torch
 from forecast.data import DataModule, csv_data, read_table, store_data
 from forecast.data.row_ranges import StoredValues
 from forecast.data.step_features import carry_into
-from forecast.data.store import open_store
+from forecast.data.store import PARTS, open_store
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import DataError
 from tests.support.csv_files import numbers
 from tests.support.stores import write_store
@@ -164,3 +165,31 @@ def test_a_pickle_in_a_store_runs_no_code(
     with pytest.raises(DataError):
         open_store(tmp_path / "a.store")
     assert not (tmp_path / "HOSTILE").exists()
+
+
+@pytest.mark.parametrize("season", [24, 300])
+@pytest.mark.parametrize("stretch", [1, 500, 1 << 23])
+def test_what_is_taken_from_the_training_rows_in_parts(
+    file: Path, store: Path, monkeypatch: pytest.MonkeyPatch, stretch: int, season: int
+):
+    monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", stretch)
+    monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 1 + stretch % 1000)
+    memory, disk = both(file, store, season=season)
+    torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)
+    mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
+    torch.testing.assert_close(mine.naive_mae, its.naive_mae)
+    torch.testing.assert_close(mine.linear.past_weight, its.linear.past_weight, rtol=0, atol=1e-5)
+
+
+def test_nothing_is_written_to_a_store(store: Path):
+    before = {name: (store / name).read_bytes() for name in PARTS}
+    table = open_store(store)
+    assert isinstance(table.values, StoredValues)
+    assert not table.values.mapped.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        table.values.mapped[0, 0] = 1
+    data = store_data(path=store, **SIZES)
+    data.setup()
+    data.windows["train"].gather(torch.arange(5)).past.zero_()
+    assert before == {name: (store / name).read_bytes() for name in PARTS}

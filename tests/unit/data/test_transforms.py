@@ -12,6 +12,8 @@ from forecast.data import DataModule, csv_data, scaler
 from forecast.data.domain import Domain
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
+from forecast.evaluation.conformal import Calibration
+from forecast.evaluation.errors import ErrorSums, window_errors
 from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)
@@ -152,3 +154,44 @@ def test_each_series_has_its_own_parameters(scale_by: str) -> None:
         (a,), (b,) = (other.rows["train"][i][[new]] for i in (0, 1))
         fitted = scaler.fit("asinh", np.asarray(other.panel.values)[a:b, 0])
         assert (other.scaler.location[new, 0], other.scaler.shape[new, 0]) == pytest.approx(fitted)
+
+
+@pytest.mark.parametrize("power", [0.1, 0.3, 0.5, 1.0])
+def test_the_power_has_the_largest_likelihood(power: float) -> None:
+    values = np.random.default_rng(1).normal(8, 1, 4000).clip(1) ** (1 / power)
+    _, found = scaler.fit("boxcox", values)
+    assert found == pytest.approx(stats.boxcox_normmax(values, method="mle"), abs=0.05)
+
+
+def test_scores_in_units_are_those_of_inverted_values() -> None:
+    scaler = scaler_of("log1p", COUNTS)
+    scaler.error_unit[:] = 7.0
+    generator = torch.Generator().manual_seed(0)
+    prediction, target = torch.randn(2, 9, 4, 1, generator=generator)
+    series = torch.zeros(9, dtype=torch.int64)
+    sums = ErrorSums(4, scaler, torch.tensor([[3.0]]))
+    sums.update(prediction, target, series)
+    found = sums.compute().scores()
+    each = window_errors(prediction, target, scaler, series)
+    np.testing.assert_allclose(each.mean(0), [found["mse"], found["mae"]], rtol=1e-6)
+    y_hat, y = (np.expm1(part.double().numpy() * 2 + 5) for part in (prediction, target))
+    error = np.abs(y - y_hat)
+    expected = {
+        "mse": (error**2).mean() / 7**2,
+        "mae": error.mean() / 7,
+        "rmse_raw": np.sqrt((error**2).mean()),
+        "mae_raw": error.mean(),
+        "smape": (200 * error / (np.abs(y) + np.abs(y_hat))).mean(),
+        "wape": error.sum() / np.abs(y).sum(),
+        "mase": error.mean() / 3,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_offsets_of_a_refit_are_equal_in_transformed_units() -> None:
+    calibration = Calibration.fit(torch.randn(60, 3, 1), horizons=20)
+    old, new = scaler_of("log1p", COUNTS), scaler_of("log1p", COUNTS)
+    new.scale *= 4
+    torch.testing.assert_close(calibration.rescaled(old, new).offsets, calibration.offsets / 4)
+    other = scaler_of("asinh", PRICES), scaler_of("asinh", PRICES + 10)
+    torch.testing.assert_close(calibration.rescaled(*other).offsets, calibration.offsets)

@@ -168,3 +168,36 @@ def test_windows_of_each_series_with_a_stride() -> None:
     rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
     for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
         assert torch.equal(mine, theirs)
+
+
+def test_order_depends_on_seed_and_epoch_only():
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        loader = WindowLoader(make_windows(), 8, shuffle=True, seed=seed)
+        loader.sampler.set_epoch(epoch)
+        torch.manual_seed(torch.randint(1000, ()).item())
+        return served(loader)
+
+    assert order(1, 3) == order(1, 3)
+    orders = [order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert all(orders.count(one) == 1 for one in orders)
+    assert orders[0] != [sorted(batch) for batch in orders[0]]
+
+
+def test_asking_for_an_order_draws_no_global_random_numbers():
+    before = torch.get_rng_state()
+    served(WindowLoader(make_windows(), 8, shuffle=True))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
+    values = torch.arange(200.0)[:, None]
+
+    def windows(*starts: range) -> Windows:
+        return windows_over(values, values, starts=starts, seq_len=4, pred_len=5, target_index=[0])
+
+    assert windows(range(1)).count_horizons() == 1
+    assert windows(range(26)).count_horizons() == 6  # 30 rows
+    assert windows(range(26)).count_horizons(5) == 6
+    assert windows(range(0, 26, 5)).count_horizons() == 6
+    assert windows(range(0, 60, 10)).count_horizons() == 6  # not one overlaps
+    assert windows(range(26), range(40, 40), range(60, 61)).count_horizons() == 7

@@ -86,3 +86,19 @@ def test_past_forecasts_follow_the_errors_of_their_own_series(calibration: Calib
         *expected, _ = adapt(calibration, errors[own][None], stride)
         offsets = torch.cat(expected).permute(0, 2, 3, 1)
         torch.testing.assert_close(found[own], point[own][..., None] + offsets)
+
+
+def test_coverage_under_drift_is_nearer_to_the_level() -> None:
+    calibration = Calibration.fit(drawn(500, STEPS, 1), horizons=500)
+    scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
+    errors = (scale * drawn(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
+    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
+
+    def coverage(offsets: torch.Tensor) -> float:
+        held = (offsets[:, low] <= errors[0]) & (errors[0] <= offsets[:, high])
+        return held.float().mean().item()
+
+    fixed = calibration.offsets.expand(3_000, *calibration.offsets.shape)
+    adaptive = torch.stack([offsets[0] for offsets in adapt(calibration, errors, 10)][:-1])
+    assert coverage(fixed) < 0.62
+    assert 0.76 < coverage(adaptive) < 0.82

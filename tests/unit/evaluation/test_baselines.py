@@ -132,3 +132,16 @@ def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> 
     assert (fitted.seasonal_naive_season, data.season) == (168, 24)
     rows = data.panel.values[: int(data.rows["train"][1][0]), 0]
     assert fitted.naive_mae.item() == pytest.approx(np.abs(rows[24:] - rows[:-24]).mean(), rel=1e-4)
+
+
+def test_test_rows_do_not_choose_the_season() -> None:
+    data, other = weekly(168 * 6), weekly(168 * 6)
+    first_test = int(data.rows["test"][0][0])
+    other.windows["val"].values.tensor[first_test:] = torch.randn(168 * 6 - first_test, 1) * 1e3
+    assert choose_season(other) == choose_season(data) == 168
+
+
+def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated() -> None:
+    split = windows()
+    batch = split.gather(torch.arange(3))
+    assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))

@@ -151,3 +151,14 @@ def test_zeros_that_float32_moved_are_zeros() -> None:
     assert math.isnan(sums.compute().scores()["wape"])
     add(sums, truth + 0.01, truth)
     assert sums.compute().scores()["smape"] == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
+    sums = ErrorSums(1, Scaler(torch.zeros(1, 2), torch.ones(1, 2)), torch.ones(1, 2))
+    add(sums, torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
+    errors = sums.compute()
+    assert not any(
+        np.isfinite(score) for score in (errors.scores()[name] for name in ("mse", "mae", "smape"))
+    )
+    assert not np.isfinite(errors.by_variable()["wape"][0].item())

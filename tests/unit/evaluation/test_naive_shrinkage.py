@@ -146,3 +146,9 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
 )
 def test_a_run_says_what_its_linear_model_consists_of(shrinkage: NaiveShrinkage, text: str) -> None:
     assert shrinkage.describe() == text
+
+
+def test_a_random_walk_is_forecast_by_its_last_value() -> None:
+    data = data_of(walk(3000))
+    shrinkage = choose_naive_shrinkage(data, random_weights())
+    assert (shrinkage.season, shrinkage.weight) == (1, 0.0)

@@ -178,3 +178,53 @@ def test_no_relative_interval_reaches_a_negative_loss() -> None:
     assert low < -few.base  # as if the loss could be negative
     assert np.isnan(few.relative_interval()).all()
     assert few.independent == pytest.approx(200 / 28)
+
+
+def bartlett(difference: np.ndarray, lag: int) -> float:
+    """The p-value of the usual remedy: Newey and West's variance, Harvey, Leybourne and Newbold's correction."""
+    n, centred = len(difference), difference - difference.mean()
+    variance = centred @ centred / n
+    for k in range(1, lag + 1):
+        variance += 2 * (1 - k / (lag + 1)) * (centred[k:] @ centred[:-k]) / n
+    horizon = lag + 1
+    correction = (n + 1 - 2 * horizon + horizon * (horizon - 1) / n) / n
+    statistic = abs(difference.mean()) / math.sqrt(variance / n) * math.sqrt(correction)
+    return math.erfc(statistic / math.sqrt(2))
+
+
+def test_a_real_difference_is_found() -> None:
+    rng = RNG(1)
+    found = [
+        diebold_mariano(windows(2000, 24, rng) + 0.15, np.zeros(2000), 24).p_value < 0.05 for _ in range(200)
+    ]
+    assert np.mean(found) > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forecasters", [2, 6])
+def test_none_of_equal_forecasters_is_called_worse_than_the_one_with_the_lowest_loss(
+    forecasters: int,
+) -> None:
+    """The reference is chosen on the same windows: that is what the correction for all pairs pays for."""
+    rng, wrong = RNG(4), 0
+    for _ in range(400):
+        losses = {name: windows(600, 12, rng) for name in "abcdef"[:forecasters]}
+        best = min(losses, key=lambda name: losses[name].mean())
+        found = compare_to_reference(best, losses, 12, comparisons=count_pairs(forecasters))
+        wrong += any(one.adjusted_p_value < 0.05 for one in found.values())
+    assert wrong / 400 <= 0.07  # 5 %, and the error of 400 simulations
+
+
+def test_the_usual_remedy_rejects_too_often() -> None:
+    """Why it is not used: half of its rejections of equal forecasters are too many."""
+    rng, trials = RNG(0), 1000
+    rejected = sum(bartlett(windows(1200, 24, rng), lag=23) < 0.05 for _ in range(trials))
+    assert rejected / trials > 0.08
+
+
+def test_a_difference_of_three_standard_deviations_over_seeds_is_found() -> None:
+    rng, found = RNG(3), 0
+    for _ in range(200):
+        losses, runs = trained([1.0, 1.15], 5, rng, of_seeds=0.05)
+        found += n_called_different(losses, runs) > 0
+    assert found / 200 > 0.9

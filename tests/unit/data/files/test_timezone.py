@@ -265,3 +265,40 @@ def test_a_time_zone_is_advised_only_if_the_dates_can_be_read_with_it(
     assert "timezone" not in said or is_advised
     if is_advised:
         assert (np.diff(read_table(path, timezone="Europe/Berlin").grid) == np.timedelta64(1, "h")).all()
+
+
+def test_a_local_date_that_clocks_skip_or_repeat_is_read():
+    utc_offset = UtcOffset(0, "Europe/Berlin")
+    assert utc_offset.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
+    assert utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
+
+
+def test_days_stay_days(tmp_path: Path):
+    days = pd.date_range("2024-01-01", periods=400, freq="D")
+    (tmp_path / "days.csv").write_text("date,load\n" + "".join(f"{day:%Y-%m-%d},1\n" for day in days))
+    table = read_table(tmp_path / "days.csv", timezone="Europe/Berlin")
+    assert table.grid.equals(days)
+    assert table.freq == "D"
+
+
+@pytest.mark.filterwarnings("ignore:.*the offset from UTC changes:UserWarning")
+def test_many_series_keep_the_utc_offset_of_training(tmp_path: Path):
+    """Trained on a file whose offsets change, then given summer's alone, as CSV and as Parquet."""
+    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz="America/Los_Angeles")
+    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz="Etc/GMT+7")
+    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
+    old = long_data(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
+    old.setup()
+    assert old.panel.utc_offset.minutes == 0
+    frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
+    frame.to_parquet(tmp_path / "b.parquet")
+    for path in ("b.csv", "b.parquet"):
+        assert (
+            long_data(path=tmp_path / path, split="test", **sizes).source.read().utc_offset.minutes == -7 * 60
+        )
+        new = long_data(path=tmp_path / path, split="test", **sizes)
+        new.load_state_dict(old.state_dict())
+        new.setup()
+        for data in (old, new):
+            rows = np.arange(data.panel.n_rows)
+            assert hours_off(data.panel.dates(rows), data.panel.values[:, 0]) == {0}

@@ -1,5 +1,6 @@
 """A published data set is downloaded once, and a bad download leaves nothing behind."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,3 +41,19 @@ def test_a_bad_download_leaves_nothing_behind(
         {"set.csv"} if before else set()
     )
     assert before is None or file.read_bytes() == before
+
+
+def test_a_file_of_another_hash_is_replaced(tmp_path: Path, server: Server):
+    (tmp_path / "set.csv").write_bytes(CONTENT[:100])
+    published(tmp_path, server.url("right")).setup()
+    assert (tmp_path / "set.csv").read_bytes() == CONTENT
+
+
+def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
+    jobs = [threading.Thread(target=published(tmp_path, server.url("right")).prepare_data) for _ in range(8)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert server.requests == ["/right"]
+    assert (tmp_path / "set.csv").read_bytes() == CONTENT
