@@ -207,11 +207,14 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
         warnings.simplefilter("ignore", DeprecationWarning)  # pandas 3 announces an offset for pandas 4
         inferred = pd.infer_freq(dates)
     offset = None if inferred is None else to_offset(inferred)
-    # pandas calls three 15ths of a month 31D if they lie 31 days apart, and last Fridays fourth ones
+    # pandas calls three 15ths of a month 31D if they lie 31 days apart, last Fridays fourth, quarterly ones monthly
     if (
         offset is None
         or (isinstance(offset, pd.offsets.Day) and offset.n >= 28 and dates.day.nunique() == 1)
-        or (isinstance(offset, pd.offsets.WeekOfMonth) and not _are_on(offset, dates))
+        or (
+            isinstance(offset, pd.offsets.WeekOfMonth)
+            and not pd.date_range(dates[0], dates[-1], freq=offset).equals(dates)
+        )
     ):
         raise DataError("the dates are not evenly spaced")
     return offset.freqstr

@@ -112,11 +112,12 @@ def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | flo
         errors: of windows in the order of time; those of many series one after the other, as if they were independent.
         horizons: number of horizons that the rows of the windows hold.
     """
-    signs = errors.sign().nanmean(1)
+    signs = torch.where(errors.isnan(), errors, errors.sign()).nanmean(1)  # torch.sign(NaN) is 0
     signs = signs[signs.isfinite()].double().numpy()
     if horizons <= 1 or not len(signs):
         return 1.0
-    overlap = math.ceil((len(errors) - 1) / (horizons - 1))  # windows after which two have no step in common
+    # windows after which two have no step in common; less the rounding error of a whole number
+    overlap = math.ceil((len(errors) - 1) / (horizons - 1) - 1e-6)
     p_value = diebold_mariano(signs, np.zeros_like(signs), max(1, overlap)).p_value
     return 1.0 if math.isnan(p_value) else max(p_value, 2 ** (1 - horizons))
 

@@ -344,7 +344,8 @@ def _advise_step(rows: TableRows) -> dict[str, Any]:
 def _infer_step(series: SeriesRows) -> str:
     """Infer the step from one of the longest series or its beginning.
 
-    Else it is a step of the calendar that all dates fit, or the most common step of the longest series.
+    Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
+    come first: a few of them may be as many days long.
     """
     rows, starts, ends = series
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
@@ -354,6 +355,10 @@ def _infer_step(series: SeriesRows) -> str:
         raise TooFewRows(
             f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
         )
+    gaps = np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]])
+    calendar_step = infer_calendar_step(pd.DatetimeIndex(np.unique(rows.dates)))
+    if calendar_step is not None and gaps.min() >= np.timedelta64(28, "D"):
+        return calendar_step
     for s in longest:
         length = int(ends[s] - starts[s])
         while length >= min(8, ends[s] - starts[s]):
@@ -361,10 +366,10 @@ def _infer_step(series: SeriesRows) -> str:
                 return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
             except DataError:
                 length //= 2
-    if step := infer_calendar_step(pd.DatetimeIndex(np.unique(rows.dates))):
-        return step
-    gaps, counts = np.unique(np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]]), return_counts=True)
-    return name_step(gaps[counts.argmax()])
+    if calendar_step is not None:
+        return calendar_step
+    steps, counts = np.unique(gaps, return_counts=True)
+    return name_step(steps[counts.argmax()])
 
 
 def _find_dates(

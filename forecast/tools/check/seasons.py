@@ -178,7 +178,7 @@ def _measure(
     fractions = [
         part
         for part in sorted(candidates)
-        if 2 * part <= rows and 12 * abs(rows - round(rows / part) * part) <= part
+        if round(rows / part) >= 2 and 12 * abs(rows - round(rows / part) * part) <= part
     ]
     rest = _subtract(values, others)
     strength, gain = (

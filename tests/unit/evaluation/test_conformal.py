@@ -10,6 +10,7 @@ from forecast.evaluation.conformal import (
     Calibration,
     calibrate,
     calibrated_levels,
+    p_of_equal_signs,
     pooled_offsets,
     step_offsets,
 )
@@ -114,3 +115,12 @@ def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
     assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
     enough = Calibration.fit(draw_errors(20, 2, 1), horizons=10)
     assert calibrated_levels(enough, [95]) == calibrated_levels(enough.first(1), [95]) == (95,)
+
+
+def test_missing_values_have_no_sign() -> None:
+    """A step without values changes no test of signs: neither as zeros in the mean of a window nor as a window."""
+    errors = torch.randn(60, 2, generator=torch.Generator().manual_seed(0)) + 0.5
+    errors[::5] = torch.nan
+    with_gaps = torch.cat([errors, torch.full((60, 3), torch.nan)], dim=1)
+    assert p_of_equal_signs(with_gaps, 6) == p_of_equal_signs(errors, 6)
+    assert p_of_equal_signs(errors, 6) < 0.2

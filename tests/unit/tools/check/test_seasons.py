@@ -31,6 +31,16 @@ def smooth_season(rows: float, cycles: float, part: int | None = None) -> np.nda
     return np.sin(2 * np.pi * t / rows) + 0.4 * np.sin(4 * np.pi * t / rows + 1) + of_part + noise
 
 
+def year_and_half(years: int) -> np.ndarray:
+    """Weeks with a smooth season of a year and one of half a year, equally strong."""
+    random, t = np.random.default_rng(0), np.arange(52 * years)
+    parts = [
+        sum(random.normal() * np.sin(2 * np.pi * k * t / rows + random.uniform(0, 6)) for k in (1, 2, 3))
+        for rows in (52, 26)
+    ]
+    return sum(part / np.std(part) for part in parts) + 0.5 * random.normal(size=len(t))
+
+
 T = np.arange(3_640)
 THIRD = np.cos(2 * np.pi * T / 364) + 1.2 * np.cos(6 * np.pi * T / 364)
 """The third harmonic is stronger, with 121.3 rows."""
@@ -47,6 +57,7 @@ WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
         (smooth_season(360, 8), "D", {360: ""}),
         (smooth_season(52.18, 12), "W-SUN", {52: "a year"}),
         (smooth_season(53, 12), "W-SUN", {53: ""}),
+        (year_and_half(6), "W-SUN", {26: "", 52: "a year"}),
         (smooth_season(53, 5), "W-SUN", {53: ""}),
         (smooth_season(13, 5), "4W-SUN", {13: "a year"}),
         (smooth_season(13, 5), "28D", {13: "a year"}),
