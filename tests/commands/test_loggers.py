@@ -212,7 +212,9 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(warnings) == 1, result.stderr
     folder = only(tmp_path, "runs/*")
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 40
-    assert len(pd.read_csv(folder / "logs" / "csv" / "metrics.csv")["train/loss"].dropna()) == 40
+    assert (
+        len(pd.read_csv(folder / "logs" / "csv" / "version_0" / "metrics.csv")["train/loss"].dropna()) == 40
+    )
 
 
 def children(pid: int) -> list[str]:

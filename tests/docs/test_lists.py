@@ -11,8 +11,6 @@ ROOT = Path(__file__).parents[2]
 TYPES = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
 LISTS = [
     ("README.md", r"^\| `NAME` \|", TYPES),
-    ("conf/benchmark.yaml", r"^attention_types: .*\bNAME\b", TYPES),
-    ("conf/experiment/compare_attention.yaml", r"^ +attention: .*\bNAME\b", TYPES),
     ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*TYPES} - {"none", "uniform"})),
     ("README.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
     ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
