@@ -72,7 +72,7 @@ def sample_table() -> Panel:
     """
     dates = pd.date_range("2016-07-01", periods=SAMPLE_ROWS, freq="h")
     random = np.random.Generator(np.random.PCG64(_SAMPLE_SEED))
-    temperature = weather(dates, random, mean=13, year=11, day=3, hours=60)
+    temperature = weather(dates, random, mean=13.0, year=11.0, day=3.0, hours=60)
     columns = []
     for activity, reactive in zip(_activities(dates, temperature), (0.45, 0.3, 0.2), strict=True):
         base, active, plan = activity
@@ -146,7 +146,7 @@ def load_table(rows: int = LOAD_ROWS, seed: int = _LOAD_SEED) -> Panel:
     """
     dates = pd.date_range("2017-01-01", periods=rows, freq="h")
     random = np.random.Generator(np.random.PCG64(seed))
-    temperature = weather(dates, random, mean=11, year=9.5, day=3.5, hours=72)
+    temperature = weather(dates, random, mean=11.0, year=9.5, day=3.5, hours=72)
     felt = lag(temperature, hours=12)
     heating, cooling = (np.maximum(15 - felt, 0) / 10) ** 2, (np.maximum(felt - 20, 0) / 6) ** 2
     growth = 1 + 0.02 * np.arange(rows) / 8766

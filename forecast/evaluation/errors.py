@@ -16,7 +16,7 @@ Values closer to zero than float32 can resolve after scaling (`ZERO`) count as z
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ ROWS_AT_ONCE = 1 << 15
 """Number of rows that are read at once."""
 
 
+Sums = TypeVar("Sums", bound="RunningSums")
+
+
 class RunningSums:
     """Tensors by name, to which each process adds its batches."""
 
@@ -46,7 +49,7 @@ class RunningSums:
     def device(self) -> torch.device:
         return next(iter(self.sums.values())).device
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self: Sums, device: torch.device | str) -> Sums:
         self.sums = {name: sums.to(device) for name, sums in self.sums.items()}
         return self
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -26,6 +26,9 @@ class StepOptions:
 
     freq: str | None = None
     stamp: str = "start"
+
+
+AnyOptions = TypeVar("AnyOptions", bound="ReadOptions")
 
 
 @dataclass(kw_only=True)
@@ -103,7 +106,7 @@ class ReadOptions(StepOptions):
         if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
 
-    def of_rows_after(self, utc_offset: UtcOffset) -> Self:
+    def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
         """The options of a table of later rows, whose dates are written as those of a table read with these options."""
         order, step = utc_offset.day_first, utc_offset.stamp
         return replace(

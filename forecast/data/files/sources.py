@@ -10,7 +10,7 @@ from datetime import date
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,9 @@ from forecast.system.formatting import write_setting
 from forecast.system.location import Location, is_folder, locate, opened
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
+
+
+AnySource = TypeVar("AnySource", bound="TableSource")
 
 
 @dataclass(kw_only=True)
@@ -116,7 +119,7 @@ class TableSource(Source, StepOptions):
         )
         self.roles.check()
 
-    def with_optional(self, columns: Set[str]) -> Self:
+    def with_optional(self: AnySource, columns: Set[str]) -> AnySource:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))
