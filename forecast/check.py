@@ -82,7 +82,7 @@ def read_choices(config: DictConfig, typed: dict[str, Any], *, must_fit: bool) -
     chosen |= {name: config[name] for name in CHECKED}
     chosen |= {"batch_size": typed.get("data.batch_size"), "na_values": config.data.get("na_values")}
     about = {f"{name}_typed": f"data.{name}" in typed for name in ("target", "columns")}
-    return Choices(**chosen, **about, must_fit=must_fit)
+    return Choices(**chosen, **about, must_fit=must_fit)  # type: ignore[reportArgumentType]
 
 
 def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:

@@ -103,7 +103,7 @@ def is_static(store: "Panel", name: str) -> bool:
     from forecast.data.store import read_static
 
     try:
-        return read_static("", store, store, [name])[name].nunique() > 1
+        return read_static("", store, store, [name])[name].nunique() > 1  # type: ignore[reportReturnType]
     except DataError:
         return False
 

@@ -200,7 +200,7 @@ def _read(
 def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates: str | None) -> Panel:
     """Check that rows continue the grid of the rows above, and return them."""
     if above is not None:  # the row above comes along, and goes again
-        rows, freq = _prepend(rows, above.open_id, above.read_until.to_datetime64()), above.first.freq
+        rows, freq = _prepend(rows, above.open_id, above.read_until.to_datetime64()), above.first.freq  # type: ignore[reportAttributeAccessIssue]
     _refuse_interleaved(rows, above)
     try:
         table = align(rows, freq, sort=False, duplicates=duplicates, is_part=True)

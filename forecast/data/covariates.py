@@ -319,7 +319,7 @@ def encode_static(
             found = codes[:, None] == np.where(places < 0, -2, places)
             new = (codes >= 0) & ~found.any(axis=1)
             if new.any():
-                _warn(where, name, texts[np.unique(codes[new])], f"{new.sum():,} of {len(new):,} series")
+                _warn(where, name, texts[np.unique(codes[new])], f"{new.sum():,} of {len(new):,} series")  # type: ignore[reportArgumentType]
             if MISSING in how["texts"]:
                 found[:, how["texts"].index(MISSING)] |= codes < 0
             features += list(found.T)

@@ -404,7 +404,7 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
     listed = shorten(panel.targets, 20)
     if target is None and features != "M" and len(panel.targets) > 1:
         raise ConfigError(f"features={features} needs data.target, one of: {listed}")
-    target = panel.targets[0] if target is None else target
+    target = panel.targets[0] if target is None else target  # type: ignore[reportGeneralTypeIssues]
     if target not in panel.targets:
         raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
     if features == "S" and panel.past_covariates:

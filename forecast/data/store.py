@@ -197,7 +197,7 @@ def _dates(first: pd.Timestamp, last: pd.Timestamp, freq: str) -> Iterator[np.nd
         left = int((last.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
         part = date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
         yield part[:-1][part[:-1] <= last].to_numpy()
-        first = pd.Timestamp(part.to_numpy()[-1])
+        first = pd.Timestamp(part.to_numpy()[-1])  # type: ignore[reportAssignmentType]
 
 
 def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iterable[np.ndarray]) -> int:

@@ -247,7 +247,7 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, numbers: Int64[Tensor,
             covariates = covariates + products_of_covariates(read, is_measured)
             cross += (read.T @ flat.reshape(len(read), -1)).view_as(cross)
     sums = (part * (len(windows) / len(numbers)) for part in (auto, cross.transpose(0, 1), covariates, count))
-    return Gram(*sums, steps, windows.seq_len)
+    return Gram(*sums, steps, windows.seq_len)  # type: ignore[reportCallIssue]
 
 
 def products_of_covariates(

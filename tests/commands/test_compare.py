@@ -81,7 +81,7 @@ def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
     for seed in (0, 1):
         own = {"validation_mse": 1.0 - seed, **{name: values[seed] for name, values in facts.items()}}
         config = {**configuration(), "seed": seed}
-        make_run(tmp_path / str(seed), config, mse=mse + 1e-4 * seed, windows=1000, **own)
+        make_run(tmp_path / str(seed), config, mse=mse + 1e-4 * seed, windows=1000, **own)  # type: ignore[reportArgumentType]
     command.show_sweep(tmp_path)
     *_, comparison, best = capsys.readouterr().out.splitlines()
     assert comparison.endswith(f"{tmp_path}{page}")

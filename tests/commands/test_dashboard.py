@@ -286,7 +286,7 @@ REFUSED_KEY = "refuses the API key (user is not logged in); set another with wan
 )
 def test_refusals_of_publishing(argument: str, account: dict[str, str], message: str, tmp_path: Path) -> None:
     with wandb_server(forecast=3, empty=0) as server:
-        result = start(tmp_path, argument, server=server, **account)
+        result = start(tmp_path, argument, server=server, **account)  # type: ignore[reportArgumentType]
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: {message.replace('URL', server.url)}")
     assert (result.stderr.count("\n"), result.stdout, server.views) == (1, "", [])

@@ -204,10 +204,10 @@ def test_the_numbers_by_hand(run, explained, tmp_path: Path) -> None:
         len({*best} & {*rows.nonzero()[:, 0].tolist()}) / kept
         for best, rows in zip(exact, is_kept, strict=True)
     ]
-    assert found[f"found of the exact measure's top {kept}", ""] == pytest.approx(np.mean(overlap))
+    assert found[f"found of the exact measure's top {kept}", ""] == pytest.approx(np.mean(overlap))  # type: ignore[reportGeneralTypeIssues]
     full = scores.softmax(2) @ v
     distance = float(((answer - full).norm(dim=(1, 2)) / full.norm(dim=(1, 2))).mean())
-    assert found["relative difference of the output from softmax", ""] == pytest.approx(distance, rel=1e-4)
+    assert found["relative difference of the output from softmax", ""] == pytest.approx(distance, rel=1e-4)  # type: ignore[reportGeneralTypeIssues]
 
 
 def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:

@@ -26,7 +26,7 @@ from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
 from tests.support.long_variants import every_nth
 
-MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]
+MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
 """Folders of source files, which an exported file does not name."""
 EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
 FULL = ("attention=full", "model.encoder_layers=1")

@@ -157,7 +157,7 @@ def compared(etth1):
         about = {"seq_len": etth1.seq_len, "pred_len": etth1.pred_len, "freq": etth1.freq, "holidays": None}
         about |= {"utc_offset": None, "timezone": None, "future_covariates": []}
         chosen = torch.arange(0, 2000, 100)
-        return compare_with_pytorch(file, Fixed(etth1, ours), about, etth1, chosen, 1e-4)
+        return compare_with_pytorch(file, Fixed(etth1, ours), about, etth1, chosen, 1e-4)  # type: ignore[reportArgumentType]
 
     return run
 

@@ -80,7 +80,7 @@ def check_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """The same notes and warnings, and forecasts that differ by rounding."""
     assert {**found, "forecast": []} == {**expected, "forecast": []}
     tables = [pd.DataFrame(each["forecast"]) for each in (found, expected)]
-    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-4)
+    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-4)  # type: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -47,7 +47,7 @@ OPTIONS = {"Informer": "informer", "InformerStack": "informer_stack"}
 def variants(sweep: Path) -> pd.DataFrame:
     """The rows of summary.csv without those of the baselines."""
     rows = pd.read_csv(sweep / "summary.csv")
-    return rows[rows["kind"] == "variant"]
+    return rows[rows["kind"] == "variant"]  # type: ignore[reportReturnType]
 
 
 def test_the_summary_has_one_row_a_configuration(swept) -> None:

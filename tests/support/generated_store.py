@@ -35,6 +35,6 @@ def write_store(path: Path, size: int) -> None:
     begin = first.grid[0]
     store.write_store(
         path, (np.asarray(table.values) for table in blocks(rows)), columns=COLUMNS, dtype="<f4", freq="s",
-        first=begin, last=begin + pd.Timedelta(seconds=rows - 1), date_column="date",
+        first=begin, last=begin + pd.Timedelta(seconds=rows - 1), date_column="date",  # type: ignore[reportArgumentType]
         id_column=None, ids=[TABLE_ID], lengths=[rows], first_dates=[str(begin)], texts={},
     )  # fmt: skip

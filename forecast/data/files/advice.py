@@ -150,16 +150,16 @@ def refuse(
         first = error.problem.removeprefix(f"{cells.path}, ").partition(" is not a number")[0]
         problem = f"{cells.path}: {len(refused)} columns are not numbers: {shown} ({first}): correct them"
         error = DataError(problem, ", or choose the number columns (data.columns)", joint=", or ")
-    elif _are_times(frame[name]) and re.search(r"\d:\d\d", str(frame[roles.date].iloc[0])):
+    elif _are_times(frame[name]) and re.search(r"\d:\d\d", str(frame[roles.date].iloc[0])):  # type: ignore[reportArgumentType]
         problem = f"{cells.path}: {quote(name)} is a time of day, and {quote(roles.date)} has times too"
         error = DataError(problem, fallback=": leave it out (data.drop)")
-    error.remedies = tuple(propose_signs([frame[one] for one in refused], options))
+    error.remedies = tuple(propose_signs([frame[one] for one in refused], options))  # type: ignore[reportArgumentType]
     as_missing = propose_codes(sorted(codes))
     if (as_missing or not codes) and 0 < len(codes) + len(texts) <= MAX_DROPPED:
         settings, note = (dict(as_missing[0].settings), as_missing[0].note) if codes else ({}, "")
         if texts:
             settings["drop"] = [*roles.drop, *texts]
-            if not any(_are_times(frame[name]) for name in texts):
+            if not any(_are_times(frame[name]) for name in texts):  # type: ignore[reportArgumentType]
                 note += f" (text can also be read as {COVARIATES})"
         error.remedies += (Remedy(settings, note),)
     may_be_categories = [

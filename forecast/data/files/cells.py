@@ -183,7 +183,7 @@ def _refuse_unclear_dots(
     for number in unclear:
         wholes = texts[number][~dotted[number] & (frame[number].abs() >= 100)]
         if len(wholes):  # else, every large number is written with a dot
-            row = int(dotted[number].to_numpy().argmax())
+            row = int(dotted[number].to_numpy().argmax())  # type: ignore[reportAttributeAccessIssue]
             both = f"{quote(texts[number].iloc[row])} beside {quote(wholes.iloc[0])}"  # type: ignore[attr-defined]
             raise cells.error(
                 f"{both}: the dot may separate thousands or decimals",
@@ -329,7 +329,7 @@ def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Re
     texts = pd.concat([column.dropna().astype("string").str.strip() for column in columns])
     numbers = texts[texts.str.fullmatch(SIGNED_DIGITS)]
     now = {"decimal": options.decimal_sign, "thousands": options.thousands}
-    if not np.isnan(parse_numbers(numbers, **now)).any():
+    if not np.isnan(parse_numbers(numbers, **now)).any():  # type: ignore[reportArgumentType]
         return []
     present = [sign for sign in ",. '" if numbers.str.contains(f"[{SIGNS_ALIKE.get(sign, sign)}]").any()]
     remedies = []
@@ -339,7 +339,7 @@ def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Re
         )
         for decimal in dict.fromkeys([usual, *(sign for sign in present if sign in ".,")]):
             signs = {"decimal": decimal, "thousands": thousands}
-            if decimal != thousands and not np.isnan(parse_numbers(numbers, **signs)).any():
+            if decimal != thousands and not np.isnan(parse_numbers(numbers, **signs)).any():  # type: ignore[reportArgumentType]
                 remedies.append(Remedy({key: value for key, value in signs.items() if value != now[key]}))
     return remedies
 

@@ -185,7 +185,7 @@ def _read_texts(
         if local.str.contains(MIDNIGHT).all():
             return _parse(cells, column, local, options), UtcOffset(None, options.timezone or zone)
         if zone is not None and options.timezone is None:
-            minutes = int(one.utcoffset() / pd.Timedelta(minutes=1))
+            minutes = int(one.utcoffset() / pd.Timedelta(minutes=1))  # type: ignore[reportOperatorIssue]
             return _parse(cells, column, local, options), UtcOffset(minutes, zone)
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)

@@ -164,7 +164,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         DataError: for the first row that is out of order or repeats a date.
     """
     codes, present = pd.factorize(rows.codes)
-    rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))
+    rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))  # type: ignore[reportArgumentType, reportCallIssue]
     if (codes[1:] < codes[:-1]).any():
         rows = rows.take(np.argsort(codes, kind="stable"))
     falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])

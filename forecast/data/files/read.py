@@ -310,7 +310,7 @@ def _name_series(
     def are_texts(name: str) -> bool:
         first = [cell.strip() for cell in columns[name][:_SAMPLED]]
         are_times = all(names_period(cell) or re.match(TIME_OF_DAY, cell) for cell in first)
-        return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())
+        return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())  # type: ignore[reportAttributeAccessIssue]
 
     texts = list(filter(are_texts, ids))
     if not texts and not are_dates:

@@ -198,7 +198,7 @@ def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
     """The first and the last date of `data.rows`. Raises ConfigError for anything but two dates or null."""
     given = f"data.rows={rows if isinstance(rows, str) or not isinstance(rows, Sequence) else list(rows)}"
     if rows is None:
-        return _EARLIEST, _LATEST
+        return _EARLIEST, _LATEST  # type: ignore[reportReturnType]
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
         raise ConfigError(f"{given}: write two dates, as in data.rows=[2006-01-01,null]")
     bounds = [_EARLIEST, _LATEST]
@@ -214,7 +214,7 @@ def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
     first, last = bounds
     if first.tz_localize(None) > last.tz_localize(None):
         raise ConfigError(f"{given}: the first date lies after the last one")
-    return first, last
+    return first, last  # type: ignore[reportReturnType]
 
 
 def check_list(key: str, names: object) -> None:

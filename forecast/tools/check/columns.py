@@ -210,18 +210,18 @@ def _measure_series(
     facts = pd.DataFrame(by_series)
     run = facts.loc[facts["run"].idxmax()]
     constant = bool(facts["constant"].all())
-    date = format_date(panel.local_dates(np.array([run["row"]]))[0])
+    date = format_date(panel.local_dates(np.array([run["row"]]))[0])  # type: ignore[reportArgumentType]
     return replace(
         one,
         longest_run=int(run["run"]),
         run_from=f"{date} in {run['id']}" if run["id"] else date,
         stuck=not constant and run["run"] > max(4, STUCK * panel.lengths.max()),
-        outliers=int(facts["outliers"].sum()),
+        outliers=int(facts["outliers"].sum()),  # type: ignore[reportArgumentType]
         gross_errors=tuple(errors[:MAX_GROSS_ERRORS]),
         counter=bool(facts["counts"].all()),
         constant=constant,
         constant_in_training=bool(facts["constant_in_training"].all()),
-        drift=float(facts["drift"].median()),
+        drift=float(facts["drift"].median()),  # type: ignore[reportArgumentType]
     )
 
 
@@ -408,7 +408,7 @@ def find_sums(values: Float64[np.ndarray, "rows columns"], names: Sequence[str])
     factor = np.linalg.qr(values / np.where(scale > 0, scale, 1.0), mode="r")
     units, deviations, found = np.array([find_unit(column) for column in values.T]), values.std(0), []
     for total in range(values.shape[1]):
-        parts = find_parts(factor, scale, total)
+        parts = find_parts(factor, scale, total)  # type: ignore[reportArgumentType]
         round_off = units[[total, *parts]].sum() / 2 + 1e-9 * np.abs(values[:, total]).max()
         if not parts or round_off > WHOLE * deviations[[total, *parts]].min():
             continue
@@ -488,7 +488,7 @@ def measure_categories(panel: Panel) -> list[CategoryColumn]:
     }
     found = []
     for name, column in texts.items():
-        counts = column.astype(str)[column.notna()].value_counts()
+        counts = column.astype(str)[column.notna()].value_counts()  # type: ignore[reportAttributeAccessIssue]
         filled = int(counts.sum())
         most, count = next(iter(counts.items()), ("", 0))
         missing = len(column) - filled

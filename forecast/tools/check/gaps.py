@@ -88,8 +88,8 @@ def find_gaps(panel: Panel) -> Gaps:
     missing[after_ends] = False  # there, only future covariates are known
     missing_rows = missing.all(1)
     # the first and the last row of a series have values, so no run reaches into another series
-    starts, lengths = runs(missing_rows)
-    rows, numbers = np.nonzero(missing & ~missing_rows[:, None])
+    starts, lengths = runs(missing_rows)  # type: ignore[reportArgumentType]
+    rows, numbers = np.nonzero(missing & ~missing_rows[:, None])  # type: ignore[reportIndexIssue]
 
     def gap(row: int, length: int = 1, column: str = "") -> Gap:
         first, last = panel.local_dates(np.array([row, row + length - 1]))
@@ -195,5 +195,5 @@ def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Sp
                 f"{panel.n_rows} rows leave none for the {name} part: give more rows, or another data.split"
             )
         begins, ends = panel.local_dates(first[used]).min(), panel.local_dates(last[used] - 1).max()
-        parts.append(SplitPart(name, first, last, first - panel.starts, has_scale, begins, ends))
+        parts.append(SplitPart(name, first, last, first - panel.starts, has_scale, begins, ends))  # type: ignore[reportArgumentType]
     return parts

@@ -269,7 +269,7 @@ def measure_layer(layer: Layer) -> LayerMap:
         if each.selected is not None:
             what = "selected queries" if each.over == "query" else "selected keys"
             of = {"of": each.selected.shape[2]}
-            numbers.append(Number(what, int(each.selected[0, 0].sum()), "", of))
+            numbers.append(Number(what, int(each.selected[0, 0].sum()), "", of))  # type: ignore[reportArgumentType]
         numbers += [Number(name, float(fraction[0].mean())) for name, fraction in each.fractions.items()]
     return LayerMap(layer, weights, is_influence, numbers, curves)
 

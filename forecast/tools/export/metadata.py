@@ -239,7 +239,7 @@ def load_onnx(path: Path, threads: int = 0) -> Run:
     options.log_severity_level = 3  # errors
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))  # type: ignore[reportReturnType]
 
 
 def list_missing_packages(packages: Sequence[str] = ONNX_PACKAGES) -> list[str]:

@@ -28,7 +28,7 @@ def read(case: Case, folder: Path, advice: tuple[str, ...] = ()) -> Panel:
     """Read the file of a case with its overrides, of which those that the advice names are replaced."""
     typed = [quote(one, sweep=False) for one in case.typed(folder, advice, defaults=("data=csv",))]
     given = {one.key_or_group: one.value() for one in OverridesParser.create().parse_overrides(typed)}
-    source = {"csv": FileSource, "long": LongSource}[given.pop("data")]
+    source = {"csv": FileSource, "long": LongSource}[given.pop("data")]  # type: ignore[reportArgumentType]
     return source(**{key.removeprefix("data."): value for key, value in given.items()}).read()
 
 

@@ -58,7 +58,7 @@ def test_useless_columns_are_left_out() -> None:
     rows = np.arange(2_000)
     dates = pd.date_range("2024-01-01", periods=len(rows), freq="h")
     load = RANDOM.normal(size=len(rows))
-    columns = columns_of({
+    columns = columns_of({  # type: ignore[reportArgumentType]
         "load": load,
         "hour": dates.hour,
         "hour, again": dates.hour,

@@ -100,7 +100,7 @@ def test_planted_importances_are_found(eval_stride: int) -> None:
 def test_groups_replace_their_part_of_the_inputs_alone() -> None:
     torch.manual_seed(0)
     shapes, number = ((3, 12, 2), (3, 12, 3), (3, 4, 2), (3, 4, 3)), torch.arange(3)
-    batch, donors = (Batch(*map(torch.randn, shapes), number, number) for _ in range(2))
+    batch, donors = (Batch(*map(torch.randn, shapes), number, number) for _ in range(2))  # type: ignore[reportCallIssue]
     before = batch.past.clone()
     history = InputGroup(InputKind.HISTORY, "y", (1,)).replace(batch, donors)
     level = InputGroup(InputKind.LEVEL, "y", (1,)).replace(batch, donors)

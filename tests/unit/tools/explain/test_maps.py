@@ -229,8 +229,8 @@ def test_negative_weights_are_drawn_and_count_as_zero() -> None:
     names = ["encoder-layer-0-nystrom", "encoder-layer-0-nystrom-landmarks"]
     assert [picture.name for picture in pictures] == names
     (image,) = pictures[0].figure.axes[1].images
-    expected = np.maximum(LENGTH * measured.weights[1].numpy(), image.norm.vmin)
-    np.testing.assert_allclose(image.get_array(), expected, rtol=1e-6)
+    expected = np.maximum(LENGTH * measured.weights[1].numpy(), image.norm.vmin)  # type: ignore[reportArgumentType, reportCallIssue]
+    np.testing.assert_allclose(image.get_array(), expected, rtol=1e-6)  # type: ignore[reportArgumentType, reportCallIssue]
 
 
 def test_a_number_in_words() -> None:
