@@ -356,9 +356,8 @@ def _infer_step(series: SeriesRows) -> str:
             f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
         )
     gaps = np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]])
-    calendar_step = infer_calendar_step(pd.DatetimeIndex(np.unique(rows.dates)))
-    if calendar_step is not None and gaps.min() >= np.timedelta64(28, "D"):
-        return calendar_step
+    if gaps.min() >= np.timedelta64(28, "D") and (step := _infer_calendar_step(rows)):
+        return step
     for s in longest:
         length = int(ends[s] - starts[s])
         while length >= min(8, ends[s] - starts[s]):
@@ -366,10 +365,15 @@ def _infer_step(series: SeriesRows) -> str:
                 return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
             except DataError:
                 length //= 2
-    if calendar_step is not None:
-        return calendar_step
+    if step := _infer_calendar_step(rows):
+        return step
     steps, counts = np.unique(gaps, return_counts=True)
     return name_step(steps[counts.argmax()])
+
+
+def _infer_calendar_step(rows: TableRows) -> str | None:
+    """The step of the calendar that the dates of all series fit; sorts them, so that it comes after what is cheaper."""
+    return infer_calendar_step(pd.DatetimeIndex(np.unique(rows.dates)))
 
 
 def _find_dates(
