@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
+ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "uniform", "none")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
@@ -85,6 +86,8 @@ FLAT = {
     "mlp": f"model=mlp {ALONE} windows_per_epoch=8000",
     "patch_encoder": f"model=patch_encoder {ALONE}",
 }
+PATCHES_OF_A_DAY = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
+"""Tables that were made with `model.patch_len=24`, the default of their time."""
 SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len=720"}
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
@@ -104,7 +107,10 @@ def make_cell(
     name = "/".join(part for part in (data, variant, str(horizon), attention, f"s{seed}") if part)
     changes = () if variant == EVERYTHING else variant.split()
     own = (f"pred_len={horizon}", f"attention={attention}", f"seed={seed}")
-    return Cell(table, name, merge("model=residual_informer", *DATA[data], *own, *changes, *more), facts)
+    overrides = merge("model=residual_informer", *DATA[data], *own, *changes, *more)
+    if table in PATCHES_OF_A_DAY and "model=residual_informer" in overrides:
+        overrides = (*overrides, "model.patch_len=24")
+    return Cell(table, name, overrides, facts)
 
 
 def make_grid(
@@ -140,6 +146,20 @@ def list_recall() -> list[Cell]:
             lambda data, attention: () if attention == "fastformer" else (f"cross={attention}",),
         )
     ]  # fmt: skip
+
+
+def list_load() -> list[Cell]:
+    """All attention types a week ahead and on `sample` a day ahead; full attention for the rest."""
+    tasks = [("sample", 24), ("sample", 168), ("load", 168)]
+    rest = [("load", 24), ("load-without-holidays", 24), ("load-without-holidays", 168)]
+    return [
+        cell
+        for seed in SEEDS
+        for cell in (
+            *make_grid("load", tasks, ALL_TYPES, seeds=(seed,)),
+            *make_grid("load", rest, seeds=(seed,)),
+        )
+    ]
 
 
 def list_ablation() -> list[Cell]:
@@ -191,9 +211,7 @@ KEPT = ("flat", "strides", "sizes", "losses", "axes")
 """Tables by which settings were selected: their cells are those of their files."""
 TRAINING: dict[str, list[Cell]] = {
     "ett": make_grid("ett", product(("etth1", "etth2"), HORIZONS), ATTENTION_TYPES),
-    "load": make_grid(
-        "load", product(("sample", "load", "load-without-holidays"), (24, 168)), ATTENTION_TYPES
-    ),
+    "load": list_load(),
     "windows": make_grid(
         "windows", [("etth1", 96), ("etth2", 96), ("load", 168), ("etth1-joint", 96)], ATTENTION_TYPES,
         tuple(f"seq_len={steps}" for steps in (336, 720, 1440, 2880)), SEEDS[:1],
