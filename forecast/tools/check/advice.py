@@ -22,18 +22,20 @@ from forecast.tools.check.seasons import Season
 
 MAX_PAST, MAX_HORIZON = 720, 96
 """Largest seq_len and pred_len that are suggested unless the user gives others."""
-PATCH, PAST = 24, 336
-"""Steps per token and default seq_len of model=residual_informer."""
+PATCHES = {"residual_informer": (6, 56), "patch_encoder": (24, 4)}
+"""Of each model, the default steps per token, and the tokens that a window has if it has so many steps."""
+PAST = 336
+"""Default seq_len of these models."""
 PAST_DAYS = 5
 """Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/results.md)."""
 HORIZON = 24
 """pred_len if no season suggests another."""
 MIN_TRAINING_RATIO = 16
 """A past of several seasons is suggested only if the training rows are this many times as long."""
-FULL, NYSTROM = 512 * PATCH, 4_096 * PATCH
-"""Longest windows for which attention=full and attention=nystrom are suggested."""
-MIN_TOKENS, DIFFERENT = 4, 50
-"""Fewest tokens of a window that are suggested, and fewest on which attention types differ."""
+FULL, NYSTROM = 512, 4_096
+"""Most tokens for which attention=full and attention=nystrom are suggested."""
+DIFFERENT = 50
+"""Fewest tokens on which attention types differ."""
 MAX_LISTED = 20
 """Largest number of columns that a suggested command lists."""
 MOSTLY_DIFFERENT = 0.5
@@ -281,33 +283,34 @@ def _excess_kurtosis(rows: Float64[np.ndarray, "rows columns"]) -> Float64[np.nd
 
 
 def suggest_training(
-    n_windows: int, lengths: Sequence[Setting], choices: Choices, has_future: bool
+    n_windows: int, settings: Sequence[Setting], choices: Choices, has_future: bool
 ) -> list[Setting]:
     """Suggest the attention type by window length, the batch size by windows and the epochs by training steps.
 
-    `has_future`: whether the model reads future covariates.
+    `settings` have the lengths, `has_future` tells whether the model reads future covariates.
     """
-    past, *_ = (setting.value for setting in lengths)
-    longest = max(setting.value for setting in lengths)
-    patch = min(PATCH, max(1, past // MIN_TOKENS))
+    values = {setting.key: setting.value for setting in settings}
+    past, (usual, wanted) = values["seq_len"], PATCHES[values.get("model", "residual_informer")]
+    patch = min(usual, max(1, past // wanted))
+    tokens = max(past, values["pred_len"]) // patch
     attention, why = "linear", "its cost is linear in the length"
     if past // patch < DIFFERENT:
         attention, why = "full", f"on {past // patch} tokens, all attention types compute nearly the same"
-    elif longest <= FULL:
-        attention, why = "full", f"exact, and fast up to about {FULL:,} steps"
-    elif longest <= NYSTROM:
-        attention, why = "nystrom", f"close to softmax, and faster beyond {FULL:,} steps"
+    elif tokens <= FULL:
+        attention, why = "full", f"exact, and fast up to about {FULL * patch:,} steps"
+    elif tokens <= NYSTROM:
+        attention, why = "nystrom", f"close to softmax, and faster beyond {FULL * patch:,} steps"
     batch = choices.batch_size or (16 if n_windows < 1_000 else choose_batch_size(AUTO, has_future))
     steps = -(-count_windows_per_epoch(AUTO, n_windows, has_future) // batch)
     epochs = min(50, max(EPOCHS, -(-STEPS // steps)))
-    settings = [Setting("attention", attention, why)]
-    if patch < PATCH:
-        why = f"{past // patch} tokens of {patch} steps; the default, {PATCH} steps, leaves {max(1, past // PATCH)}"
-        settings.append(Setting("model.patch_len", patch, why))
+    found = [Setting("attention", attention, why)]
+    if patch < usual:
+        why = f"{past // patch} tokens of {patch} steps; the default, {usual} steps, leaves {max(1, past // usual)}"
+        found.append(Setting("model.patch_len", patch, why))
     if choices.batch_size is None:
-        settings.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
+        found.append(Setting("data.batch_size", batch, f"{n_windows:,} training windows"))
     why = f"at most, {plural(steps, 'step')} each; early stopping may end sooner"
-    return [*settings, Setting("trainer.max_epochs", epochs, why)]
+    return [*found, Setting("trainer.max_epochs", epochs, why)]
 
 
 def suggest_model(panel: Panel, features: str) -> list[Setting]:

@@ -50,6 +50,16 @@ KEYS = {
 }  # fmt: skip
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
+LONG_PASTS = (720, 1_440, 2_880)
+"""Longer pasts that are tried, in rows: a month, two and four of hours."""
+MIN_FACTOR = 1.5
+"""Smallest ratio of a longer past and the suggested one."""
+LONGER_GAIN = 0.03
+"""Smallest decrease of the validation error for which a longer past is suggested."""
+MIN_ROWS_OF_LONG_PAST = 8
+"""Rows of training for each row of a longer past."""
+MAX_PRODUCTS = 2**25
+"""Largest number of products of two steps of the past, of all series, so that a check takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -243,8 +253,9 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
             *advice.suggest_transform(train, targets, data),
             *advice.suggest_model(panel, features.value),
         ]
-        baselines, n_windows = score_baselines(panel, data, settings, choices)
-        settings += advice.suggest_training(n_windows, lengths, choices, bool(panel.future_covariates))
+        settings = lengthen_past(panel, data, settings, choices, parts[0])
+        baselines, n_windows = score_baselines(make_windows(panel, data, settings, choices))
+        settings += advice.suggest_training(n_windows, settings, choices, bool(panel.future_covariates))
     return Diagnosis(
         data=data,
         file=file,
@@ -301,19 +312,49 @@ class PanelSource(Source):
         return self.panel
 
 
-def score_baselines(
-    panel: Panel, data: DataModule, settings: list[Setting], choices: Choices
-) -> tuple[BaselineScores, int]:
-    """MSE and MAE (scaled) and MASE of each baseline on the test windows, as training with these settings reports them.
+def lengthen_past(
+    panel: Panel, data: DataModule, settings: list[Setting], choices: Choices, train: SplitPart
+) -> list[Setting]:
+    """The settings with the longest past on which the linear baseline validates better than on shorter ones.
 
-    With so many covariates that their choice takes long in training, the settings of the linear baseline may differ.
-
-    Returns:
-        The scores, and the number of training windows.
+    The `LONG_PASTS` are tried in turn, until one does not lower the MSE on validation windows by `LONGER_GAIN`. None is
+    tried if `seq_len` was given, for steps below an hour, with covariates, and where series are too many or too short.
     """
-    from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
-    from forecast.evaluation.measurement import score_windows
+    values = {setting.key: setting.value for setting in settings}
+    past = values["seq_len"]
+    is_open = (
+        choices.seq_len is None and rows_in(1, panel.freq) <= 24 and len(panel.columns) == len(panel.targets)
+    )
+    usable = [
+        longer
+        for longer in LONG_PASTS
+        if MIN_FACTOR * past <= longer <= train.typical / MIN_ROWS_OF_LONG_PAST
+        and len(panel.starts) * longer**2 <= MAX_PRODUCTS
+    ]
+    if not is_open or not usable:
+        return settings
 
+    def validate(past: int) -> float:
+        from forecast.evaluation.baselines import RIDGE  # imports PyTorch
+        from forecast.linear.fit import validate_least_squares
+
+        changed = [replace(each, value=past) if each.key == "seq_len" else each for each in settings]
+        return validate_least_squares(make_windows(panel, data, changed, choices), RIDGE)
+
+    first = error = validate(past)
+    for longer in usable:
+        found = validate(longer)
+        if found > (1 - LONGER_GAIN) * error:
+            break
+        past, error = longer, found
+    if past == values["seq_len"]:
+        return settings
+    why = f"the linear baseline has {1 - error / first:.0%} less MSE on validation rows than with {values['seq_len']}"
+    return [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
+
+
+def make_windows(panel: Panel, data: DataModule, settings: list[Setting], choices: Choices) -> DataModule:
+    """The windows that training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
     options = {
         **vars(data.options),
@@ -325,6 +366,20 @@ def score_baselines(
     chosen = DataModule(PanelSource(panel), **options)
     with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported
         chosen.setup()
+    return chosen
+
+
+def score_baselines(chosen: DataModule) -> tuple[BaselineScores, int]:
+    """MSE and MAE (scaled) and MASE of each baseline on the test windows, as training with these windows reports them.
+
+    With so many covariates that their choice takes long in training, the settings of the linear baseline may differ.
+
+    Returns:
+        The scores, and the number of training windows.
+    """
+    from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
+    from forecast.evaluation.measurement import score_windows
+
     fitted, windows = FittedBaselines.fit(chosen, thorough=False), chosen.windows["test"]
     every = spread_stride(len(windows), max(1, CELLS // (chosen.pred_len * chosen.n_targets)), chosen.season)
     forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}

@@ -11,13 +11,13 @@ import pytest
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import parse, quote
-from forecast.data import Panel, csv_data
+from forecast.data import Panel, csv_data, frame_data
 from forecast.data.source import AUTO
 from forecast.system.errors import DataError
 from forecast.system.formatting import quote_for_shell
 from forecast.tools.check import advice
 from forecast.tools.check.advice import Choices, Setting, format_argument, suggest_lengths, suggest_training
-from forecast.tools.check.diagnosis import suggest_overrides
+from forecast.tools.check.diagnosis import SPLIT, diagnose, suggest_overrides
 from forecast.tools.check.gaps import split_parts
 from forecast.tools.check.seasons import Season
 
@@ -48,8 +48,12 @@ def test_the_past_that_is_suggested(
     assert found[0] == Setting("seq_len", past, why)
 
 
-def training(windows: int, past: int, has_future: bool = False) -> dict[str, Setting]:
-    found = suggest_training(windows, [Setting("seq_len", past, "")], Choices(), has_future)
+def training(
+    windows: int, past: int, has_future: bool = False, model: str | None = None
+) -> dict[str, Setting]:
+    settings = [Setting("seq_len", past, ""), Setting("pred_len", 2, "")]
+    settings += [Setting("model", model, "")] if model else []
+    found = suggest_training(windows, settings, Choices(), has_future)
     return {setting.key: setting for setting in found}
 
 
@@ -62,11 +66,16 @@ def test_little_training_is_suggested_where_windows_are_many() -> None:
 
 
 def test_short_windows_get_shorter_patches() -> None:
-    for past, patch, tokens in ((28, 7, 4), (12, 3, 4), (336, None, 14), (3, 1, 3)):
-        found = training(500, past)
+    for model, past, patch, tokens in (
+        (None, 28, 1, 28), (None, 168, 3, 56), (None, 336, None, 56), (None, 3, 1, 3),
+        ("patch_encoder", 28, 7, 4), ("patch_encoder", 336, None, 14),
+    ):  # fmt: skip
+        found = training(500, past, model=model)
         assert (found["model.patch_len"].value if "model.patch_len" in found else None) == patch
-        assert found["attention"].why.startswith(f"on {tokens} tokens, all attention types")
-    assert training(500, 2_400)["attention"].why.startswith("exact")
+        why = f"on {tokens} tokens, all attention types" if tokens < 50 else "exact, and fast"
+        assert found["attention"].why.startswith(why)
+    assert training(500, 6 * 513)["attention"].value == "nystrom"
+    assert training(500, 6 * 4_097)["attention"].value == "linear"
 
 
 @pytest.mark.parametrize(
@@ -88,12 +97,13 @@ def test_a_flat_head_is_suggested_for_columns_with_steps_below_an_hour(
 
 
 def test_the_default_model_is_known_as_it_is() -> None:
-    config = compose_config("model=residual_informer")
-    known = (advice.PAST, AUTO, advice.PATCH, advice.EPOCHS)
-    assert known == (
-        config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
-    )  # fmt: skip
-    assert compose_config().model._target_ == config.model._target_
+    for model, (patch_len, _) in advice.PATCHES.items():
+        config = compose_config(f"model={model}")
+        known = (advice.PAST, AUTO, patch_len, advice.EPOCHS)
+        assert known == (
+            config.seq_len, config.data.windows_per_epoch, config.model.patch_len, config.trainer.max_epochs
+        )  # fmt: skip
+    assert compose_config().model._target_ == compose_config("model=residual_informer").model._target_
 
 
 RANDOM = np.random.default_rng(0)
@@ -157,3 +167,18 @@ def test_suggestions_for_a_frame_are_printed_and_training_alone_warns(capsys) ->
         suggest_overrides(sales(6), {"target": "sold"}, {"pred_len": 4}, ())
     with pytest.raises(DataError, match=r"needs 150 rows \(seq_len=146, pred_len=4\), and there are"):
         suggest_overrides(sales(150), {"target": "sold"}, {"seq_len": 146, "pred_len": 4}, ())
+
+
+@pytest.mark.parametrize(("is_repeated", "past"), [(True, 1_440), (False, advice.PAST)])
+def test_a_longer_past_is_suggested_where_the_linear_baseline_validates_better(
+    is_repeated: bool, past: int
+) -> None:
+    """A pattern that repeats every 1,200 hours is not in a past of two weeks, nor in one of a month."""
+    rows, random = 18_000, np.random.default_rng(3)
+    dates = pd.date_range("2020-01-01", periods=rows, freq="h", name="date")
+    day = np.sin(2 * np.pi * np.arange(rows) / 24)
+    shape = np.resize(random.normal(size=1_200 if is_repeated else rows), rows)
+    frame = pd.DataFrame({"load": day + shape + 0.1 * random.normal(size=rows)}, dates)
+    options = {"split": SPLIT, "seq_len": 1, "pred_len": 1, "name": "frame", "steps": "dates"}
+    found = diagnose(lambda **changed: frame_data(frame, **options | changed), Choices(pred_len=24))
+    assert found.suggested["seq_len"] == past
