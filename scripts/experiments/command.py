@@ -43,6 +43,7 @@ TABLES = {
     "peers-accuracy": Table("peers", "run_forecaster", packages=("lightgbm", "neuralforecast")),
     "peers": Table("benchmarks", "run_benchmark", packages=("neuralforecast",)),
     "cpu": Table("benchmarks", "run_benchmark"),
+    "tasks": Table("tasks", "run_task", "results"),
     **dict.fromkeys(("intervals", "series", "serve"), Table("studies", "run_study")),
 }
 

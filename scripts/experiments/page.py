@@ -148,6 +148,33 @@ def show_load(results: Results) -> list[str]:
     return pivot(rows, "data", "horizon", lambda row: f"{text(row)} ({change(row, row['linear_mse'])})")
 
 
+def show_attention(results: Results) -> list[str]:
+    """Show the default model with each attention type, and the difference from the control `none`."""
+    rows = [row for row in results.groups("load") if row["seeds"]]
+    without = {(row["data"], row["horizon"]): row["mse"] for row in rows if row["attention"] == "none"}
+    rows = [
+        {**row, "task": f"{row['data']}, {row['horizon']}"}
+        for row in rows
+        if (row["data"], row["horizon"]) in without
+    ]
+    return pivot(
+        rows, "attention", "task",
+        lambda row: f"{text(row)} ({change(row, without[row['data'], row['horizon']])})",
+    )  # fmt: skip
+
+
+def show_tasks(results: Results) -> list[str]:
+    rows: dict[tuple[str, str], list[float]] = {}
+    for row in results.store("tasks").rows():
+        rows.setdefault((row["attention"], row["task"]), []).append(row["mse"])
+    groups = [
+        {"attention": attention, "task": task, "errors": errors} for (attention, task), errors in rows.items()
+    ]
+    return pivot(
+        groups, "attention", "task", lambda row: ", ".join(f"{error:.2f}" for error in row["errors"])
+    )
+
+
 def show_ablation(results: Results) -> list[str]:
     first = {row["data"]: row["mse"] for row in results.groups("ablation", variant=declared.EVERYTHING)}
     rows = sorted(results.groups("ablation"), key=lambda row: declared.ABLATION.index(row["variant"]))
@@ -269,6 +296,8 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "published": show_published,
     "horizons": show_horizons,
     "load": show_load,
+    "attention": show_attention,
+    "tasks": show_tasks,
     "ablation": show_ablation,
     "covariates": show_covariates,
     "recall": show_recall,
