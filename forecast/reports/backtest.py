@@ -21,7 +21,6 @@ from forecast.evaluation.scores import (
     LABELS,
     MODEL,
     SAME_ERROR,
-    SCORES,
     describe_change,
     explain_misses,
     labels,
@@ -36,7 +35,7 @@ from forecast.evaluation.significance import (
 )
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots
-from forecast.reports.scores import describe_interval, tabulate_steps, tabulate_variables
+from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
 from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_duration, plural
@@ -112,8 +111,6 @@ def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observati
 
 
 DIGITS = 6
-HEADINGS = {name: SCORES[name].heading("{}\n{}") for name in ("mse", "mae", "rmse_raw", "mae_raw", "mase")}
-"""The scores of a backtest, with their headings on the terminal."""
 
 
 def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
