@@ -21,6 +21,7 @@ from forecast.evaluation.scores import (
     LABELS,
     MODEL,
     SAME_ERROR,
+    SCORES,
     describe_change,
     explain_misses,
     labels,
@@ -111,6 +112,8 @@ def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observati
 
 
 DIGITS = 6
+PRINTED = {name: heading for name, heading in HEADINGS.items() if SCORES[name].unit or name == "mase"}
+"""Headings of the scores that fit beside those of a backtest on a terminal; backtest.json has all."""
 
 
 def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
@@ -221,9 +224,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     wins = [f"{count}/{len(origins)}" for count in is_best.sum(0)]
     tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
     named = {LABELS.get(name, tested): row for name, row in scores.items()}
-    table = tabulate(
-        describe(backtest), "attention,\nor baseline", HEADINGS, named, {"best at": wins}, tested
-    )
+    table = tabulate(describe(backtest), "attention,\nor baseline", PRINTED, named, {"best at": wins}, tested)
     print_report(
         table,
         describe_intervals(backtest),
@@ -409,7 +410,7 @@ def report_policies(folder: Path, policies: PolicyBacktests) -> None:
         "trainings": [str(one["trainings"]) for one in content.values()],
         "training\nseconds": [f"{one['training_seconds']:.1f}" for one in content.values()],
     }
-    printed = tabulate(describe(policies[first]), "retrain", HEADINGS, content, columns)
+    printed = tabulate(describe(policies[first]), "retrain", PRINTED, content, columns)
     lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each)]
     notes = dict.fromkeys(note for each in policies.values() for note in each.notes)
     print_report(printed, lines, notes, findings, folder)
