@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import MissingConfigException
+from hydra.errors import ConfigCompositionException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -164,6 +164,8 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
             config = compose(config_name, overrides=options, return_hydra_config=True)
         except MissingConfigException as error:  # `check_options` checks the groups of conf/
             raise overrides.missing_option(error) from None
+        except ConfigCompositionException as error:
+            raise overrides.missing_group(error, options) from None
         overrides.check_installed(config.hydra.runtime.choices)
         safety.check_search_path(arguments)
         overrides.check_keys(parsed, config)

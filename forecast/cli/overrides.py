@@ -13,7 +13,7 @@ import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -165,9 +165,9 @@ def find_needed(row: Key, key: str, value: Any, default: Any) -> str | None:
     elif isinstance(default, str) and isinstance(value, list | dict):
         needed = "one word or text"
     if needed:
+        usual = list(default) if isinstance(default, ListConfig) else default
         is_item = isinstance(default, ListConfig) and isinstance(value, str | int | float)
-        example = write_setting(key, [value]) if is_item else f"{key}={default}"
-        return f"{needed} is needed, as in {example}"
+        return f"{needed} is needed, as in {write_setting(key, [value] if is_item else usual)}"
     smallest, largest = row.limits or (-MAX_NUMBER, MAX_NUMBER)
     if not isinstance(value, int | float) or smallest <= value <= largest:
         return None
@@ -306,6 +306,14 @@ def missing_option(error: MissingConfigException) -> ConfigError:
     return ConfigError(
         f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
     )
+
+
+def missing_group(error: ConfigCompositionException, options: Sequence[str]) -> ConfigError:
+    """Create the error for an option of a group that the command does not have. Hydra advises +, which cannot help."""
+    typed = next((option for option in options if f"'{option.partition('=')[0]}'" in str(error)), None)
+    if typed is None:
+        return ConfigError(str(error).splitlines()[0])
+    return ConfigError(f"{typed}: this command has no such group of options (--cfg all lists its keys)")
 
 
 # ---- keys

@@ -113,10 +113,11 @@ class Errors:
     def by_step(self) -> dict[str, Float[Tensor, " pred_len"]]:
         """The scores of each step of the horizon, averaged over the variables.
 
-        With several series, only the scores that do not depend on units.
+        With several series, those in original units are left out, and so are ratios of sums over them.
         """
         means = CellErrors(*(self.step_sums / self.step_counts))
-        scores = means.scores(["smape"] if len(self.naive_mae) > 1 else SCORES, self.naive_mae)
+        free = [name for name, score in SCORES.items() if not score.unit and not score.is_ratio]
+        scores = means.scores(free if len(self.naive_mae) > 1 else SCORES, self.naive_mae)
         found = {name: average(name, score, self.step_counts) for name, score in scores.items()}
         pooled = CellErrors(*(self.step_sums.sum(2) / self.step_counts.sum(1)))
         return found | pooled.scores(SCALED_SCORES)

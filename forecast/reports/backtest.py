@@ -36,7 +36,7 @@ from forecast.evaluation.significance import (
 )
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots
-from forecast.reports.scores import describe_interval, tabulate_steps, tabulate_variables
+from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
 from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_duration, plural
@@ -112,8 +112,8 @@ def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observati
 
 
 DIGITS = 6
-HEADINGS = {name: SCORES[name].heading("{}\n{}") for name in ("mse", "mae", "rmse_raw", "mae_raw", "mase")}
-"""The scores of a backtest, with their headings on the terminal."""
+PRINTED = {name: heading for name, heading in HEADINGS.items() if SCORES[name].unit or name == "mase"}
+"""Headings of the scores that fit beside those of a backtest on a terminal; backtest.json has all."""
 
 
 def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
@@ -224,9 +224,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     wins = [f"{count}/{len(origins)}" for count in is_best.sum(0)]
     tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
     named = {LABELS.get(name, tested): row for name, row in scores.items()}
-    table = tabulate(
-        describe(backtest), "attention,\nor baseline", HEADINGS, named, {"best at": wins}, tested
-    )
+    table = tabulate(describe(backtest), "attention,\nor baseline", PRINTED, named, {"best at": wins}, tested)
     print_report(
         table,
         describe_intervals(backtest),
@@ -412,7 +410,7 @@ def report_policies(folder: Path, policies: PolicyBacktests) -> None:
         "trainings": [str(one["trainings"]) for one in content.values()],
         "training\nseconds": [f"{one['training_seconds']:.1f}" for one in content.values()],
     }
-    printed = tabulate(describe(policies[first]), "retrain", HEADINGS, content, columns)
+    printed = tabulate(describe(policies[first]), "retrain", PRINTED, content, columns)
     lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each)]
     notes = dict.fromkeys(note for each in policies.values() for note in each.notes)
     print_report(printed, lines, notes, findings, folder)

@@ -20,7 +20,7 @@ from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano
 from forecast.reports.tables import format_interval, print_lines, print_table, tabulate
 
 HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if name != "crps"}
-"""Headings of the scores in the table; the CRPS is in the line of the intervals."""
+"""Headings of the scores in tables of tests and backtests; the CRPS is in the line of the intervals."""
 
 
 def which_windows(data: DataModule, split: str) -> str:

@@ -90,7 +90,7 @@ class TextColumns(DataError):
 
 
 class SeriesInRows(DataError):
-    """A file with one series a row, which `remedy` reads in commands that train."""
+    """A file with one series per row, which `remedy` reads in commands that train."""
 
     def __init__(self, problem: str, remedy: Remedy) -> None:
         super().__init__(problem, remedies=[remedy])

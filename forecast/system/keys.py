@@ -92,7 +92,7 @@ TASK_KEYS = (
 )
 
 DATA_KEYS = (
-    Key("data", DATA, selects_data=True),
+    Key("data", DATA, selects_data=True),  # and the fields of `ReadOptions` that are no free text
     Key("data.name", DATA, selects_data=True, variant=True),
     Key("data.path", SOURCE, selects_data=True, text=True, per_machine=True, one_file=True),
     Key("data.root", SOURCE, text=True, per_machine=True, one_file=True),
@@ -110,7 +110,6 @@ DATA_KEYS = (
     Key("data.split", DATA, takes=Takes.LIST_OR_WORD),
     *(Key(f"data.{name}", DATA, text=True, takes=Takes.ANY_TYPE) for name in ("id_column", "date_column")),
     Key("data.calendar", DATA, takes=Takes.ANY_TYPE),
-    Key("data.skip_rows", DATA, limits=COUNT_FROM_0, null=True),
     Key("data.target", DATA, text=True, as_trained=True),
     *(Key(f"data.{name}", DATA, text=True, one_file=True) for name in ("static_path", "future_path", "start")),
     *(
@@ -122,9 +121,8 @@ DATA_KEYS = (
     *(
         Key(f"data.{name}", DATA)
         for name in (
-            "eval_stride", "scale_by", "steps", "stamp",  # windows
+            "eval_stride", "scale_by", "steps", "sort", "duplicates",
             "columns", "future_covariates", "past_covariates", "static_covariates",
-            "encoding", "header", "names", "na_values", "day_first", "sort", "duplicates", "melt",  # reading
         )
     ),
 )  # fmt: skip

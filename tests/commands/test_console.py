@@ -1,6 +1,7 @@
 """The console command `forecast`, as a process, and its completion in a real shell."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import forecast
+from forecast.__main__ import list_commands, main
 from tests.support.commands import ROOT, SMALL, workplace
 from tests.support.fork_server import run_python
 
@@ -89,3 +91,29 @@ def test_completion_in_bash(shell: Callable[[str, str], str], line: str, choices
         '_forecast\nprintf "%s\\n" "${COMPREPLY[@]}"'
     )
     assert set(shell("bash", script).split()) == choices
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "last"),
+    [
+        ("zsh", ("{", "}"), "compdef _forecast forecast"),
+        ("fish", ("function", "end"), "complete -c forecast -n 'test (count (commandline -opc)) -gt 1' -f "),
+    ],
+)
+def test_the_scripts_of_other_shells_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    blocks: tuple[str, str],
+    last: str,
+) -> None:
+    """They need no such shell: quotes and blocks are closed, and the list of commands stands in them."""
+    monkeypatch.setattr(sys, "argv", ["forecast", "completion", name])
+    main()
+    script = capsys.readouterr().out
+    assert script.splitlines()[-1].startswith(last)
+    words = [word for part in shlex.split(script) for word in part.split()]  # an open quote is refused
+    opened = words.count(blocks[0]) + (words.count("if") - words.count("else") if name == "fish" else 0)
+    assert opened == words.count(blocks[1]) > 0
+    assert [script.count(sign) for sign in "({"] == [script.count(sign) for sign in ")}"]
+    assert " ".join(list_commands()) in script

@@ -51,6 +51,7 @@ def test_the_forecasts_after_the_test_are_scored(
     assert found["relative_error"]["mean"] > -1
     assert len(found["mean_coverage"]["interval"]) == 2
     assert any(line.startswith("verdict    ") for line in lines)
+    assert any("error relative to that forecast has changed since the test by " in line for line in lines)
     assert set(found["drift"]) == {"load", "temperature"}
     assert (place / "monitor.png").stat().st_size > 10_000
 

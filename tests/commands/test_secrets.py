@@ -43,6 +43,27 @@ def test_a_run_its_comparison_and_its_dashboard(monkeypatch: pytest.MonkeyPatch,
     assert holding(tmp_path) == [run / "planted"]
 
 
+@pytest.mark.slow
+def test_errors_do_not_repeat_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A download through a proxy with a password, its traceback in the log, and a dashboard that is not reached."""
+    failed = train(
+        tmp_path, "data=etth1", f"data.root={tmp_path}/none", "logger=[]", settings=(), HYDRA_FULL_ERROR="1",
+        **ENVIRONMENT,
+    )  # fmt: skip
+    assert failed.returncode != 0
+    assert "DataError" in failed.stderr
+    assert CANARY not in failed.stdout + failed.stderr
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    assert answer(monkeypatch, "dashboard", tmp_path) == 2
+    captured = capfd.readouterr()
+    assert CANARY not in captured.out + captured.err
+    assert holding(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     "typed",
     [

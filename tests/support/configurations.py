@@ -12,7 +12,10 @@ from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
 from forecast.system.errors import CONF
 
-FRAGMENTS = {("data", "base/reading"), ("data", "base/windows"), ("experiment", "informer2020/paper")}
+FRAGMENTS = {
+    *(("data", f"base/{name}") for name in ("reading", "text", "windows")),
+    ("experiment", "informer2020/paper"),
+}
 """Options that other files include, and that cannot be chosen alone."""
 
 SHARED = ("common", "tool", "trained")

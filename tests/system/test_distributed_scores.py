@@ -79,7 +79,7 @@ def test_any_number_of_processes_scores_every_window_once(pool: Pool, case: Case
         np.testing.assert_allclose(one["windows"], alone["windows"], rtol=1e-6, atol=1e-9)
         assert one["test"]["crps"] == pytest.approx(one["windows"][:, 2].mean(), rel=1e-6)
         for name, score in one["test"].items():
-            if name != "crps":  # that of the intervals, whose calibration is not computed by hand
+            if name in expected:
                 assert score == pytest.approx(float(expected[name]), rel=1e-4), name
             assert score == pytest.approx(alone["test"][name], rel=1e-6), name
         for name, score in one["val"].items():

@@ -214,6 +214,22 @@ def test_a_signal_outside_of_a_training_step_stops_the_run(
     assert not list(unbroken.folder.glob(f"{variant}-{name}/*/metrics.json"))
 
 
+@pytest.mark.slow
+def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -> None:
+    unbroken("cosine")
+    assert unbroken.go("cosine", "torn", crash_at=unbroken.points["cosine"] // 2) == -signal.SIGKILL
+    last = only(unbroken.folder, "cosine-torn/*/checkpoints/last.ckpt")
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.unlink()  # it may be best.ckpt too
+    last.write_bytes(content)
+    begun = len(train_processes.said(unbroken.folder))
+    assert unbroken.go("cosine", "torn", "resume=auto") == 0
+    said = train_processes.said(unbroken.folder)[begun:]
+    assert re.search(r"last\.ckpt: the file is damaged, .*; resuming from last-1\.ckpt instead", said)
+    unbroken.check("cosine", "torn")
+
+
 def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
     """A changed byte is refused, unless it is one of those that pad the zip archive and say nothing."""
     path = tmp_path / "state.ckpt"

@@ -183,6 +183,22 @@ def test_no_job_outlives_a_killed_sweep(tmp_path: Path) -> None:
     finish(process)
 
 
+@pytest.mark.slow
+def test_a_failed_job_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workplace(tmp_path)
+    command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
+    assert train_here(monkeypatch, folder, *command) == 2
+    assert "failed: " in capsys.readouterr().out
+    (folder / "later.csv").write_bytes((folder / "load.csv").read_bytes())
+    assert train_here(monkeypatch, folder, *command, "resume=auto") == 0
+    printed = capsys.readouterr().out
+    assert "failed: " not in printed
+    assert printed.count("   finished before") == 1
+    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
+
+
 def test_a_job_that_is_still_running_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

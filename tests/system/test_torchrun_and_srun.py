@@ -27,7 +27,7 @@ def begin(command: list[str], folder: Path, **environment: str) -> subprocess.Po
 
 
 def on_nodes(folders: list[Path], *overrides: str, each: int = 1, own: tuple[str, ...] = ()) -> list[tuple]:
-    """One torchrun a folder, as one a machine; of each its status, stdout and stderr. `own`: an override a machine."""
+    """One torchrun per folder, as one per machine: its status, stdout and stderr. `own`: one override per machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -42,7 +42,7 @@ def on_nodes(folders: list[Path], *overrides: str, each: int = 1, own: tuple[str
 
 
 def nodes(tmp_path: Path, count: int = 2) -> list[Path]:
-    """A folder a machine, each with its copy of the data."""
+    """One folder per machine, each with its copy of the data."""
     folders = [tmp_path / f"node{n}" for n in range(count)]
     for folder in folders:
         folder.mkdir()
@@ -183,3 +183,26 @@ def test_a_slurm_job_that_is_signalled_is_queued_again_and_goes_on(tmp_path: Pat
     assert out.startswith(f"resume=auto: resuming the run in {folder.relative_to(tmp_path)}")
     assert only(tmp_path, "runs/*") == folder
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 12
+
+
+@pytest.mark.slow
+def test_a_slurm_array_runs_one_line_of_the_grid_per_task_and_each_line_once(tmp_path: Path) -> None:
+    workplace(tmp_path)
+    (tmp_path / "grid.txt").write_text("attention=full\nattention=linear seed=2 \"run_name='two words'\"\n")
+
+    def run_line(number: int, **environment: str) -> tuple[int, str, str]:
+        one = {"SLURM_NNODES": "1", "SLURM_NTASKS": "1", "SLURM_ARRAY_JOB_ID": "7"}
+        arguments = ("grid.txt", *SMALL, "logger=[]", "trainer.max_epochs=1")
+        numbered = {"SLURM_ARRAY_TASK_ID": str(number), **environment}
+        process = job(tmp_path, "sweep.sbatch", *arguments, **one, **numbered)
+        out, err = process.communicate(timeout=200)
+        return process.returncode, out, err
+
+    assert run_line(2)[0] == 0
+    run = only(tmp_path, "runs/*")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert (metrics["attention"], metrics["seed"]) == ("linear", 2)
+    status, out, _ = run_line(2, SLURM_RESTART_COUNT="1")  # a task that Slurm starts again after its end
+    assert (status, f"finished before: {run}\n" in out) == (0, True)
+    assert only(tmp_path, "runs/*") == run
+    assert run_line(3) == (2, "", "error: grid.txt has no line 3\n")

@@ -1,4 +1,4 @@
-"""Reading of tables into rows: CSV files, workbooks, Parquet files and DataFrames, also with one series a row."""
+"""Reading of tables into rows: CSV files, workbooks, Parquet files and DataFrames, also with one series per row."""
 
 import csv
 import io
@@ -294,7 +294,7 @@ def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: He
         settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
         note = " (the first date and the step are examples)"
     span = f"from {quote(dated[0])} to {quote(dated[-1])} in line {header.line}"
-    raise SeriesInRows(f"{path}: one series a row, with {what} {span}", Remedy(settings, note))
+    raise SeriesInRows(f"{path}: one series per row, with {what} {span}", Remedy(settings, note))
 
 
 def _name_series(
@@ -323,7 +323,7 @@ def _name_series(
 def melt_series(
     path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions
 ) -> Cells:
-    """Parse a file with one series a row into cells with one row for each series and step.
+    """Parse a file with one series per row into cells with one row for each series and step.
 
     All columns that have no role are steps, in the order of the file.
     Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.

@@ -53,6 +53,11 @@ EXCEPTIONS = 0.01
 """Largest share of rows that do not follow a sum: values of gaps are interpolated."""
 ROUND_OFF = 1e-4
 """Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
+MIN_MOVES, TYPICAL_ERROR = 10, 0.05
+"""Fewest changes of a copy from row to row, and its largest error beside its deviation, medians over rows.
+
+One event of two columns, or shared codes of missing values, can decide their correlation, but not these.
+"""
 MAX_DECIMALS = 6
 """Most decimals to which numbers that sums are sought among may be rounded."""
 WHOLE = 0.05
@@ -371,7 +376,8 @@ def find_copies(
 
     Changes from row to row are compared, because levels of slow columns are alike at any small shift.
     """
-    changes = np.diff(values[-MAX_ROWS:, :MAX_COLUMNS], axis=0)
+    values = values[-MAX_ROWS:, :MAX_COLUMNS]
+    changes = np.diff(values, axis=0)
     if len(changes) < MIN_ROWS:
         return []
     changes = changes - changes.mean(0)
@@ -385,9 +391,30 @@ def find_copies(
         correlation = np.abs(later.T @ earlier) / np.where(norms > 0, norms, np.inf)
         for i, j in np.argwhere(correlation > 1 - ROUND_OFF).tolist():
             # of two columns, the one that comes later and is not the target is the copy
-            if i != j and (names[j] == target or (j < i and names[i] != target)):
-                found.setdefault(names[i], Copy(names[i], names[j], shift))
+            is_copy = i != j and (names[j] == target or (j < i and names[i] != target))
+            if is_copy and names[i] not in found:
+                copy, source = values[max(shift, 0) :, i][: size + 1], values[max(-shift, 0) :, j][: size + 1]
+                factor = later[:, i] @ earlier[:, j] / np.square(earlier[:, j]).sum()
+                if is_equal_in_most_rows(copy, factor * source):
+                    found[names[i]] = Copy(names[i], names[j], shift)
     return list(found.values())
+
+
+def is_equal_in_most_rows(copy: Float64[np.ndarray, " rows"], source: Float64[np.ndarray, " rows"]) -> bool:
+    """Whether a column equals another one, up to a constant, beyond the rows with the commonest value of both."""
+    difference = copy - source
+    unusual = (copy != find_commonest(copy)) | (source != find_commonest(source))
+    if np.count_nonzero(np.diff(copy)) < MIN_MOVES or not unusual.any():
+        return False
+    error = np.median(np.abs(difference - np.median(difference))[unusual])
+    deviation = np.median(np.abs(copy[unusual] - np.median(copy[unusual])))  # 0 of an indicator
+    return bool(error <= TYPICAL_ERROR * deviation + 1e-9 * np.abs(copy).max())
+
+
+def find_commonest(values: Float64[np.ndarray, " rows"]) -> float:
+    """The value of most rows; of several, the lowest."""
+    numbers, counts = np.unique(values, return_counts=True)
+    return float(numbers[counts.argmax()])
 
 
 def find_sums(values: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> list[Copy]:

@@ -1,5 +1,6 @@
 """Seasons: periods of the calendar and of the autocorrelation, and how much of the variance each explains."""
 
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ WEAK, CLEAR, STRONG = 0.1, 0.3, 0.6
 """Least strengths of a weak, a clear and a strong season; a weaker period is not a season."""
 DOUBT, NAMELESS_DOUBT = 1.5, 3.0
 """Strength that a random walk reaches by chance, times the number of cycles: for calendar and other periods."""
+DEVIATIONS = 3.0
+"""Standard deviations, √(2 / (rows − 1)), that the F statistic of the phase means of a season exceeds 1 by."""
 MIN_GAIN = 0.05
 """Least strength that a multiple of a shorter season must add to it."""
 CYCLES = 3
@@ -113,7 +116,7 @@ def _choose_seasons(values: Float64[np.ndarray, "rows columns"], periods: Mappin
             return _measure(values, rows, chosen, list(candidates), periods)
 
         found = {rows: measure(rows) for rows in left}
-        left = [rows for rows in left if found[rows].is_enough(candidates[rows], len(values) / rows)]
+        left = [rows for rows in left if found[rows].is_enough(rows, candidates[rows], len(values) / rows)]
         if not left:
             break
         best = max(left, key=lambda rows: found[rows].strength)
@@ -150,9 +153,9 @@ class _Explained(NamedTuple):
     gain: float
     is_harmonic: bool
 
-    def is_enough(self, doubt: float, cycles: float) -> bool:
-        """Whether this is more than chance, see `DOUBT`."""
-        chance = doubt / (cycles - 1)
+    def is_enough(self, rows: int, doubt: float, cycles: float) -> bool:
+        """Whether this is more than chance, see `DOUBT` and `DEVIATIONS`."""
+        chance = max(doubt, DEVIATIONS * math.sqrt(2 / (rows - 1))) / (cycles - 1)
         least = max(MIN_GAIN, chance * (1 - self.strength + self.gain))
         return not self.is_harmonic and self.strength >= max(WEAK, chance) and self.gain >= least
 
@@ -281,7 +284,7 @@ def autocorrelation_peaks(
     best = np.array(sorted(peaks, key=lambda peak: -found_peaks[peak]), dtype=np.int64)
     found = dict.fromkeys(best[NAMELESS_CYCLES * best <= len(values)][:MAX_PEAKS].tolist(), NAMELESS_DOUBT)
     for rows in periods:
-        close = best[np.abs(best - rows) <= max(1, rows / 50)]
+        close = best[np.abs(best - rows) <= min(max(1, rows / 50), rows / 12)]
         found |= dict.fromkeys(close[:MAX_CLOSE_PEAKS].tolist(), DOUBT)
     return found
 

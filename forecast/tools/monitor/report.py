@@ -97,8 +97,8 @@ def describe(findings: Findings) -> list[str]:
         ]
         lines += [
             f"errors     {'; '.join(means)}",
-            f"           geometric mean of the ratio of both: {in_percent(verdict.changes['errors'])}"
-            f"{with_p(verdict, 'errors')}",
+            "           the model's error relative to that forecast has changed since the test by "
+            f"{in_percent(verdict.changes['errors'])}{with_p(verdict, 'errors')}",
         ]
         lines += describe_coverage(findings)
         lines += [f"coverage   {line}" for line in findings.misses.values()]

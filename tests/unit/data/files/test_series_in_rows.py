@@ -1,4 +1,4 @@
-"""Files with one series a row, whose header has the steps."""
+"""Files with one series per row, whose header has the steps."""
 
 from pathlib import Path
 from typing import Any

@@ -7,7 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from forecast.data import Panel
-from forecast.data.sets import PRODUCTS, SOONEST, WEEK, WEEKS, recall_table
+from forecast.data.sets import MEMORY, NOISE, PRODUCTS, SOONEST, WEEK, WEEKS, around, recall_table
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +55,18 @@ def test_the_level_is_that_of_the_last_run_and_of_nothing_else(table: Panel, mad
     assert error(np.array(by_heart)[made[test]]) > 0.9
     assert error(recent[:, -1]) > 1.5
     assert error(recent.mean(1)) > 0.9
+
+
+def test_the_lowest_errors_with_and_without_the_last_run_in_the_window(table: Panel, made: np.ndarray):
+    """The bounds that docs/memory.md gives: of forecasts over a week, which know all else."""
+    day = -0.7 * around(np.arange(24.0), 3.0, 3.0).mean()
+    level = table.values[:, 0].reshape(WEEKS, WEEK).mean(1) - day
+    origins = np.arange(int(0.8 * WEEKS * WEEK), (WEEKS - 1) * WEEK, 125)
+    next_week, in_next_week = (
+        origins // WEEK + 1,
+        origins % WEEK / WEEK,
+    )  # the rest lies in a week whose level shows
+    last = level[last_runs(made)[next_week]]
+    for known, lowest in ((0, 0.636), (MEMORY, 0.116)):
+        error = in_next_week * (level[next_week] - known * last) ** 2
+        assert error.mean() + NOISE**2 == pytest.approx(lowest, abs=0.001)

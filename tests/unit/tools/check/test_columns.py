@@ -175,6 +175,21 @@ def test_copies_are_found_with_their_shift_and_slow_columns_are_none() -> None:
     assert {copy.name for copy in copies} == {"next", "again"}
 
 
+def test_a_shared_event_or_code_makes_no_copy() -> None:
+    random = np.random.default_rng(0)
+    strike = np.arange(2_000) // 24 == 40
+    first, second = random.normal(20, 2, size=(2, 2_000)).round()
+    lost = random.random(2_000) < 0.02
+    holiday = np.isin(np.arange(2_000) // 24, [3, 9, 20, 31, 40, 52, 71]).astype(float)
+    columns = {
+        "line 1": 1.0 * strike, "line 2": 5.0 * strike,
+        "first": np.where(lost, -9999, first), "second": np.where(lost, -9999, second),
+        "holiday": holiday, "closed": 2 * holiday,
+    }  # fmt: skip
+    found = find_copies(np.column_stack(list(columns.values())), list(columns))
+    assert found == [Copy("closed", "holiday")]
+
+
 def test_sums_of_rounded_columns_are_found_and_near_sums_are_none() -> None:
     random = np.random.default_rng(0)
     first, second, third = 32_000 + 1_000 * random.normal(size=(3, 400)).cumsum(1)

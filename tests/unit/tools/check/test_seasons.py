@@ -154,3 +154,9 @@ def test_seasons_are_found_and_noise_and_walks_have_none() -> None:
             values = random.normal(size=length), random.normal(size=length).cumsum()
             found += [rows for each in values for rows in rows_of(each, freq)]
     assert len(found) <= 10  # of 200
+
+
+def test_few_quarters_of_noise_rarely_have_a_season() -> None:
+    random = np.random.default_rng(5)
+    found = [rows_of(random.normal(size=40), "QS-JAN") for _ in range(100)]
+    assert sum(map(bool, found)) <= 8
