@@ -10,12 +10,14 @@ import numpy as np
 from forecast.evaluation.significance import LossDifference, count_cosines
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.task import EQUAL, NO_DIFFERENCE, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, Task
-from forecast.reports.tables import format_interval, format_number, format_percent, join_names
+from forecast.reports.tables import format_interval, format_number, format_percent
 from forecast.runs.summary import mean_and_std
-from forecast.system.formatting import plural
+from forecast.system.formatting import plural, shorten
 
 EQUIVALENCE_MARGIN = 0.05
 """Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
+
+MAX_NAMED = 3  # equivalent choices that an answer names
 
 LOW_POWER = 8  # degrees of freedom below which the test detects only large differences
 
@@ -28,14 +30,16 @@ class Choice:
     verdict: the result of the test against the best one.
     difference: from the best one.
     times: of inference, in several runs; NaN: unknown, or not comparable.
-    time: the mean of `times` as text.
+    time: their average, as the table shows it.
+    cost: `time` as text.
     """
 
     name: str
     verdict: str
     difference: LossDifference
     times: list[float]
-    time: str
+    time: float
+    cost: str
 
     @property
     def is_equivalent(self) -> bool:
@@ -45,8 +49,8 @@ class Choice:
         return self.difference.relative_interval()[1] <= EQUIVALENCE_MARGIN
 
 
-def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str, use: str) -> list[str]:
-    """Return which choice to use, which are level with it or inconclusive, and how many are worse.
+def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str, use: str) -> str:
+    """Return the answer: which choice to use, the names of those level with it, and the numbers of the others.
 
     The fastest of the best choice and the equivalent ones is recommended. Another choice is faster than the best one
     if all its times are lower than all times of that. If only inconclusive choices are close to the best one, or some
@@ -60,44 +64,38 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         use: the beginning of the recommendation.
     """
     equivalent = [each for each in others if each.is_equivalent]
-    inconclusive = [each for each in others if each.verdict == NOT_SIGNIFICANT and each not in equivalent]
-    is_tested = not any(each.verdict in (ONE_SEED, TOO_FEW) for each in others)
-    used, sentences = best, []
-    if is_tested and (equivalent or not inconclusive):
+    numbers = {
+        f"not told apart from {best.name}, but may be worse by more than {100 * EQUIVALENCE_MARGIN:.0f} %": sum(
+            each.verdict == NOT_SIGNIFICANT and each not in equivalent for each in others
+        ),
+        f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more": sum(
+            each.verdict == ONE_SEED for each in others
+        ),
+        f"not compared with {best.name}, as test windows or seeds are too few": sum(
+            each.verdict == TOO_FEW for each in others
+        ),
+        f"significantly worse than {best.name}": sum(each.verdict == "worse" for each in others),
+    }
+    inconclusive, one_seed, too_few, _ = numbers.values()
+    used = best
+    if one_seed or too_few or (inconclusive and not equivalent):
+        sentences = [f"{best.name} {lowest}{best.cost}; no {noun} is known to be the best."]
+    else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
-        used = min(faster, key=lambda each: fmean(each.times), default=best)
-        if used is best:
-            sentences.append(f"{use} {best.name}: it {lowest}{best.time}.")
-        else:
+        used = min(faster, key=lambda each: each.time, default=best)
+        sentences = [f"{use} {best.name}: it {lowest}{best.cost}."]
+        if used is not best:
             difference, change = used.difference, "none"
             if used.verdict != EQUAL:
                 change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
-            sentences.append(
-                f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
-                f"{best.name} {lowest}{best.time}; the difference is {change}."
-            )
-    else:
-        sentences.append(f"{best.name} {lowest}{best.time}; no {noun} is known to be the best.")
+            sentences = [
+                f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.cost}.",
+                f"{best.name} {lowest}{best.cost}; the difference is {change}.",
+            ]
     if names := [each.name for each in equivalent if each is not used]:
-        sentences.append(f"Equivalent: {join_names(names)}.")
-    if inconclusive:
-        sentences.append(
-            f"Inconclusive: {join_names([each.name for each in inconclusive])} may be worse by more than "
-            f"{100 * EQUIVALENCE_MARGIN:.0f} %. More seeds or more test windows narrow the interval."
-        )
-    if untested := [each.name for each in others if each.verdict == ONE_SEED]:
-        sentences.append(
-            f"Not compared with {best.name}, because one of the two has one seed: {join_names(untested)}. Training "
-            "again with another seed often changes the scores by more than they differ: run seed=1,2,3 or more."
-        )
-    if untested := [each.name for each in others if each.verdict == TOO_FEW]:
-        sentences.append(
-            f"Too few test windows or seeds to compare with {best.name}: {join_names(untested)}."
-        )
-    if n_worse := sum(each.verdict == "worse" for each in others):
-        verb = "is" if n_worse == 1 else "are"
-        sentences.append(f"{plural(n_worse, noun)} {verb} significantly worse than {best.name}.")
-    return sentences
+        sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
+    counted = [f"{plural(n, noun)} {'is' if n == 1 else 'are'} {what}" for what, n in numbers.items() if n]
+    return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
 
 
 def describe_task(task: Task) -> list[str]:
@@ -114,6 +112,7 @@ def describe_task(task: Task) -> list[str]:
             task.get_verdict(entry),
             task.differences.get(entry.name, NO_DIFFERENCE),
             entry.times,
+            fmean(entry.times),
             "" if math.isnan(fmean(entry.times)) else f" ({format_number(fmean(entry.times))} ms a window)",
         )
         for entry in task.variants
@@ -123,7 +122,7 @@ def describe_task(task: Task) -> list[str]:
         error = format_number(*mean_and_std(task.best.values(task.best.score)))
         lowest = f"has the lowest {task.score_label}, {error}"
         use = "Of the variants, use" if task.is_baseline_better else "Use"
-        sentences = describe_choices(choices[0], choices[1:], "variant", lowest, use)
+        sentences = [describe_choices(choices[0], choices[1:], "variant", lowest, use)]
     sentences.insert(0 if task.is_baseline_better else len(sentences), baseline)
     more = describe_attention(task), task.linear_only_note, describe_times(task)
     return [*sentences, *filter(None, more)]
@@ -187,14 +186,15 @@ def describe_factor(factor: Factor) -> list[str]:
             factor.get_verdict(level),
             factor.differences.get(level, NO_DIFFERENCE),
             factor.relative_times(level),
+            factor.relative_time(level),
             ""
             if level == factor.best
             else f", with {factor.relative_time(level):.2f} times the inference time of {factor.best}",
         )
         for level in factor.levels
     ]
-    first, *more = describe_choices(choices[0], choices[1:], "value", "has the lowest error", "use")
-    sentences = [f"By {factor.name}, {factor.extent}: {first}", *more]
+    answer = describe_choices(choices[0], choices[1:], "value", "has the lowest error", "use")
+    sentences = [f"By {factor.name}, {factor.extent}: {answer}"]
     if factor.skill(factor.best) < 0:
         sentences.append(
             "Over these comparisons, the best baselines have a lower error than every value: use a baseline."
@@ -214,8 +214,8 @@ def describe_test(task: Task) -> str:
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
     seeds = (
-        "Its variance holds the windows and the seeds (pooled over the variants); degrees of freedom are those of "
-        "Welch and Satterthwaite."
+        "Its variance holds the windows and the seeds (runs with the same seed are paired; pooled over the variants); "
+        "degrees of freedom are those of Welch and Satterthwaite."
         if task.knows_seeds
         else "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
         "these runs only."
@@ -225,8 +225,8 @@ def describe_test(task: Task) -> str:
     return (
         f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. {seeds} The "
         f"variance over windows, which overlap, is estimated from {plural(degrees, 'cosine term')} (Lazarus et al. "
-        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for the number of tests (Bonferroni): "
-        f"{task.comparisons[0]} of variants, {task.comparisons[1]} of variants and baselines."
+        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for the number of tests, step by step "
+        f"(Holm): at first {task.comparisons[0]} of variants, {task.comparisons[1]} of variants and baselines."
         + few
         * (degrees < LOW_POWER)
     )

@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from forecast import __version__
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.findings import describe_test
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.tables import (
+    make_card_table,
     make_factor_table,
     make_interval_table,
     make_overview_table,
@@ -53,10 +52,8 @@ def render_page(
         tasks=sections,
         factor=make_factor_table(factor) if factor else None,
         overview=make_overview_table(tasks),
-        runs=plural(sum(len(task.all_metrics) for task in tasks), "run"),
         excluded=excluded,
-        version=__version__,
-        date=date.today().isoformat(),
+        card=make_card_table(tasks),
     )
 
 
