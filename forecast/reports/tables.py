@@ -119,6 +119,10 @@ class Table:
         rows = [(style, [cells[i] for i in kept]) for style, cells in self.rows]
         return replace(self, columns=[self.columns[i] for i in kept], rows=rows)
 
+    def without(self, keys: Collection[str]) -> "Table":
+        """Return the table without the columns of these keys."""
+        return self.only({column.key for column in self.columns} - {*keys})
+
 
 def tabulate(
     title: str,
@@ -159,7 +163,7 @@ def print_table(table: Table, console: Console, least: Sequence[str] = ()) -> No
     for count in range(1, len(left_out) + 1):
         if console.measure(drawn, options=unlimited).maximum <= console.width:
             break
-        drawn = draw(table.only({column.key for column in table.columns} - set(left_out[:count])))
+        drawn = draw(table.without(left_out[:count]))
     console.print(drawn)
 
 

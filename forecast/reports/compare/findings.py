@@ -65,21 +65,21 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
     """
     equivalent = [each for each in others if each.is_equivalent]
     numbers = {
-        f"not told apart from {best.name}, but may be worse by more than {100 * EQUIVALENCE_MARGIN:.0f} %": sum(
+        f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)": sum(
             each.verdict == NOT_SIGNIFICANT and each not in equivalent for each in others
         ),
         f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more": sum(
             each.verdict == ONE_SEED for each in others
         ),
-        f"not compared with {best.name}, as test windows or seeds are too few": sum(
+        f"not compared with {best.name}: too few test windows or seeds": sum(
             each.verdict == TOO_FEW for each in others
         ),
-        f"significantly worse than {best.name}": sum(each.verdict == "worse" for each in others),
+        "significantly worse": sum(each.verdict == "worse" for each in others),
     }
     inconclusive, one_seed, too_few, _ = numbers.values()
-    used = best
+    used, answer = best, f"{best.name} {lowest}{best.cost}"
     if one_seed or too_few or (inconclusive and not equivalent):
-        sentences = [f"{best.name} {lowest}{best.cost}; no {noun} is known to be the best."]
+        sentences = [f"{answer}; no {noun} is known to be the best."]
     else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
         used = min(faster, key=lambda each: each.time, default=best)
@@ -88,13 +88,14 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
             difference, change = used.difference, "none"
             if used.verdict != EQUAL:
                 change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
-            sentences = [
-                f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.cost}.",
-                f"{best.name} {lowest}{best.cost}; the difference is {change}.",
-            ]
+            fastest = f"the fastest of {len(equivalent) + 1} equivalent {noun}s{used.cost}"
+            sentences = [f"{use} {used.name}, {fastest}; {answer}, difference {change}."]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
-    counted = [f"{plural(n, noun)} {'is' if n == 1 else 'are'} {what}" for what, n in numbers.items() if n]
+    counted: list[str] = []
+    for what, n in numbers.items():
+        if n:
+            counted.append(f"{n if counted else plural(n, noun)} {'is' if n == 1 else 'are'} {what}")
     return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
 
 

@@ -65,7 +65,7 @@ def make_section(task: Task) -> dict[str, Any]:
     ]
     table = make_task_table(task)
     costs = {"tokens", *(column.key for column in COSTS)}
-    scores = table.only({column.key for column in table.columns} - costs)
+    scores = table.without(costs)
     variants = [row for row in table.rows if row[0] != "baseline"]
     settings = make_settings_table(task) if len(task.variants) > 1 else None
     tables = (

@@ -191,27 +191,24 @@ def make_settings_table(task: Task) -> Table:
 
 
 def make_overview_table(tasks: Sequence[Task]) -> Table:
-    """Return one row per task: the errors of the variants that all tasks have, and the best variant and its skill."""
+    """Return one row per task: the best variant, its skill, and the errors of the variants that all tasks have."""
     by_name = [{entry.name.removesuffix(LINEAR_ALONE): entry for entry in task.variants} for task in tasks]
     shared = [name for name in by_name[0] if all(name in entries for entries in by_name)]
     rows = []
     for task, entries in zip(tasks, by_name, strict=True):
-        best, style = task.best, "bad" * task.is_worse_than_baseline(task.best)
-        numbers = {entry: mean_and_std(entry.values(entry.score)) for entry in task.entries}
+        best, baseline = task.best, task.best_baseline
+        errors = {entry: mean_and_std(entry.values(entry.score)) for entry in task.entries}
         cells = [
             Cell.from_text(task.title.replace(f", {task.pred_len} steps ahead", "")),
             Cell.from_number(float(task.pred_len)),
-            *(
-                Cell.from_number(*numbers[entries[name]], "leads" * (entries[name] is best))
-                for name in shared
-            ),
             Cell.from_text(best.name),
-            Cell.from_number(*mean_and_std(task.skill(best)), style),
-            Cell.from_number(*numbers[task.best_baseline]),
-            Cell.from_text(task.best_baseline.name),
+            Cell.from_number(*mean_and_std(task.skill(best)), "bad" * task.is_worse_than_baseline(best)),
+            *(Cell.from_number(*errors[entries[name]], "leads" * (entries[name] is best)) for name in shared),
+            Cell.from_number(errors[baseline][0]),
+            Cell.from_text(baseline.name),
         ]
         rows.append(("", cells))
-    names = "data", "horizon", *shared, "best variant", "skill", "best baseline", "its name"
+    names = "data", "horizon", "best variant", "skill", *shared, "best baseline", "its name"
     columns = [Column(name, name) for name in names]
     return Table(f"{tasks[0].score_label} by data set and horizon", columns, rows)
 

@@ -63,7 +63,7 @@ def test_the_effect_is_averaged_over_the_other_settings_and_tasks(tmp_path: Path
     assert factor.relative_time("linear") == pytest.approx(1 / 1.5)
     assert describe_factor(factor) == [
         "By attention, averaged over 4 comparisons that differ in it alone, in 2 tasks: use full: it has the lowest "
-        "error. 1 value is significantly worse than full.",
+        "error. 1 value is significantly worse.",
     ]
     assert make_factor(tmp_path, "d_model").levels == ["32", "16"]
     row = pd.read_csv(StringIO(format_csv(make_factor_rows(factor)))).set_index("attention").loc["linear"]
