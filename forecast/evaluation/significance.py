@@ -289,61 +289,24 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
-def compare_to_reference(
-    reference: str,
-    losses: Mapping[str, np.ndarray],
-    overlap: int,
-    seed_losses: Mapping[str, Mapping[int, float]] | None = None,
-    *,
-    comparisons: int,
-) -> dict[str, LossDifference]:
-    """Test the losses of every other forecaster against those of `reference`, corrected by `step_down`.
-
-    Args:
-        reference: name of the forecaster that the others are compared with.
-        losses: loss of each window by forecaster, averaged over its seeds, in chronological order, each (n,).
-        overlap: see `diebold_mariano`.
-        seed_losses: by forecaster, the mean loss of each run by seed; forecasters that are not trained are left out.
-            Where one of them has two seeds, the variances of all differences hold both windows and seeds.
-        comparisons: see `step_down`.
-    """
-    runs = seed_losses or {}
-    seeds, of_reference = SeedVariance.estimate(runs.values()), runs.get(reference, {})
-    found = {
-        name: add_seed_variance(
-            diebold_mariano(losses[name], losses[reference], overlap),
-            seeds,
-            [(runs.get(name, {}), of_reference)],
-        )
-        for name in losses
-        if name != reference
-    }
-    return step_down(found, comparisons)
-
-
-def step_down(tests: Mapping[str, LossDifference], comparisons: int) -> dict[str, LossDifference]:
+def step_down(tests: Mapping[str, LossDifference], factor: float) -> dict[str, LossDifference]:
     """Correct tests against one forecaster for their number by the step-down method of Holm (1979).
 
-    The smallest p-value is multiplied by `comparisons`, which is the number of tests, or of pairs that they were chosen
-    from. Once a test is significant, the factor of the others shrinks to their share of the tests. Each interval
-    excludes 0 where its own test is significant, because it is made with the same factor.
+    The smallest p-value is multiplied by `factor` times the number of tests. Once a test is significant, it no longer
+    counts for the others. Each interval has the factor of its own test, so it excludes 0 where that is significant.
 
-    With the number of tests, this is Holm's method, so no equal forecaster is called different with a probability of at
-    least 95%. It is also right for the lowest of K losses as the reference, with K (K − 1) / 2 pairs: each of the K
-    may be the lowest one; then the differences from it are positive, and its K − 1 one-sided tests have Holm's
-    correction at the level 5% / K. The probabilities of a wrong verdict, which are at most this level for each, add up.
-    The same holds for B baselines tested against it, with K·B pairs.
+    Args:
+        tests: not yet corrected.
+        factor: 1 for a forecaster that was named before; then no equal forecaster is called different with a
+            probability of at least 95%. K / 2 for tests of K forecasters against the one with the lowest loss: each may
+            be that one, all differences from it are positive, and the probabilities of a wrong verdict, which are then
+            at most 5% / K for one-sided tests, add up. K for tests of others, such as baselines, against it.
     """
     corrected, left = dict(tests), len(tests)
     for name in sorted(tests, key=lambda name: np.nan_to_num(tests[name].p_value, nan=1.0)):
-        corrected[name] = replace(tests[name], comparisons=comparisons * left / len(tests))
+        corrected[name] = replace(tests[name], comparisons=factor * left)
         left -= corrected[name].adjusted_p_value < SIGNIFICANCE_LEVEL
     return corrected
-
-
-def count_pairs(forecasters: int) -> int:
-    """The number of pairs of several forecasters, at least 1."""
-    return max(1, forecasters * (forecasters - 1) // 2)
 
 
 @dataclass(frozen=True, eq=False)

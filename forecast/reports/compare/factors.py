@@ -16,7 +16,6 @@ from forecast.evaluation.significance import (
     add_seed_variance,
     average_by_date,
     average_differences,
-    count_pairs,
     diebold_mariano,
     rank_errors,
     share_period,
@@ -120,7 +119,7 @@ class Factor:
         averaged. Every comparison has the same weight. The variance holds windows and seeds, as in `Task.differences`.
         """
         found = {level: self.compare(level) for level in self.levels[1:]}
-        return step_down(found, count_pairs(len(self.levels)))
+        return step_down(found, len(self.levels) / 2)
 
     def compare(self, level: str) -> LossDifference:
         """Return the test of one level against the best one, not yet corrected; see `differences`."""

@@ -1,6 +1,7 @@
 """Sentences of a comparison: which variant to use at what cost, what is level with it, and how that was tested."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -11,7 +12,7 @@ from forecast.evaluation.significance import LossDifference, count_cosines
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.task import EQUAL, NO_DIFFERENCE, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, Task
 from forecast.reports.tables import format_interval, format_number, format_percent
-from forecast.runs.summary import mean_and_std
+from forecast.runs.summary import describe_linear_only, mean_and_std
 from forecast.system.formatting import plural, shorten
 
 EQUIVALENCE_MARGIN = 0.05
@@ -64,21 +65,9 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         use: the beginning of the recommendation.
     """
     equivalent = [each for each in others if each.is_equivalent]
-    numbers = {
-        f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)": sum(
-            each.verdict == NOT_SIGNIFICANT and each not in equivalent for each in others
-        ),
-        f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more": sum(
-            each.verdict == ONE_SEED for each in others
-        ),
-        f"not compared with {best.name}: too few test windows or seeds": sum(
-            each.verdict == TOO_FEW for each in others
-        ),
-        "significantly worse": sum(each.verdict == "worse" for each in others),
-    }
-    inconclusive, one_seed, too_few, _ = numbers.values()
+    counts = Counter(each.verdict for each in others if each not in equivalent)
     used, answer = best, f"{best.name} {lowest}{best.cost}"
-    if one_seed or too_few or (inconclusive and not equivalent):
+    if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
         sentences = [f"{answer}; no {noun} is known to be the best."]
     else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
@@ -92,10 +81,16 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
             sentences = [f"{use} {used.name}, {fastest}; {answer}, difference {change}."]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
-    counted: list[str] = []
-    for what, n in numbers.items():
-        if n:
-            counted.append(f"{n if counted else plural(n, noun)} {'is' if n == 1 else 'are'} {what}")
+    meanings = {
+        NOT_SIGNIFICANT: f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)",
+        ONE_SEED: f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more",
+        TOO_FEW: f"not compared with {best.name}: too few test windows or seeds",
+        "worse": "significantly worse",
+    }
+    counted = []
+    for verdict, n in ((verdict, counts[verdict]) for verdict in meanings if counts[verdict]):
+        subject = n if counted else plural(n, noun)
+        counted.append(f"{subject} {'is' if n == 1 else 'are'} {meanings[verdict]}")
     return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
 
 
@@ -105,8 +100,9 @@ def describe_task(task: Task) -> list[str]:
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
     task = task.with_best_as_reference
+    linear_only = describe_linear_only(task.all_metrics)
     if all(run.get("best_epoch") == 0 for run in task.all_metrics):
-        return [task.linear_only_note]
+        return [linear_only]
     choices = [
         Choice(
             entry.name,
@@ -125,8 +121,7 @@ def describe_task(task: Task) -> list[str]:
         use = "Of the variants, use" if task.is_baseline_better else "Use"
         sentences = [describe_choices(choices[0], choices[1:], "variant", lowest, use)]
     sentences.insert(0 if task.is_baseline_better else len(sentences), baseline)
-    more = describe_attention(task), task.linear_only_note, describe_times(task)
-    return [*sentences, *filter(None, more)]
+    return [*sentences, *filter(None, (describe_attention(task), linear_only, describe_times(task)))]
 
 
 def describe_baseline(task: Task) -> str:
@@ -226,8 +221,6 @@ def describe_test(task: Task) -> str:
     return (
         f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. {seeds} The "
         f"variance over windows, which overlap, is estimated from {plural(degrees, 'cosine term')} (Lazarus et al. "
-        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for the number of tests, step by step "
-        f"(Holm): at first {task.comparisons[0]} of variants, {task.comparisons[1]} of variants and baselines."
-        + few
-        * (degrees < LOW_POWER)
+        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for all pairs of variants, and of "
+        "variants and baselines, step by step (Holm)." + few * (degrees < LOW_POWER)
     )

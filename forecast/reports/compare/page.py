@@ -324,13 +324,11 @@ def measure_scaling(task: Task, key: str) -> dict[str, dict[int, list[float]]]:
     """
     found: dict[str, dict[int, list[float]]] = {}
     for entry in task.variants:
-        slots, attention = (
-            entry.runs[0].metrics.get("attention_slots") or {},
-            entry.runs[0].metrics["attention"],
-        )
+        metrics = entry.runs[0].metrics
+        slots = metrics.get("attention_slots") or {}
         for run, value in zip(entry.runs, entry.values(key), strict=True):
             if "encoder" in slots and math.isfinite(value) and key not in run.disturbed:
-                of_type = found.setdefault(str(attention), {})
+                of_type = found.setdefault(str(metrics["attention"]), {})
                 of_type.setdefault(int(slots["encoder"]["keys"]), []).append(value)
     return {name: dict(sorted(values.items())) for name, values in found.items() if len(values) > 1}
 

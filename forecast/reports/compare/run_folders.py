@@ -93,10 +93,8 @@ class FinishedRun:
     @property
     def test_hash(self) -> str:
         """A hash of the dates, series and variables of the test, and of the naive baseline's MSE to five digits."""
-        starts, variables = (
-            list(map(str, column)) for column in (self.windows["forecast_start"], self.variables["variable"])
-        )
-        text = repr((starts, self.ids, variables, naive_fingerprint(self.metrics)))
+        columns = self.windows["forecast_start"], self.ids, self.variables["variable"]
+        text = repr([*(list(map(str, each)) for each in columns), naive_fingerprint(self.metrics)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property

@@ -13,13 +13,15 @@ from forecast.evaluation.significance import (
     ROUND_OFF,
     SIGNIFICANCE_LEVEL,
     LossDifference,
-    compare_to_reference,
-    count_pairs,
+    SeedVariance,
+    add_seed_variance,
+    diebold_mariano,
+    step_down,
     sum_losses_by_date,
 )
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.tables import Column
-from forecast.runs.summary import describe_linear_only, mean_and_std
+from forecast.runs.summary import mean_and_std
 
 Item = TypeVar("Item")
 
@@ -212,11 +214,6 @@ class Task:
         return np.unique(self.first_run.windows["forecast_start"].to_numpy())
 
     @property
-    def linear_only_note(self) -> str:
-        """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""
-        return describe_linear_only(self.all_metrics)
-
-    @property
     def all_metrics(self) -> list[dict[str, Any]]:
         return [run.metrics for entry in self.variants for run in entry.runs]
 
@@ -245,15 +242,6 @@ class Task:
         least = self.reference.error
         return entry.error / least - 1 if least > 0 else math.nan
 
-    @property
-    def comparisons(self) -> tuple[int, int]:
-        """The tests among variants, and of variants and baselines, that p-values are corrected for."""
-        variants, baselines = len(self.seed_losses), len(self.baselines)
-        if self.reference_name is None:  # the best variant is chosen on the test windows: all pairs count
-            return count_pairs(variants), variants * baselines
-        named = int(self.reference.is_baseline)
-        return max(1, variants - 1 + named), max(1, baselines - named)
-
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By name, the test of each other variant and of each baseline against the reference.
@@ -261,13 +249,22 @@ class Task:
         The variances hold windows and seeds. Where those over seeds are not known, variants are not tested against a
         variant, and tests between variants and baselines hold for these runs only.
         """
-        tests, reference = {}, self.reference
-        variants = list(dict.fromkeys(self.distinct.values()))
-        for entries, count in zip((variants, self.baselines), self.comparisons, strict=True):
-            losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
-            tests |= compare_to_reference(
-                reference.name, losses, self.overlap, self.seed_losses, comparisons=count
-            )
+        tests, reference, runs = {}, self.reference, self.seed_losses
+        seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
+        choices = (
+            len(variants) if self.reference_name is None else 1
+        )  # the best one is chosen on the test windows
+        for entries, factor in ((variants, max(1, choices / 2)), (self.baselines, choices)):
+            found = {
+                entry.name: add_seed_variance(
+                    diebold_mariano(entry.tested_losses, reference.tested_losses, self.overlap),
+                    seeds,
+                    [(runs.get(entry.name, {}), runs.get(reference.name, {}))],
+                )
+                for entry in entries
+                if entry is not reference
+            }
+            tests |= step_down(found, factor)
         same = {name: tests.get(entry.name, NO_DIFFERENCE) for name, entry in self.distinct.items()}
         return {name: test for name, test in (tests | same).items() if name != reference.name}
 

@@ -10,8 +10,6 @@ from forecast.evaluation.significance import (
     LossDifference,
     SeedVariance,
     add_seed_variance,
-    compare_to_reference,
-    count_pairs,
     diebold_mariano,
     step_down,
     sum_losses_by_date,
@@ -79,21 +77,45 @@ def test_too_few_windows_give_no_answer() -> None:
     assert not math.isnan(diebold_mariano(RNG(0).normal(size=48), np.zeros(48), overlap=24).p_value)
 
 
-@pytest.mark.parametrize("comparisons", [3, 6])
-def test_p_values_are_adjusted_as_holm_does(comparisons: int) -> None:
-    """The factor falls with each significant test, and stays from the first one that is not; 6 pairs count twice."""
+def compare_with(
+    reference: str,
+    losses: dict[str, np.ndarray],
+    overlap: int,
+    runs: dict[str, dict[int, float]] | None = None,
+    *,
+    factor: float,
+) -> dict[str, LossDifference]:
+    """Test all others against a forecaster; `runs` are the mean losses of each run by seed."""
+    runs = runs or {name: {} for name in losses}
+    seeds = SeedVariance.estimate(runs.values())
+    return step_down(
+        {
+            name: add_seed_variance(
+                diebold_mariano(losses[name], losses[reference], overlap),
+                seeds,
+                [(runs[name], runs[reference])],
+            )
+            for name in losses
+            if name != reference
+        },
+        factor,
+    )
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
+    """Each significant test no longer counts for the others; it does from the first one that is not."""
     rng = RNG(3)
-    shifts = {"a": 0.0, "b": 0.02, "c": 0.5, "d": 1.0}
-    losses = {name: windows(600, 12, rng) + shift for name, shift in shifts.items()}
-    found = compare_to_reference("a", losses, 12, comparisons=comparisons)
-    factors = {"b": 1, "c": 2, "d": 3}
-    for name, difference in found.items():
+    losses = {
+        name: windows(600, 12, rng) + shift for name, shift in zip("abcd", (0, 0.02, 0.5, 1), strict=True)
+    }
+    for rank, (name, difference) in enumerate(compare_with("a", losses, 12, factor=factor).items(), start=1):
         alone = diebold_mariano(losses[name], losses["a"], 12)
         assert difference.p_value == alone.p_value == alone.adjusted_p_value
-        assert difference.comparisons == factors[name] * comparisons / 3
-        assert difference.adjusted_p_value == min(1, difference.comparisons * alone.p_value)
-    level = step_down({name: LossDifference(0.5, 1.0, 9.0) for name in "bcd"}, comparisons)
-    assert {one.comparisons for one in level.values()} == {comparisons}
+        assert difference.comparisons == rank * factor
+        assert difference.adjusted_p_value == min(1, rank * factor * alone.p_value)
+    level = step_down({name: LossDifference(0.5, 1.0, 9.0) for name in "bcd"}, factor)
+    assert {one.comparisons for one in level.values()} == {3 * factor}
 
 
 def trained(
@@ -122,7 +144,7 @@ def trained(
 
 def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, dict[int, float]] | None) -> int:
     best = min(losses, key=lambda name: losses[name].mean())
-    found = compare_to_reference(best, losses, 24, runs, comparisons=count_pairs(len(losses)))
+    found = compare_with(best, losses, 24, runs, factor=len(losses) / 2)
     return sum(one.adjusted_p_value < 0.05 for one in found.values())
 
 
@@ -170,7 +192,7 @@ def find_worse(
         for i, one in enumerate(runs)
         if i != best
     }
-    corrected = step_down(tests, count_pairs(len(runs)))
+    corrected = step_down(tests, len(runs) / 2)
     return {int(name) for name, one in corrected.items() if one.adjusted_p_value < 0.05}
 
 
@@ -249,11 +271,11 @@ def test_the_relative_interval_counts_the_covariance_with_the_reference() -> Non
         name: {seed: factor * one for seed, one in enumerate(luck)}
         for name, factor in (("a", 1.0), ("b", 1.1))
     }
-    found = compare_to_reference("a", {"a": losses, "b": 1.1 * losses}, 4, runs, comparisons=1)["b"]
+    found = compare_with("a", {"a": losses, "b": 1.1 * losses}, 4, runs, factor=1)["b"]
     low, high = found.relative_interval()
     assert 0.0 < low < 0.1 < high < 0.3
     unpaired = {"a": runs["a"], "b": {seed + 3: loss for seed, loss in runs["b"].items()}}
-    found = compare_to_reference("a", {"a": losses, "b": 1.1 * losses}, 4, unpaired, comparisons=1)["b"]
+    found = compare_with("a", {"a": losses, "b": 1.1 * losses}, 4, unpaired, factor=1)["b"]
     assert found.relative_interval()[0] < -0.2
 
 
@@ -320,7 +342,7 @@ def test_none_of_equal_forecasters_is_called_worse_than_the_one_with_the_lowest_
     for _ in range(400):
         losses = {name: windows(600, 12, rng) for name in "abcdef"[:forecasters]}
         best = min(losses, key=lambda name: losses[name].mean())
-        found = compare_to_reference(best, losses, 12, comparisons=count_pairs(forecasters))
+        found = compare_with(best, losses, 12, factor=forecasters / 2)
         wrong += any(one.adjusted_p_value < 0.05 for one in found.values())
     assert wrong / 400 <= 0.07  # 5 %, and the error of 400 simulations
 
