@@ -219,8 +219,8 @@ def draw_differences(task: Task) -> Chart | None:
         traces.append(make_line(task, entry, [middle], [row], **style))
     of_seeds = " and count windows and seeds" if task.knows_seeds else ", and hold for these runs alone"
     caption = (
-        f"With 95 % intervals that have simultaneous coverage{of_seeds}. An interval that contains 0: no significant "
-        "difference."
+        f"With 95 % intervals that are corrected for the number of tests{of_seeds}. An interval that contains 0: no "
+        "significant difference."
     )
     layout = {
         **list_names([entry.name for entry in known]),

@@ -114,6 +114,8 @@ def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
         assert difference.p_value == alone.p_value == alone.adjusted_p_value
         assert difference.comparisons == rank * factor
         assert difference.adjusted_p_value == min(1, rank * factor * alone.p_value)
+        low, high = difference.interval()
+        assert (low > 0 or high < 0) == (difference.adjusted_p_value < 0.05)
     level = step_down({name: LossDifference(0.5, 1.0, 9.0) for name in "bcd"}, factor)
     assert {one.comparisons for one in level.values()} == {3 * factor}
 
