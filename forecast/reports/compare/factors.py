@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -106,11 +107,6 @@ class Factor:
         }
 
     @cached_property
-    def seeds(self) -> SeedVariance:
-        """The variance over seeds of an error that is relative to the mean of its variant."""
-        return SeedVariance.estimate(one for errors in self.seed_errors.values() for one in errors)
-
-    @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By level, the test of its error against that of the best level, relative to the latter.
 
@@ -118,10 +114,12 @@ class Factor:
         window. Those of tasks on the same dates are averaged date by date, and then those of the other tasks are
         averaged. Every comparison has the same weight. The variance holds windows and seeds, as in `Task.differences`.
         """
-        found = {level: self.compare(level) for level in self.levels[1:]}
-        return step_down(found, len(self.levels) / 2)
+        seeds = SeedVariance.estimate(chain(*self.seed_errors.values()))
+        return step_down(
+            {level: self.compare(level, seeds) for level in self.levels[1:]}, len(self.levels) / 2
+        )
 
-    def compare(self, level: str) -> LossDifference:
+    def compare(self, level: str, seeds: SeedVariance) -> LossDifference:
         """Return the test of one level against the best one, not yet corrected; see `differences`."""
         tested, weights = [], []
         for tasks in group_by(self.tasks, lambda one, other: share_period(one.dates, other.dates)):
@@ -132,7 +130,7 @@ class Factor:
             weights.append(sum(sizes) / len(self.groups))
         difference = average_differences(tested, weights)
         pairs = zip(self.seed_errors[level], self.seed_errors[self.best], strict=True)
-        return add_seed_variance(difference, self.seeds, pairs, is_relative=True)
+        return add_seed_variance(difference, seeds, pairs, is_relative=True)
 
     def relative_losses(self, level: str, task: Task) -> DatedLosses:
         """Return the loss differences from the best level, relative to its error, averaged in a task."""

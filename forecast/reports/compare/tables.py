@@ -130,9 +130,7 @@ def make_test_cells(difference: LossDifference, change: float) -> dict[str, Cell
 def describe_tokens(entry: Entry) -> str:
     """Return the tokens of each attention slot, such as `encoder 14, decoder 3, cross 3 × 14`."""
     slots = {} if entry.is_baseline else entry.runs[0].metrics.get("attention_slots") or {}
-    texts = [
-        f"{name} {format_tokens(slot['role'], slot['queries'], slot['keys'])}" for name, slot in slots.items()
-    ]
+    texts = (f"{k} {format_tokens(slot['role'], slot['queries'], slot['keys'])}" for k, slot in slots.items())
     return ", ".join(texts) or MISSING
 
 
