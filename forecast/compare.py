@@ -64,11 +64,13 @@ def compare(config: DictConfig) -> None:
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
     from forecast.reports.tables import write_latex, write_markdown
 
-    short = [*([tables.make_factor_table(factor)] if factor else []), *map(tables.make_short_table, tasks)]
+    overview = tables.make_overview_table(tasks).without({"best variant", "skill", "its name"})
+    short = [overview] if len(tasks) > 1 else []
+    short += [*([tables.make_factor_table(factor)] if factor else []), *map(tables.make_short_table, tasks)]
     contents = [
         render_page(str(config.title), tasks, excluded, factor),
         tables.format_csv(tables.make_rows(tasks)),
-        "\n\n".join(map(write_markdown, short)) + "\n",
+        "\n\n".join(map(write_markdown, [*short, tables.make_card_table(tasks)])) + "\n",
         "\n\n".join([r"% Needs \usepackage{booktabs}", *map(write_latex, short)]) + "\n",
     ]
     if factor:

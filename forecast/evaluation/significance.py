@@ -1,7 +1,7 @@
 """Tests of equal forecast accuracy over test windows, seeds and data sets."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ class LossDifference:
     mean: mean difference over the test windows.
     variance: of the mean; NaN where there are too few windows.
     degrees_of_freedom: of the variance; 0 where there are too few windows.
-    comparisons: number of tests made together, for the Bonferroni correction.
+    comparisons: factor of the p-value that corrects it for tests made together.
     base: mean loss of the other forecaster; 1 if the difference is relative to it already.
     base_variance, base_covariance: variance of `base`, and its covariance with `mean`.
     independent: number of windows that share no step; NaN where windows are not what is lacking.
@@ -30,7 +30,7 @@ class LossDifference:
     mean: float
     variance: float
     degrees_of_freedom: float
-    comparisons: int = 1
+    comparisons: float = 1
     base: float = 1.0
     base_variance: float = 0.0
     base_covariance: float = 0.0
@@ -52,13 +52,13 @@ class LossDifference:
 
     @property
     def adjusted_p_value(self) -> float:
-        """p-value times the number of comparisons (Bonferroni), at most 1."""
+        """p-value times `comparisons`, at most 1."""
         return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the mean. All intervals made together hold their means with probability `level`.
+        """Confidence interval of the mean, which excludes 0 where `adjusted_p_value` is below 1 − `level`.
 
-        The interval excludes 0 where `adjusted_p_value` is below 1 − `level`.
+        With equal `comparisons`, all intervals made together hold their means with probability `level`.
         """
         half = self._quantile(level) * math.sqrt(self.variance)
         return self.mean - half, self.mean + half
@@ -102,53 +102,64 @@ def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:
     return total, total**2 / float((variances**2 / degrees).sum())
 
 
-def average_differences(
-    differences: Sequence[LossDifference], weights: Sequence[float], comparisons: int = 1
-) -> LossDifference:
+def average_differences(differences: Sequence[LossDifference], weights: Sequence[float]) -> LossDifference:
     """The weighted mean of relative differences on independent windows, such as those of several data sets.
 
     Args:
         differences: one per data set; where one has too few windows to test, so has the mean.
         weights: one per difference; they sum to 1.
-        comparisons: number of tests made together, for the Bonferroni correction.
     """
     mean = sum(weight * one.mean for weight, one in zip(weights, differences, strict=True))
     independent = sum(one.independent for one in differences)
     if not all(one.degrees_of_freedom for one in differences):
-        return LossDifference(mean, math.nan, 0.0, comparisons, independent=independent)
+        return LossDifference(mean, math.nan, 0.0, independent=independent)
     weighted = [
         replace(one, variance=weight**2 * one.variance)
         for weight, one in zip(weights, differences, strict=True)
     ]
-    return LossDifference(mean, *add_variances(weighted), comparisons, independent=independent)
+    return LossDifference(mean, *add_variances(weighted), independent=independent)
 
 
 @dataclass(frozen=True)
 class SeedVariance:
-    """Variance of the mean loss of a run over seeds, and its degrees of freedom (0: no variant has two seeds)."""
+    """Variance over seeds of the mean loss of a run, by the two-way model variant + effect of the seed + rest.
+
+    Runs of two variants with the same seed share its effect, such as the order of the windows, so that their difference
+    has the variance of the rest alone.
+
+    variance, degrees_of_freedom: of a run; 0 degrees if no variant has two seeds.
+    rest, rest_degrees: of the rest; 0 degrees if fewer than two are left, and then runs count as independent.
+    """
 
     variance: float
-    degrees_of_freedom: int
+    degrees_of_freedom: float
+    rest: float
+    rest_degrees: float
 
     @classmethod
-    def pool(cls, losses: Iterable[Sequence[float]]) -> "SeedVariance":
-        """Pool the variances over the seeds of each variant, given the mean loss of each of its runs.
+    def estimate(cls, losses: Iterable[Mapping[int, float]]) -> "SeedVariance":
+        """Fit the model to the mean losses of the runs of each variant by seed.
 
         Variants whose runs all have the same loss do not depend on the seed, and do not count.
         """
-        samples = [np.asarray(one, dtype=np.float64) for one in losses if not is_deterministic(one)]
-        degrees = sum(len(one) - 1 for one in samples)
-        if not degrees:
-            return cls(math.nan, 0)
-        squares = sum(float(((one - one.mean()) ** 2).sum()) for one in samples)
-        return cls(squares / degrees, degrees)
+        variants = [one for one in losses if len(one) > 1 and not is_deterministic(one.values())]
+        if not variants:
+            return cls(math.nan, 0, math.nan, 0)
+        seeds = sorted({seed for one in variants for seed in one})
+        runs = [np.array(list(one.values())) for one in variants]
+        effects = [np.equal.outer(list(one), seeds).astype(float) for one in variants]
+        centred = np.concatenate([each - each.mean() for each in runs])
+        design = np.concatenate([each - each.mean(0) for each in effects])
+        solution, _, rank, _ = np.linalg.lstsq(design, centred, rcond=1e-9)
+        degrees = len(centred) - len(variants)
+        rest = float(((centred - design @ solution) ** 2).sum()), degrees - int(rank)
+        effect = float((centred**2).sum()) - rest[0], int(rank)
+        parts = [LossDifference(0.0, squares / degrees, own) for squares, own in (effect, rest) if own]
+        of_run = add_variances(parts)
+        return cls(*of_run, *((rest[0] / rest[1], rest[1]) if rest[1] > 1 else (math.nan, 0)))
 
-    def is_known(self, *losses: Sequence[float]) -> bool:
-        """Whether the variance over seeds of these variants is known: it is pooled, or none depends on the seed."""
-        return self.degrees_of_freedom > 0 or all(map(is_deterministic, losses))
 
-
-def is_deterministic(losses: Sequence[float]) -> bool:
+def is_deterministic(losses: Collection[float]) -> bool:
     """Whether several runs all have the same mean loss, up to the round-off of float32 arithmetic."""
     return len(losses) > 1 and max(losses) - min(losses) <= ROUND_OFF * max(map(abs, losses))
 
@@ -178,7 +189,7 @@ def diebold_mariano(
     Args:
         first, second: losses in chronological order (n,).
         overlap: number of neighbouring windows that share steps; with stride 1, the horizon.
-        comparisons: number of tests made together, for the Bonferroni correction.
+        comparisons: see `LossDifference`; the number of tests made together is Bonferroni's correction.
     """
     from scipy.fft import dct  # imported where a test is asked for
 
@@ -205,30 +216,58 @@ def count_cosines(n: int, overlap: int) -> int:
 
 
 def add_seed_variance(
-    difference: LossDifference, seeds: SeedVariance, share: float, share_of_base: float = 0.0
+    difference: LossDifference,
+    seeds: SeedVariance,
+    pairs: Iterable[tuple[Mapping[int, float], Mapping[int, float]]],
+    *,
+    is_relative: bool = False,
 ) -> LossDifference:
     """Add the variance over seeds to the variance over windows of a loss difference.
 
-    The variance over seeds is the variance of the difference if the models are trained again with other seeds. The
-    degrees of freedom of the sum are those of Welch and Satterthwaite, (a + b)² / (a² / ν_a + b² / ν_b).
+    The variance over seeds is the variance of the difference if the models are trained again with other seeds. With n
+    and m runs, of which c have equal seeds, it is (1/n + 1/m − 2c/nm) · variance of a run + 2c/nm · variance of the
+    rest: the pooled one, or that of these two forecasters if it is larger, because others may be closer to each other.
+    The degrees of freedom of the sum are those of Welch and Satterthwaite, see `add_variances`.
 
     Args:
         difference: of losses that are averaged over the seeds of each forecaster.
-        seeds: the variance of one run.
-        share: 1 / (number of seeds), summed over the forecasters that depend on the seed.
-        share_of_base: that of the other forecaster alone; 0 if the difference is relative to its loss already.
+        seeds: the variances of a run and of the rest.
+        pairs: the loss of each run of the two forecasters by seed, in each comparison that `difference` averages; empty
+            for one that is not trained. A seed counts as if it had the same effect in all of them.
+        is_relative: the difference is relative to the loss of the other forecaster already.
+
+    Returns:
+        The difference; without a test (and with NaN as `independent`) if two trained forecasters differ, but no variant
+        has two seeds, so that the variance of a run is not known.
     """
-    if not difference.degrees_of_freedom or not share:
+    shares, of_pairs, is_unknown = [], [], False
+    for pair in pairs:
+        one, other = ({} if is_deterministic(runs.values()) else runs for runs in pair)
+        gaps = [one[seed] - other[seed] for seed in one.keys() & other.keys()]
+        equal = 2 * len(gaps) / (len(one) * len(other) or 1)
+        shares.append((1 / len(one) if one else 0.0, 1 / len(other) if other else 0.0, equal))
+        of_pairs.append(float(np.var(gaps, ddof=1)) / 2 if len(gaps) > 1 else 0.0)
+        is_unknown |= not seeds.degrees_of_freedom and all(pair) and bool(one or other)
+    if is_unknown:
+        return LossDifference(difference.mean, math.nan, 0.0)
+    if not difference.degrees_of_freedom or not seeds.degrees_of_freedom:
         return difference
-    of_seeds = LossDifference(0.0, share * seeds.variance, float(seeds.degrees_of_freedom))
-    variance, degrees = add_variances([difference, of_seeds])
-    added = seeds.variance * share_of_base if share_of_base else 0.0
+    first, base, paired = np.mean(shares, axis=0).tolist()
+    rest, rest_degrees = max(seeds.rest, float(np.mean(of_pairs))), seeds.rest_degrees
+    if not rest_degrees:
+        paired, rest, rest_degrees = 0.0, seeds.variance, seeds.degrees_of_freedom
+    of_run = LossDifference(0.0, (first + base - paired) * seeds.variance, seeds.degrees_of_freedom)
+    of_rest = LossDifference(0.0, paired * rest, rest_degrees)
+    variance, degrees = add_variances([difference, of_run, of_rest])
+    if is_relative:
+        return replace(difference, variance=variance, degrees_of_freedom=degrees)
+    covariance = paired / 2 * (seeds.variance - rest)  # of the two means
     return replace(
         difference,
         variance=variance,
         degrees_of_freedom=degrees,
-        base_variance=difference.base_variance + added,
-        base_covariance=difference.base_covariance - added,
+        base_variance=difference.base_variance + base * seeds.variance,
+        base_covariance=difference.base_covariance + covariance - base * seeds.variance,
     )
 
 
@@ -250,50 +289,24 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
-def compare_to_reference(
-    reference: str,
-    losses: Mapping[str, np.ndarray],
-    overlap: int,
-    seed_losses: Mapping[str, Sequence[float]] | None = None,
-    *,
-    comparisons: int,
-) -> dict[str, LossDifference]:
-    """Test the losses of every other forecaster against those of `reference`, with a Bonferroni correction.
+def step_down(tests: Mapping[str, LossDifference], factor: float) -> dict[str, LossDifference]:
+    """Correct tests against one forecaster for their number by the step-down method of Holm (1979).
 
-    If the reference is the forecaster with the lowest loss on these windows, the tests shown are chosen among all pairs
-    of forecasters, and the correction must count all pairs (`count_pairs`). Then none of several equal forecasters is
-    called worse, with a probability of at least 95 %.
+    The smallest p-value is multiplied by `factor` times the number of tests. Once a test is significant, it no longer
+    counts for the others. Each interval has the factor of its own test, so it excludes 0 where that is significant.
 
     Args:
-        reference: name of the forecaster that the others are compared with.
-        losses: loss of each window by forecaster, averaged over its seeds, in chronological order, each (n,).
-        overlap: see `diebold_mariano`.
-        seed_losses: mean loss of each run, by forecaster; forecasters that are not trained are left out. Where one of
-            them has two seeds, the variances of all differences hold both windows and seeds.
-        comparisons: number of tests that the correction counts.
+        tests: not yet corrected.
+        factor: 1 for a forecaster that was named before; then no equal forecaster is called different with a
+            probability of at least 95%. K / 2 for tests of K forecasters against the one with the lowest loss: each may
+            be that one, all differences from it are positive, and the probabilities of a wrong verdict, which are then
+            at most 5% / K for one-sided tests, add up. K for tests of others, such as baselines, against it.
     """
-    seed_losses = seed_losses or {}
-    seeds = SeedVariance.pool(seed_losses.values())
-
-    def share(name: str) -> float:
-        runs = seed_losses.get(name, ())
-        return 0.0 if not seeds.degrees_of_freedom or not runs or is_deterministic(runs) else 1 / len(runs)
-
-    return {
-        name: add_seed_variance(
-            diebold_mariano(losses[name], losses[reference], overlap, comparisons),
-            seeds,
-            share(name) + share(reference),
-            share(reference),
-        )
-        for name in losses
-        if name != reference
-    }
-
-
-def count_pairs(forecasters: int) -> int:
-    """The number of pairs of several forecasters, at least 1."""
-    return max(1, forecasters * (forecasters - 1) // 2)
+    corrected, left = dict(tests), len(tests)
+    for name in sorted(tests, key=lambda name: np.nan_to_num(tests[name].p_value, nan=1.0)):
+        corrected[name] = replace(tests[name], comparisons=factor * left)
+        left -= corrected[name].adjusted_p_value < SIGNIFICANCE_LEVEL
+    return corrected
 
 
 @dataclass(frozen=True, eq=False)

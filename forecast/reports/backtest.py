@@ -67,7 +67,7 @@ def describe_verdict(subject: str, other: str, change: float, difference: LossDi
     if math.isnan(p_value):
         return f"{found}; there are too few origins to test whether that is significant"
     is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
-    tests = plural(difference.comparisons, "test")
+    tests = plural(int(difference.comparisons), "test")
     return (
         f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g}, corrected for "
         f"{tests})"

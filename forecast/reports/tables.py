@@ -60,11 +60,6 @@ def format_p_value(p: float) -> str:
     return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Return a list of names: separated by semicolons if a name contains a comma."""
-    return ("; " if any("," in name for name in names) else ", ").join(names)
-
-
 @dataclass(frozen=True)
 class Column:
     """A column: its key, its heading, its explanation, and which values are better."""
@@ -124,6 +119,10 @@ class Table:
         rows = [(style, [cells[i] for i in kept]) for style, cells in self.rows]
         return replace(self, columns=[self.columns[i] for i in kept], rows=rows)
 
+    def without(self, keys: Collection[str]) -> "Table":
+        """Return the table without the columns of these keys."""
+        return self.only({column.key for column in self.columns} - {*keys})
+
 
 def tabulate(
     title: str,
@@ -164,7 +163,7 @@ def print_table(table: Table, console: Console, least: Sequence[str] = ()) -> No
     for count in range(1, len(left_out) + 1):
         if console.measure(drawn, options=unlimited).maximum <= console.width:
             break
-        drawn = draw(table.only({column.key for column in table.columns} - set(left_out[:count])))
+        drawn = draw(table.without(left_out[:count]))
     console.print(drawn)
 
 
@@ -207,16 +206,21 @@ def write_markdown(table: Table) -> str:
 
 
 def write_latex(table: Table) -> str:
-    """Return a table with rules of the package booktabs, whose title, sentences and note are the caption."""
-    caption = " ".join([f"{table.title}.", *table.sentences, table.note])
+    """Return a table with rules of the package booktabs, and its sentences and note as comments.
+
+    Its title is the caption, and the letters and digits of the title are the label.
+    """
+    label = "-".join(re.findall("[a-z0-9]+", table.title.lower()))
     rows = [
         " & ".join(emphasize(row, escape_latex, r"\textbf{{{}}}", r"\textit{{{}}}")) for row in table.rows
     ]
     return "\n".join(
         [
+            *(f"% {escape_latex(line)}" for line in (*table.sentences, table.note) if line),
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{escape_latex(caption)}}}",
+            rf"  \caption{{{escape_latex(table.title)}.}}",
+            rf"  \label{{tab:{label}}}",
             rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
             r"    \toprule",
             f"    {' & '.join(escape_latex(column.heading) for column in table.columns)} \\\\",

@@ -192,11 +192,12 @@ def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
 def make_variants(
     root: Path, errors: dict[str, float], *, seeds: int = 2, spread: float = 1e-4, **more: Any
 ) -> None:
-    """Write runs of these attention types, whose MSE changes by `spread` from seed to seed."""
-    for kind, mse in errors.items():
+    """Write runs of these attention types, whose MSE changes by `spread` from seed to seed, up and down in turn."""
+    for number, (kind, mse) in enumerate(errors.items()):
         for seed in range(seeds):
             config = {**configuration(f"attention={kind}"), "seed": seed}
-            make_run(root / f"{kind}-{seed}", config, mse=mse + spread * (seed - (seeds - 1) / 2), **more)
+            luck = (-1) ** number * spread * (seed - (seeds - 1) / 2)
+            make_run(root / f"{kind}-{seed}", config, mse=mse + luck, **more)
 
 
 def compare(root: Path, score: str = "mse", reference: str | None = None) -> list[Task]:

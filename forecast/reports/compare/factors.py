@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -16,13 +17,12 @@ from forecast.evaluation.significance import (
     add_seed_variance,
     average_by_date,
     average_differences,
-    count_pairs,
     diebold_mariano,
-    is_deterministic,
     rank_errors,
     share_period,
+    step_down,
 )
-from forecast.reports.compare.task import BEST, EQUAL, ONE_SEED, Entry, Task, group_by, judge
+from forecast.reports.compare.task import BEST, EQUAL, Entry, Task, group_by, judge
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
@@ -92,38 +92,19 @@ class Factor:
         return float(np.exp(np.mean(np.log(self.relative_times(level)))))
 
     @cached_property
-    def seed_means(self) -> dict[str, list[float]]:
+    def seed_errors(self) -> dict[str, list[dict[int, float]]]:
         """By level, the error of each seed relative to the mean of its variant, averaged over the comparisons.
 
-        It is empty if the variants of a level have different seeds. Training with one seed has nearly the same luck in
-        comparisons that differ in a length or a width, so the mean over them does not average it out.
+        Training with one seed has nearly the same luck in comparisons that differ in a length or a width, so the mean
+        over them does not average it out. If the variants of a level have different seeds, those of each comparison.
         """
-        means = {}
-        for level in self.levels:
-            entries = self.entries(level)
-            if len({tuple(run.metrics["seed"] for run in entry.runs) for entry in entries}) > 1:
-                return {}
-            means[level] = np.mean(list(map(relative_to_mean, entries)), axis=0).tolist()
-        return means
-
-    @cached_property
-    def seeds(self) -> SeedVariance:
-        """The variance over seeds of an error that is relative to the mean of its variant."""
-        entries = [entry for group in self.groups for entry in group.entries.values()]
-        return SeedVariance.pool(self.seed_means.values() or map(relative_to_mean, entries))
-
-    def seed_share(self, level: str) -> float:
-        """The share of the variance over seeds that the error of a level has; 0 if the seed changes nothing.
-
-        If variants have different seeds, they count as equal seeds, which makes the share too large at worst.
-        """
-        runs = [self.seed_means[level]] if self.seed_means else map(relative_to_mean, self.entries(level))
-        return fmean(0.0 if is_deterministic(errors) else 1 / len(errors) for errors in runs)
-
-    def is_tested(self, level: str) -> bool:
-        """Whether the variance over seeds of a level and of the best one is known."""
-        both = [*self.entries(level), *self.entries(self.best)]
-        return self.seeds.is_known(*(entry.values(entry.score) for entry in both))
+        by_level = {level: list(map(relative_to_mean, self.entries(level))) for level in self.levels}
+        if any(one.keys() != errors[0].keys() for errors in by_level.values() for one in errors):
+            return by_level
+        return {
+            level: [{seed: fmean(one[seed] for one in errors) for seed in errors[0]}]
+            for level, errors in by_level.items()
+        }
 
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
@@ -133,10 +114,13 @@ class Factor:
         window. Those of tasks on the same dates are averaged date by date, and then those of the other tasks are
         averaged. Every comparison has the same weight. The variance holds windows and seeds, as in `Task.differences`.
         """
-        return {level: self.compare(level) for level in self.levels[1:]}
+        seeds = SeedVariance.estimate(chain(*self.seed_errors.values()))
+        return step_down(
+            {level: self.compare(level, seeds) for level in self.levels[1:]}, len(self.levels) / 2
+        )
 
-    def compare(self, level: str) -> LossDifference:
-        """Return the test of one level against the best one; see `differences`."""
+    def compare(self, level: str, seeds: SeedVariance) -> LossDifference:
+        """Return the test of one level against the best one, not yet corrected; see `differences`."""
         tested, weights = [], []
         for tasks in group_by(self.tasks, lambda one, other: share_period(one.dates, other.dates)):
             sizes = [sum(group.task is task for group in self.groups) for task in tasks]
@@ -144,10 +128,9 @@ class Factor:
             found = average_by_date(series, [size / sum(sizes) for size in sizes])
             tested.append(diebold_mariano(found.losses, np.zeros(len(found.losses)), found.overlap))
             weights.append(sum(sizes) / len(self.groups))
-        difference = average_differences(tested, weights, count_pairs(len(self.levels)))
-        if not self.is_tested(level):
-            return LossDifference(difference.mean, math.nan, 0.0)
-        return add_seed_variance(difference, self.seeds, self.seed_share(level) + self.seed_share(self.best))
+        difference = average_differences(tested, weights)
+        pairs = zip(self.seed_errors[level], self.seed_errors[self.best], strict=True)
+        return add_seed_variance(difference, seeds, pairs, is_relative=True)
 
     def relative_losses(self, level: str, task: Task) -> DatedLosses:
         """Return the loss differences from the best level, relative to its error, averaged in a task."""
@@ -162,12 +145,12 @@ class Factor:
         pairs = zip(self.entries(level), self.entries(self.best), strict=True)
         if all(one.forecasts_the_same(best) for one, best in pairs):
             return EQUAL
-        return judge(self.differences[level]) if self.is_tested(level) else ONE_SEED
+        return judge(self.differences[level])
 
 
-def relative_to_mean(entry: Entry) -> list[float]:
+def relative_to_mean(entry: Entry) -> dict[int, float]:
     """The errors of the seeds of a variant relative to their mean."""
-    return (np.array(entry.values(entry.score)) / entry.error).tolist()
+    return {seed: error / entry.error for seed, error in entry.by_seed.items()}
 
 
 def find_factor(tasks: Sequence[Task], name: str, *, required: bool = False) -> Factor | None:

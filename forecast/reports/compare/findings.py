@@ -1,6 +1,7 @@
 """Sentences of a comparison: which variant to use at what cost, what is level with it, and how that was tested."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -10,12 +11,14 @@ import numpy as np
 from forecast.evaluation.significance import LossDifference, count_cosines
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.task import EQUAL, NO_DIFFERENCE, NOT_SIGNIFICANT, ONE_SEED, TOO_FEW, Task
-from forecast.reports.tables import format_interval, format_number, format_percent, join_names
-from forecast.runs.summary import mean_and_std
-from forecast.system.formatting import plural
+from forecast.reports.tables import format_interval, format_number, format_percent
+from forecast.runs.summary import describe_linear_only, mean_and_std
+from forecast.system.formatting import plural, shorten
 
 EQUIVALENCE_MARGIN = 0.05
 """Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
+
+MAX_NAMED = 3  # equivalent choices that an answer names
 
 LOW_POWER = 8  # degrees of freedom below which the test detects only large differences
 
@@ -28,14 +31,16 @@ class Choice:
     verdict: the result of the test against the best one.
     difference: from the best one.
     times: of inference, in several runs; NaN: unknown, or not comparable.
-    time: the mean of `times` as text.
+    time: their average, as the table shows it.
+    cost: `time` as text.
     """
 
     name: str
     verdict: str
     difference: LossDifference
     times: list[float]
-    time: str
+    time: float
+    cost: str
 
     @property
     def is_equivalent(self) -> bool:
@@ -45,8 +50,8 @@ class Choice:
         return self.difference.relative_interval()[1] <= EQUIVALENCE_MARGIN
 
 
-def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str, use: str) -> list[str]:
-    """Return which choice to use, which are level with it or inconclusive, and how many are worse.
+def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: str, use: str) -> str:
+    """Return the answer: which choice to use, the names of those level with it, and the numbers of the others.
 
     The fastest of the best choice and the equivalent ones is recommended. Another choice is faster than the best one
     if all its times are lower than all times of that. If only inconclusive choices are close to the best one, or some
@@ -60,44 +65,33 @@ def describe_choices(best: Choice, others: Sequence[Choice], noun: str, lowest: 
         use: the beginning of the recommendation.
     """
     equivalent = [each for each in others if each.is_equivalent]
-    inconclusive = [each for each in others if each.verdict == NOT_SIGNIFICANT and each not in equivalent]
-    is_tested = not any(each.verdict in (ONE_SEED, TOO_FEW) for each in others)
-    used, sentences = best, []
-    if is_tested and (equivalent or not inconclusive):
+    counts = Counter(each.verdict for each in others if each not in equivalent)
+    used, answer = best, f"{best.name} {lowest}{best.cost}"
+    if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
+        sentences = [f"{answer}; no {noun} is known to be the best."]
+    else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
-        used = min(faster, key=lambda each: fmean(each.times), default=best)
-        if used is best:
-            sentences.append(f"{use} {best.name}: it {lowest}{best.time}.")
-        else:
+        used = min(faster, key=lambda each: each.time, default=best)
+        sentences = [f"{use} {best.name}: it {lowest}{best.cost}."]
+        if used is not best:
             difference, change = used.difference, "none"
             if used.verdict != EQUAL:
                 change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
-            sentences.append(
-                f"{use} {used.name}: it is the fastest of the {len(equivalent) + 1} equivalent {noun}s{used.time}. "
-                f"{best.name} {lowest}{best.time}; the difference is {change}."
-            )
-    else:
-        sentences.append(f"{best.name} {lowest}{best.time}; no {noun} is known to be the best.")
+            fastest = f"the fastest of {len(equivalent) + 1} equivalent {noun}s{used.cost}"
+            sentences = [f"{use} {used.name}, {fastest}; {answer}, difference {change}."]
     if names := [each.name for each in equivalent if each is not used]:
-        sentences.append(f"Equivalent: {join_names(names)}.")
-    if inconclusive:
-        sentences.append(
-            f"Inconclusive: {join_names([each.name for each in inconclusive])} may be worse by more than "
-            f"{100 * EQUIVALENCE_MARGIN:.0f} %. More seeds or more test windows narrow the interval."
-        )
-    if untested := [each.name for each in others if each.verdict == ONE_SEED]:
-        sentences.append(
-            f"Not compared with {best.name}, because one of the two has one seed: {join_names(untested)}. Training "
-            "again with another seed often changes the scores by more than they differ: run seed=1,2,3 or more."
-        )
-    if untested := [each.name for each in others if each.verdict == TOO_FEW]:
-        sentences.append(
-            f"Too few test windows or seeds to compare with {best.name}: {join_names(untested)}."
-        )
-    if n_worse := sum(each.verdict == "worse" for each in others):
-        verb = "is" if n_worse == 1 else "are"
-        sentences.append(f"{plural(n_worse, noun)} {verb} significantly worse than {best.name}.")
-    return sentences
+        sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
+    meanings = {
+        NOT_SIGNIFICANT: f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)",
+        ONE_SEED: f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more",
+        TOO_FEW: f"not compared with {best.name}: too few test windows or seeds",
+        "worse": "significantly worse",
+    }
+    counted = []
+    for verdict, n in ((verdict, counts[verdict]) for verdict in meanings if counts[verdict]):
+        subject = n if counted else plural(n, noun)
+        counted.append(f"{subject} {'is' if n == 1 else 'are'} {meanings[verdict]}")
+    return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
 
 
 def describe_task(task: Task) -> list[str]:
@@ -106,14 +100,16 @@ def describe_task(task: Task) -> list[str]:
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
     task = task.with_best_as_reference
+    linear_only = describe_linear_only(task.all_metrics)
     if all(run.get("best_epoch") == 0 for run in task.all_metrics):
-        return [task.linear_only_note]
+        return [linear_only]
     choices = [
         Choice(
             entry.name,
             task.get_verdict(entry),
             task.differences.get(entry.name, NO_DIFFERENCE),
             entry.times,
+            fmean(entry.times),
             "" if math.isnan(fmean(entry.times)) else f" ({format_number(fmean(entry.times))} ms a window)",
         )
         for entry in task.variants
@@ -123,10 +119,9 @@ def describe_task(task: Task) -> list[str]:
         error = format_number(*mean_and_std(task.best.values(task.best.score)))
         lowest = f"has the lowest {task.score_label}, {error}"
         use = "Of the variants, use" if task.is_baseline_better else "Use"
-        sentences = describe_choices(choices[0], choices[1:], "variant", lowest, use)
+        sentences = [describe_choices(choices[0], choices[1:], "variant", lowest, use)]
     sentences.insert(0 if task.is_baseline_better else len(sentences), baseline)
-    more = describe_attention(task), task.linear_only_note, describe_times(task)
-    return [*sentences, *filter(None, more)]
+    return [*sentences, *filter(None, (describe_attention(task), linear_only, describe_times(task)))]
 
 
 def describe_baseline(task: Task) -> str:
@@ -187,14 +182,15 @@ def describe_factor(factor: Factor) -> list[str]:
             factor.get_verdict(level),
             factor.differences.get(level, NO_DIFFERENCE),
             factor.relative_times(level),
+            factor.relative_time(level),
             ""
             if level == factor.best
             else f", with {factor.relative_time(level):.2f} times the inference time of {factor.best}",
         )
         for level in factor.levels
     ]
-    first, *more = describe_choices(choices[0], choices[1:], "value", "has the lowest error", "use")
-    sentences = [f"By {factor.name}, {factor.extent}: {first}", *more]
+    answer = describe_choices(choices[0], choices[1:], "value", "has the lowest error", "use")
+    sentences = [f"By {factor.name}, {factor.extent}: {answer}"]
     if factor.skill(factor.best) < 0:
         sentences.append(
             "Over these comparisons, the best baselines have a lower error than every value: use a baseline."
@@ -214,8 +210,8 @@ def describe_test(task: Task) -> str:
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
     seeds = (
-        "Its variance holds the windows and the seeds (pooled over the variants); degrees of freedom are those of "
-        "Welch and Satterthwaite."
+        "Its variance holds the windows and the seeds (runs with the same seed are paired; pooled over the variants); "
+        "degrees of freedom are those of Welch and Satterthwaite."
         if task.knows_seeds
         else "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
         "these runs only."
@@ -225,8 +221,6 @@ def describe_test(task: Task) -> str:
     return (
         f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. {seeds} The "
         f"variance over windows, which overlap, is estimated from {plural(degrees, 'cosine term')} (Lazarus et al. "
-        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for the number of tests (Bonferroni): "
-        f"{task.comparisons[0]} of variants, {task.comparisons[1]} of variants and baselines."
-        + few
-        * (degrees < LOW_POWER)
+        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for all pairs of variants, and of "
+        "variants and baselines, step by step (Holm)." + few * (degrees < LOW_POWER)
     )

@@ -11,9 +11,10 @@ import numpy as np
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, name_tested
 from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs, use_new_times
 from forecast.reports.compare.task import Entry, Task, group_by
-from forecast.reports.tables import MISSING, join_names
+from forecast.reports.tables import MISSING
 from forecast.runs.summary import TASK_FACTS, headings, shorten_number
 from forecast.system.errors import ConfigError
+from forecast.system.formatting import shorten
 from forecast.system.keys import FILE_SOURCES
 
 ROUND_OFF = 1e-4
@@ -80,9 +81,8 @@ def find_reference(task: Task, name: str) -> str:
         if name in (found, found.removesuffix(LINEAR_ALONE)):
             return found
     similar = sorted(names, key=lambda other: name not in other)  # those that contain the name come first
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise ConfigError(
-        f"reference={name}: {task.title} has no variant or baseline of this name, but {join_names(similar[:8])}{more}"
+        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(similar)}"
     )
 
 

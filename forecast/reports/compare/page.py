@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from forecast import __version__
 from forecast.reports.compare.factors import Factor
 from forecast.reports.compare.findings import describe_test
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.tables import (
+    make_card_table,
     make_factor_table,
     make_interval_table,
     make_overview_table,
@@ -53,10 +52,8 @@ def render_page(
         tasks=sections,
         factor=make_factor_table(factor) if factor else None,
         overview=make_overview_table(tasks),
-        runs=plural(sum(len(task.all_metrics) for task in tasks), "run"),
         excluded=excluded,
-        version=__version__,
-        date=date.today().isoformat(),
+        card=make_card_table(tasks),
     )
 
 
@@ -68,7 +65,7 @@ def make_section(task: Task) -> dict[str, Any]:
     ]
     table = make_task_table(task)
     costs = {"tokens", *(column.key for column in COSTS)}
-    scores = table.only({column.key for column in table.columns} - costs)
+    scores = table.without(costs)
     variants = [row for row in table.rows if row[0] != "baseline"]
     settings = make_settings_table(task) if len(task.variants) > 1 else None
     tables = (
@@ -222,8 +219,8 @@ def draw_differences(task: Task) -> Chart | None:
         traces.append(make_line(task, entry, [middle], [row], **style))
     of_seeds = " and count windows and seeds" if task.knows_seeds else ", and hold for these runs alone"
     caption = (
-        f"With 95 % intervals that have simultaneous coverage{of_seeds}. An interval that contains 0: no significant "
-        "difference."
+        f"With 95 % intervals that are corrected for the number of tests{of_seeds}. An interval that contains 0: no "
+        "significant difference."
     )
     layout = {
         **list_names([entry.name for entry in known]),
@@ -327,13 +324,11 @@ def measure_scaling(task: Task, key: str) -> dict[str, dict[int, list[float]]]:
     """
     found: dict[str, dict[int, list[float]]] = {}
     for entry in task.variants:
-        slots, attention = (
-            entry.runs[0].metrics.get("attention_slots") or {},
-            entry.runs[0].metrics["attention"],
-        )
+        metrics = entry.runs[0].metrics
+        slots = metrics.get("attention_slots") or {}
         for run, value in zip(entry.runs, entry.values(key), strict=True):
             if "encoder" in slots and math.isfinite(value) and key not in run.disturbed:
-                of_type = found.setdefault(str(attention), {})
+                of_type = found.setdefault(str(metrics["attention"]), {})
                 of_type.setdefault(int(slots["encoder"]["keys"]), []).append(value)
     return {name: dict(sorted(values.items())) for name, values in found.items() if len(values) > 1}
 

@@ -1,6 +1,7 @@
 """Run folders: how to find them, what a comparison reads from each, and whether their times can be compared."""
 
 import glob
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,9 @@ from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
 from forecast.runs.summary import job_number, naive_fingerprint, read_run
+from forecast.runs.sweep import COMMAND
 from forecast.system.errors import ConfigError, user_path
+from forecast.system.formatting import quote_for_shell
 from forecast.system.keys import variant_settings
 from forecast.system.progress import track
 
@@ -66,6 +69,7 @@ class FinishedRun:
         errors_by_window.parquet.
     new_times: content of times.json: the times that `retime=true` measured, their session, device and threads.
     disturbed: costs that were measured while another of the compared runs ran.
+    command: the command that trained it, or its sweep; empty if it is not known.
     """
 
     folder: Path
@@ -79,11 +83,19 @@ class FinishedRun:
     windows: pd.DataFrame
     new_times: dict[str, Any] = field(default_factory=dict)
     disturbed: frozenset[str] = frozenset()
+    command: str = ""
 
     @cached_property
     def ids(self) -> list[str]:
         """The ids of the tested series, in order; empty for a table, which has none."""
         return list(map(str, self.windows["unique_id"].unique())) if "unique_id" in self.windows else []
+
+    @property
+    def test_hash(self) -> str:
+        """A hash of the dates, series and variables of the test, and of the naive baseline's MSE to five digits."""
+        columns = self.windows["forecast_start"], self.ids, self.variables["variable"]
+        text = repr([*(list(map(str, each)) for each in columns), naive_fingerprint(self.metrics)])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def overlap(self) -> int:
@@ -220,7 +232,19 @@ def read_finished_run(folder: Path) -> FinishedRun:
         variables=read_csv(folder / "errors_by_variable.csv"),
         windows=read_parquet(folder / "errors_by_window.parquet"),
         new_times=read_new_times(folder / TIMES_FILE),
+        command=read_command(folder),
     )
+
+
+def read_command(folder: Path) -> str:
+    """Return the command of a run, or of its sweep, without the names of folders; empty if it is not known."""
+    swept = (folder.parent / COMMAND).exists()
+    path = folder.parent / COMMAND if swept else folder / "overrides.yaml"
+    if not path.exists():
+        return ""
+    typed = [remove_folders(str(each), folder) for each in parse_settings(path.read_text(encoding="utf-8"))]
+    shown = [quote_for_shell(each) for each in typed if each != "hydra.mode=MULTIRUN"]
+    return " ".join(["python -m forecast.train", *["-m"] * swept, *shown])
 
 
 def read_new_times(path: Path) -> dict[str, Any]:

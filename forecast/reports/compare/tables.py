@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import pandas as pd
 from rich.console import Console
 
-from forecast.evaluation.scores import explain_misses
+from forecast import __version__
+from forecast.evaluation.scores import LINEAR_ALONE, explain_misses
 from forecast.evaluation.significance import LossDifference
 from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.findings import describe_factor, describe_task, describe_test
+from forecast.reports.compare.findings import describe_factor, describe_task, describe_test, describe_times
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.task import COSTS, NO_DIFFERENCE, SCORE_COLUMNS, Entry, Task
 from forecast.reports.tables import (
@@ -25,7 +27,7 @@ from forecast.reports.tables import (
     print_table,
 )
 from forecast.runs.summary import mean_and_std
-from forecast.system.formatting import format_tokens, plural
+from forecast.system.formatting import format_tokens, plural, shorten
 
 NAME = Column("name", "variant", "settings in which the variants differ; baselines are in italics")
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
@@ -67,7 +69,7 @@ def make_task_table(task: Task) -> Table:
             f"vs {'best' if task.reference is task.best else task.reference.name}",
             f"{task.score_label} relative to that of {task.reference.name}",
         ),
-        Column("interval", "95 % interval", "of that difference, in percent, with simultaneous coverage"),
+        Column("interval", "95 % interval", "of that difference in percent, corrected for all tests"),
         Column("p", "p", "adjusted p-value of the test"),
         *others,
         *COSTS,
@@ -128,9 +130,7 @@ def make_test_cells(difference: LossDifference, change: float) -> dict[str, Cell
 def describe_tokens(entry: Entry) -> str:
     """Return the tokens of each attention slot, such as `encoder 14, decoder 3, cross 3 × 14`."""
     slots = {} if entry.is_baseline else entry.runs[0].metrics.get("attention_slots") or {}
-    texts = [
-        f"{name} {format_tokens(slot['role'], slot['queries'], slot['keys'])}" for name, slot in slots.items()
-    ]
+    texts = (f"{k} {format_tokens(slot['role'], slot['queries'], slot['keys'])}" for k, slot in slots.items())
     return ", ".join(texts) or MISSING
 
 
@@ -189,22 +189,44 @@ def make_settings_table(task: Task) -> Table:
 
 
 def make_overview_table(tasks: Sequence[Task]) -> Table:
-    """Return one row per task: the best variant, and its skill against the best baseline."""
-    names = ("task", "windows", "variants", "best variant", "error", "skill", "best baseline")
+    """Return one row per task: the best variant, its skill, and the errors of the variants that all tasks have."""
+    by_name = [{entry.name.removesuffix(LINEAR_ALONE): entry for entry in task.variants} for task in tasks]
+    shared = [name for name in by_name[0] if all(name in entries for entries in by_name)]
     rows = []
-    for task in tasks:
-        best, style = task.best, "bad" * task.is_worse_than_baseline(task.best)
+    for task, entries in zip(tasks, by_name, strict=True):
+        best, baseline = task.best, task.best_baseline
+        errors = {entry: mean_and_std(entry.values(entry.score)) for entry in task.entries}
         cells = [
-            Cell.from_text(task.title),
-            Cell.from_number(float(len(best.losses))),
-            Cell.from_number(float(len(task.variants))),
+            Cell.from_text(task.title.replace(f", {task.pred_len} steps ahead", "")),
+            Cell.from_number(float(task.pred_len)),
             Cell.from_text(best.name),
-            Cell.from_number(*mean_and_std(best.values(best.score))),
-            Cell.from_number(*mean_and_std(task.skill(best)), style),
-            Cell.from_text(task.best_baseline.name),
+            Cell.from_number(*mean_and_std(task.skill(best)), "bad" * task.is_worse_than_baseline(best)),
+            *(Cell.from_number(*errors[entries[name]], "leads" * (entries[name] is best)) for name in shared),
+            Cell.from_number(errors[baseline][0]),
+            Cell.from_text(baseline.name),
         ]
         rows.append(("", cells))
-    return Table("Tasks", [Column(name, name) for name in names], rows)
+    names = "data", "horizon", "best variant", "skill", *shared, "best baseline", "its name"
+    columns = [Column(name, name) for name in names]
+    return Table(f"{tasks[0].score_label} by data set and horizon", columns, rows)
+
+
+def make_card_table(tasks: Sequence[Task]) -> Table:
+    """Return what is needed to repeat the comparison, as far as the run folders say it."""
+    runs = [run for task in tasks for entry in task.variants for run in entry.runs]
+    finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
+    quiet = "no two of these runs overlapped; the load by other programs is not recorded"
+    facts = {
+        "compared": f"{plural(len(runs), 'run')}, by forecast {__version__} on {date.today().isoformat()}",
+        "commands": shorten(list(dict.fromkeys(run.command or MISSING for run in runs))),
+        "seeds": ", ".join(map(str, sorted({run.metrics["seed"] for run in runs}))),
+        **{f"test windows of {task.title}": f"hash {task.first_run.test_hash}" for task in tasks},
+        "training ended": " to ".join(dict.fromkeys([*finished[:1], *finished[-1:]])) or MISSING,
+        "precision": ", ".join(sorted({str(run.metrics.get("precision", MISSING)) for run in runs})),
+        "times": " ".join(dict.fromkeys(filter(None, map(describe_times, tasks)))) or quiet,
+    }
+    rows = [("", [Cell.from_text(name), Cell.from_text(text)]) for name, text in facts.items()]
+    return Table("Card of this comparison", [Column("fact", "fact"), Column("value", "value")], rows)
 
 
 def make_factor_table(factor: Factor) -> Table:
@@ -213,7 +235,7 @@ def make_factor_table(factor: Factor) -> Table:
         Column("level", factor.name, "value of the setting"),
         Column("verdict", "verdict", "result of the test against the best value at the 5 % level"),
         Column("change", "vs best", "mean relative difference of the error from the best value's"),
-        Column("interval", "95 % interval", "of that difference, with simultaneous coverage"),
+        Column("interval", "95 % interval", "of that difference, corrected for all tests"),
         Column("p", "p", "adjusted p-value"),
         Column("skill", "skill", "1 − geometric mean of error / error of the best baseline"),
         Column("cost", "time vs best", "inference time per window relative to the best value's"),

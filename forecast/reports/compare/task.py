@@ -14,13 +14,14 @@ from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     LossDifference,
     SeedVariance,
-    compare_to_reference,
-    count_pairs,
+    add_seed_variance,
+    diebold_mariano,
+    step_down,
     sum_losses_by_date,
 )
 from forecast.reports.compare.run_folders import FinishedRun
 from forecast.reports.tables import Column
-from forecast.runs.summary import describe_linear_only, mean_and_std
+from forecast.runs.summary import mean_and_std
 
 Item = TypeVar("Item")
 
@@ -100,6 +101,11 @@ class Entry:
         """Milliseconds of inference per window in each run; NaN if unknown, or if another compared run ran then."""
         times = zip(self.runs, self.values("ms_per_window"), strict=True)
         return [math.nan if "ms_per_window" in run.disturbed else time for run, time in times]
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """`score` of each run by its seed."""
+        return dict(zip((run.metrics["seed"] for run in self.runs), self.values(self.score), strict=True))
 
     @property
     def error(self) -> float:
@@ -208,11 +214,6 @@ class Task:
         return np.unique(self.first_run.windows["forecast_start"].to_numpy())
 
     @property
-    def linear_only_note(self) -> str:
-        """A sentence on runs that kept only their linear model, so that attention does not affect their scores."""
-        return describe_linear_only(self.all_metrics)
-
-    @property
     def all_metrics(self) -> list[dict[str, Any]]:
         return [run.metrics for entry in self.variants for run in entry.runs]
 
@@ -231,53 +232,39 @@ class Task:
         """Whether a variant has several seeds, which show how much its loss changes if it is trained again."""
         return any(len(entry.runs) > 1 for entry in self.variants)
 
-    def is_tested(self, entry: Entry) -> bool:
-        """Whether an entry is tested against the reference: a variant against a variant only with known variances."""
-        if entry.is_baseline or self.reference.is_baseline:
-            return True
-        return self.seeds.is_known(*(one.values(one.score) for one in (entry, self.reference)))
-
     @cached_property
-    def seed_losses(self) -> dict[str, list[float]]:
-        """By variant, the mean loss of each run; of variants with the same forecasts, one."""
-        return {entry.name: entry.values(entry.score) for entry in dict.fromkeys(self.distinct.values())}
-
-    @cached_property
-    def seeds(self) -> SeedVariance:
-        """The variance of the mean loss over seeds."""
-        return SeedVariance.pool(self.seed_losses.values())
+    def seed_losses(self) -> dict[str, dict[int, float]]:
+        """By variant, the mean loss of each run by seed; of variants with the same forecasts, one."""
+        return {entry.name: entry.by_seed for entry in dict.fromkeys(self.distinct.values())}
 
     def relative_difference(self, entry: Entry) -> float:
         """Return the error minus the reference's, relative to the latter; NaN where the reference has no error."""
         least = self.reference.error
         return entry.error / least - 1 if least > 0 else math.nan
 
-    @property
-    def comparisons(self) -> tuple[int, int]:
-        """The tests among variants, and of variants and baselines, that p-values are corrected for."""
-        variants, baselines = len(self.seed_losses), len(self.baselines)
-        if self.reference_name is None:  # the best variant is chosen on the test windows: all pairs count
-            return count_pairs(variants), variants * baselines
-        named = int(self.reference.is_baseline)
-        return max(1, variants - 1 + named), max(1, baselines - named)
-
     @cached_property
     def differences(self) -> dict[str, LossDifference]:
         """By name, the test of each other variant and of each baseline against the reference.
 
-        The variances hold windows and seeds. Where those over seeds are not known, see `is_tested`, variants are not
-        tested against a variant, and tests between variants and baselines hold for these runs only.
+        The variances hold windows and seeds. Where those over seeds are not known, variants are not tested against a
+        variant, and tests between variants and baselines hold for these runs only.
         """
-        tests, reference = {}, self.reference
-        variants = list(dict.fromkeys(self.distinct.values()))
-        for entries, count in zip((variants, self.baselines), self.comparisons, strict=True):
-            losses = {entry.name: entry.tested_losses for entry in [reference, *entries]}
-            tests |= compare_to_reference(
-                reference.name, losses, self.overlap, self.seed_losses, comparisons=count
-            )
-        for entry in variants:
-            if entry is not reference and not self.is_tested(entry):
-                tests[entry.name] = LossDifference(tests[entry.name].mean, math.nan, 0.0)
+        tests, reference, runs = {}, self.reference, self.seed_losses
+        seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
+        choices = (
+            len(variants) if self.reference_name is None else 1
+        )  # the best one is chosen on the test windows
+        for entries, factor in ((variants, max(1, choices / 2)), (self.baselines, choices)):
+            found = {
+                entry.name: add_seed_variance(
+                    diebold_mariano(entry.tested_losses, reference.tested_losses, self.overlap),
+                    seeds,
+                    [(runs.get(entry.name, {}), runs.get(reference.name, {}))],
+                )
+                for entry in entries
+                if entry is not reference
+            }
+            tests |= step_down(found, factor)
         same = {name: tests.get(entry.name, NO_DIFFERENCE) for name, entry in self.distinct.items()}
         return {name: test for name, test in (tests | same).items() if name != reference.name}
 
@@ -287,7 +274,7 @@ class Task:
             return BEST if entry is self.best else "reference"
         if entry.forecasts_the_same(self.reference):
             return EQUAL
-        return judge(self.differences[entry.name]) if self.is_tested(entry) else ONE_SEED
+        return judge(self.differences[entry.name])
 
     def is_worse_than_baseline(self, entry: Entry) -> bool:
         """Return whether a variant is significantly worse than the best baseline, with the correction of its tests."""
@@ -317,7 +304,7 @@ class Task:
 def judge(difference: LossDifference) -> str:
     """Return the verdict on a tested difference from the reference."""
     if not difference.degrees_of_freedom:
-        return TOO_FEW
+        return ONE_SEED if math.isnan(difference.independent) else TOO_FEW
     if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
         return TOO_FEW if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
     return "worse" if difference.mean > 0 else "better"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from forecast.evaluation.significance import (
+    LossDifference,
     SeedVariance,
     add_seed_variance,
-    compare_to_reference,
-    count_pairs,
     diebold_mariano,
+    step_down,
     sum_losses_by_date,
 )
 
@@ -77,15 +77,47 @@ def test_too_few_windows_give_no_answer() -> None:
     assert not math.isnan(diebold_mariano(RNG(0).normal(size=48), np.zeros(48), overlap=24).p_value)
 
 
-def test_p_values_are_adjusted_for_the_number_of_comparisons() -> None:
+def compare_with(
+    reference: str,
+    losses: dict[str, np.ndarray],
+    overlap: int,
+    runs: dict[str, dict[int, float]] | None = None,
+    *,
+    factor: float,
+) -> dict[str, LossDifference]:
+    """Test all others against a forecaster; `runs` are the mean losses of each run by seed."""
+    runs = runs or {name: {} for name in losses}
+    seeds = SeedVariance.estimate(runs.values())
+    return step_down(
+        {
+            name: add_seed_variance(
+                diebold_mariano(losses[name], losses[reference], overlap),
+                seeds,
+                [(runs[name], runs[reference])],
+            )
+            for name in losses
+            if name != reference
+        },
+        factor,
+    )
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
+    """Each significant test no longer counts for the others; it does from the first one that is not."""
     rng = RNG(3)
-    losses = {name: windows(600, 12, rng) + i / 20 for i, name in enumerate("abcd")}
-    found = compare_to_reference("a", losses, 12, comparisons=3)
-    assert list(found) == ["b", "c", "d"]
-    for name, difference in found.items():
+    losses = {
+        name: windows(600, 12, rng) + shift for name, shift in zip("abcd", (0, 0.02, 0.5, 1), strict=True)
+    }
+    for rank, (name, difference) in enumerate(compare_with("a", losses, 12, factor=factor).items(), start=1):
         alone = diebold_mariano(losses[name], losses["a"], 12)
         assert difference.p_value == alone.p_value == alone.adjusted_p_value
-        assert difference.adjusted_p_value == min(1, 3 * alone.p_value)
+        assert difference.comparisons == rank * factor
+        assert difference.adjusted_p_value == min(1, rank * factor * alone.p_value)
+        low, high = difference.interval()
+        assert (low > 0 or high < 0) == (difference.adjusted_p_value < 0.05)
+    level = step_down({name: LossDifference(0.5, 1.0, 9.0) for name in "bcd"}, factor)
+    assert {one.comparisons for one in level.values()} == {3 * factor}
 
 
 def trained(
@@ -96,8 +128,8 @@ def trained(
     of_seeds: float,
     n: int = 1200,
     horizon: int = 24,
-) -> tuple[dict[str, np.ndarray], dict[str, list[float]]]:
-    """Losses of variants with these expected losses, by window, and the mean loss of each of their runs.
+) -> tuple[dict[str, np.ndarray], dict[str, dict[int, float]]]:
+    """Losses of variants with these expected losses, by window, and the mean loss of each of their runs by seed.
 
     Windows have a difficulty that all runs share. Each run has an error of its own in every window, and its mean is
     shifted by a draw with standard deviation `of_seeds`.
@@ -107,13 +139,14 @@ def trained(
         each = [
             mean + of_seeds * rng.normal() + difficulty + 0.1 * windows(n, horizon, rng) for _ in range(seeds)
         ]
-        losses[name], runs[name] = np.mean(each, axis=0), [float(one.mean()) for one in each]
+        losses[name] = np.mean(each, axis=0)
+        runs[name] = {seed: float(one.mean()) for seed, one in enumerate(each)}
     return losses, runs
 
 
-def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, list[float]] | None) -> int:
+def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, dict[int, float]] | None) -> int:
     best = min(losses, key=lambda name: losses[name].mean())
-    found = compare_to_reference(best, losses, 24, runs, comparisons=count_pairs(len(losses)))
+    found = compare_with(best, losses, 24, runs, factor=len(losses) / 2)
     return sum(one.adjusted_p_value < 0.05 for one in found.values())
 
 
@@ -131,20 +164,121 @@ def test_variants_that_differ_in_their_seeds_alone_are_rarely_called_different(
     assert windows_alone / trials > 0.3  # the same test without the seeds' part
 
 
-def test_the_variance_over_seeds_is_pooled_and_its_degrees_are_those_of_welch() -> None:
-    seeds = SeedVariance.pool([[1.0, 3.0], [5.0, 5.0], [2.0, 2.0, 5.0], [7.0]])
-    assert (seeds.variance, seeds.degrees_of_freedom) == (
-        pytest.approx((2 + 6) / 3),
-        3,
-    )  # [5, 5]: no seed changes it
-    of_windows = diebold_mariano(RNG(0).normal(size=500), RNG(1).normal(size=500), 5)
-    found = add_seed_variance(of_windows, seeds, 1 / 2 + 1 / 3)
-    a, b = of_windows.variance, seeds.variance * 5 / 6
-    assert found.variance == pytest.approx(a + b)
-    assert found.degrees_of_freedom == pytest.approx(
-        (a + b) ** 2 / (a**2 / of_windows.degrees_of_freedom + b**2 / 3)
+def find_worse(
+    gaps: list[float],
+    seeds: list[range],
+    correlations: list[float],
+    rng: np.random.Generator,
+    *,
+    pairs: bool = True,
+) -> set[int]:
+    """The variants that are called worse than the best one, if windows add next to nothing to the variance.
+
+    The loss of a run is the gap of its variant plus a normal variable of variance 1, whose square is to this part an
+    effect of the seed. Without `pairs`, the tests take all seeds as different.
+    """
+    shared, runs = rng.normal(size=6), []
+    for gap, own, share in zip(gaps, seeds, correlations, strict=True):
+        rest = rng.normal(size=6)
+        runs.append(
+            {seed: gap + math.sqrt(share) * shared[seed] + math.sqrt(1 - share) * rest[seed] for seed in own}
+        )
+    if not pairs:
+        runs = [{10 * i + seed: loss for seed, loss in one.items()} for i, one in enumerate(runs)]
+    means = [float(np.mean(list(one.values()))) for one in runs]
+    best, variance = int(np.argmin(means)), SeedVariance.estimate(runs)
+    tests = {
+        str(i): add_seed_variance(
+            LossDifference(means[i] - means[best], 1e-9, 9.0), variance, [(one, runs[best])]
+        )
+        for i, one in enumerate(runs)
+        if i != best
+    }
+    corrected = step_down(tests, len(runs) / 2)
+    return {int(name) for name, one in corrected.items() if one.adjusted_p_value < 0.05}
+
+
+def all_with(correlation: float, variants: int) -> list[float]:
+    return [correlation] * variants
+
+
+SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), range(3), range(3, 6)]
+"""Unequal sets of seeds: overlapping ones, and one that shares none."""
+
+
+@pytest.mark.parametrize(
+    ("seeds", "correlations", "level"),
+    [
+        ([range(3)] * 2, all_with(0.95, 2), 0.05),
+        ([range(3)] * 8, all_with(0.5, 8), 0.05),
+        *(
+            pytest.param(seeds, all_with(correlation, len(seeds)), 0.05, marks=pytest.mark.slow)
+            for seeds in (*SETS, *([range(n)] * variants for variants in (2, 8) for n in (2, 3, 5)))
+            for correlation in (0.0, 0.5, 0.95)
+        ),
+        # a variant whose runs have nothing in common with those of seven similar ones
+        pytest.param([range(5)] * 8, [0.0, *all_with(0.95, 7)], 0.05, marks=pytest.mark.slow),
+        pytest.param([range(3)] * 8, [0.0, *all_with(0.95, 7)], 0.1, marks=pytest.mark.slow),
+    ],
+)
+def test_equal_variants_with_correlated_seeds_are_rarely_called_different(
+    seeds: list[range], correlations: list[float], level: float
+) -> None:
+    rng, trials = RNG(len(seeds)), 300
+    wrong = sum(bool(find_worse([0.0] * len(seeds), seeds, correlations, rng)) for _ in range(trials))
+    assert wrong / trials <= level + 2 * math.sqrt(level * (1 - level) / trials)  # two standard errors
+
+
+def test_pairing_finds_a_difference_of_one_standard_deviation_between_correlated_runs() -> None:
+    rng, gaps, trials = RNG(0), [0.0] * 7 + [1.0], 200
+    paired, unpaired = (
+        sum(7 in find_worse(gaps, [range(3)] * 8, all_with(0.95, 8), rng, pairs=pairs) for _ in range(trials))
+        / trials
+        for pairs in (True, False)
     )
-    assert found.mean == of_windows.mean
+    assert unpaired < 0.2 < 0.85 < paired
+
+
+def test_the_variance_over_seeds_is_that_of_the_two_way_model() -> None:
+    """Against sums of squares written out; degrees of freedom are those of Welch and Satterthwaite."""
+    losses = RNG(2).normal(size=(3, 4))
+    runs = [dict(enumerate(one)) for one in losses.tolist()]
+    effect = losses.mean(0) - losses.mean()
+    rest = losses - losses.mean(1, keepdims=True) - effect
+    own, of_seeds = (rest**2).sum(), 3 * (effect**2).sum()
+    seeds = SeedVariance.estimate(
+        [*runs, {7: 5.0, 8: 5.0}, {9: 1.0}]
+    )  # no seed changes the loss, or there is one
+    assert (seeds.rest, seeds.rest_degrees) == (pytest.approx(own / 6), 6)
+    assert seeds.variance == pytest.approx(np.mean(losses.var(1, ddof=1)))
+    assert seeds.degrees_of_freedom == pytest.approx((own + of_seeds) ** 2 / (own**2 / 6 + of_seeds**2 / 3))
+    alone = SeedVariance.estimate([{1: 1.0, 2: 3.0}, {3: 2.0, 4: 2.0, 5: 5.0}, {5: 7.0}])
+    assert (alone.variance, alone.degrees_of_freedom) == (pytest.approx((2 + 6) / 3), 3)
+    assert alone.rest_degrees == 0
+
+    of_windows = diebold_mariano(RNG(0).normal(size=500), RNG(1).normal(size=500), 5)
+    found = add_seed_variance(of_windows, seeds, [(runs[0], dict(list(runs[1].items())[:2]))])
+    parts = (1 / 4 + 1 / 2 - 4 / 8) * seeds.variance, 4 / 8 * seeds.rest
+    degrees = of_windows.degrees_of_freedom, seeds.degrees_of_freedom, 6
+    total = of_windows.variance + sum(parts)
+    assert (found.mean, found.variance) == (of_windows.mean, pytest.approx(total))
+    squares = zip((of_windows.variance, *parts), degrees, strict=True)
+    assert found.degrees_of_freedom == pytest.approx(total**2 / sum(v**2 / freedom for v, freedom in squares))
+
+
+def test_the_relative_interval_counts_the_covariance_with_the_reference() -> None:
+    """Two variants with the same luck over seeds: the ratio of their losses is known although neither loss is."""
+    losses, luck = np.ones(400) + 0.01 * RNG(0).normal(size=400), [0.8, 1.0, 1.2]
+    runs = {
+        name: {seed: factor * one for seed, one in enumerate(luck)}
+        for name, factor in (("a", 1.0), ("b", 1.1))
+    }
+    found = compare_with("a", {"a": losses, "b": 1.1 * losses}, 4, runs, factor=1)["b"]
+    low, high = found.relative_interval()
+    assert 0.0 < low < 0.1 < high < 0.3
+    unpaired = {"a": runs["a"], "b": {seed + 3: loss for seed, loss in runs["b"].items()}}
+    found = compare_with("a", {"a": losses, "b": 1.1 * losses}, 4, unpaired, factor=1)["b"]
+    assert found.relative_interval()[0] < -0.2
 
 
 def test_an_interval_excludes_zero_where_the_adjusted_p_value_is_small() -> None:
@@ -210,7 +344,7 @@ def test_none_of_equal_forecasters_is_called_worse_than_the_one_with_the_lowest_
     for _ in range(400):
         losses = {name: windows(600, 12, rng) for name in "abcdef"[:forecasters]}
         best = min(losses, key=lambda name: losses[name].mean())
-        found = compare_to_reference(best, losses, 12, comparisons=count_pairs(forecasters))
+        found = compare_with(best, losses, 12, factor=forecasters / 2)
         wrong += any(one.adjusted_p_value < 0.05 for one in found.values())
     assert wrong / 400 <= 0.07  # 5 %, and the error of 400 simulations
 
