@@ -39,6 +39,7 @@ OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
     (GatedDeltaAttention, {"gate": False}),
     (GatedDeltaAttention, {"delta": False}),
     (GatedDeltaAttention, {"gate": False, "delta": False}),
+    (GatedDeltaAttention, {"short_conv": True, "output_gate": True, "output_norm": True}),
 ]
 """Options to test beside the defaults of every type of conf/attention."""
 
