@@ -1,4 +1,4 @@
-"""Six attention types and two controls with one interface: see `base.Attention`."""
+"""Seven attention types and two controls with one interface: see `base.Attention`."""
 
 from forecast.attention.base import Attention, Curves, Role
 from forecast.attention.controls import NoneAttention, UniformAttention
@@ -8,6 +8,7 @@ from forecast.attention.gated_delta import GatedDeltaAttention
 from forecast.attention.linear import LinearAttention
 from forecast.attention.nystrom import NystromAttention
 from forecast.attention.probsparse import ProbSparseAttention
+from forecast.attention.sliding_window import SlidingWindowAttention
 
 __all__ = [
     "Attention",
@@ -20,5 +21,6 @@ __all__ = [
     "NystromAttention",
     "ProbSparseAttention",
     "Role",
+    "SlidingWindowAttention",
     "UniformAttention",
 ]

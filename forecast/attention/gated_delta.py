@@ -12,13 +12,22 @@ n·E² time, n·E memory. All sums run in float32 or wider.
     delta alone           DeltaNet                      neither         linear attention without a normaliser
 
 The paper computes α and β from the input of the layer; here each head computes them from its own key, which is a
-projection of that input, before its length is divided out. The paper's short convolution, and its normalisation and
-gate of the output, are left out. The order of the keys matters, in role cross too: they should run from the oldest to
-the newest, so that newer values replace older ones.
+projection of that input, before its length is divided out. The order of the keys matters, in role cross too: they
+should run from the oldest to the newest, so that newer values replace older ones.
+
+Three switches add the other parts of the published layer. Without them, which is the default, the layer differs from
+the other attention types in its mixing alone.
+
+    short_conv     x_i ← silu(Σ_j w_j ∘ x_{i−3+j}), j = 0..3, for q, k and v; α and β come from the k before it
+    output_norm    o ← g ∘ o / √(mean(o²) + ε) in each head
+    output_gate    o ← o ∘ silu(W q), q of all heads, in place of W times the input of the layer
+
+The convolution is causal in role self too: both directions of the memory read the same k and v. In role cross, queries
+are not convolved, because a query there must not depend on the others.
 
 Sources: Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464, equation 10 and
-section 3.3; Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", section
-3.2.
+sections 3.3 and 3.4; Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length",
+section 3.2; `GatedDeltaNet` of flash-linear-attention.
 """
 
 import math
@@ -43,6 +52,9 @@ SLOWEST, FASTEST = 8.0, 4.0
 Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were worse. Those of RetNet begin at 32
 tokens.
 """
+
+KERNEL, NORM_EPS = 4, 1e-5
+"""Of the convolution and of the norm of the output, as in flash-linear-attention."""
 
 
 def delta_rule(
@@ -244,12 +256,33 @@ class KeyLogit(nn.Module):
             return (k.to(dtype) @ weight[..., None]).squeeze(-1) + bias[:, None]
 
 
+class ShortConvolution(nn.Module):
+    """A causal convolution of each channel, followed by SiLU; zeros lie before the first position."""
+
+    def __init__(self, heads: int, head_dim: int) -> None:
+        super().__init__()
+        bound = KERNEL**-0.5  # PyTorch's initialisation of a depthwise convolution
+        self.weight = nn.Parameter(torch.empty(KERNEL, heads, 1, head_dim).uniform_(-bound, bound))
+
+    def forward(
+        self, x: Float[Tensor, "batch heads length head_dim"]
+    ) -> Float[Tensor, "batch heads length head_dim"]:
+        """Return the convolved x in float32 or wider."""
+        dtype, length = torch.promote_types(x.dtype, torch.float32), x.shape[2]
+        padded = F.pad(x.to(dtype), (0, 0, KERNEL - 1, 0))
+        first, *others = (padded[:, :, j : j + length] * tap for j, tap in enumerate(self.weight.to(dtype)))
+        return F.silu(sum(others, first))
+
+
 class GatedDeltaAttention(Attention):
     """A memory of fixed size that fades and is corrected, read from both directions in role self.
 
     Args:
         gate: older tokens fade; otherwise α = 1.
         delta: a value replaces what its key read before; otherwise it is added to it.
+        short_conv: convolve queries, keys and values over four tokens.
+        output_gate: multiply the output with a gate of the query.
+        output_norm: divide the output of each head by its root mean square.
 
     Raises:
         ValueError: see `Attention`.
@@ -267,6 +300,9 @@ class GatedDeltaAttention(Attention):
         dropout: float = 0.0,
         gate: bool = True,
         delta: bool = True,
+        short_conv: bool = False,
+        output_gate: bool = False,
+        output_norm: bool = False,
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         size = (n_heads, self.head_dim)
@@ -274,6 +310,22 @@ class GatedDeltaAttention(Attention):
         self.strength = (
             KeyLogit(torch.randn(size) * self.head_dim**-0.5, torch.zeros(n_heads)) if delta else None
         )
+        convolved = ("k", "v") if role == "cross" else ("q", "k", "v")
+        self.convolutions = nn.ModuleDict({x: ShortConvolution(*size) for x in convolved if short_conv})
+        self.output_norm = nn.Parameter(torch.ones(self.head_dim)) if output_norm else None
+        self.output_gate = nn.Linear(d_model, d_model, bias=False) if output_gate else None
+
+    def convolve(self, name: str, x: Tensor) -> Tensor:
+        """Convolve q, k or v, where the layer does so."""
+        return self.convolutions[name](x) if name in self.convolutions else x
+
+    def normalise(self, mixed: Tensor) -> Tensor:
+        """Divide the output of each head by its root mean square, where the layer does so."""
+        if self.output_norm is None:
+            return mixed
+        weight = self.output_norm.to(mixed.dtype)
+        # The published layer divides queries by √E, which only ε notices.
+        return F.rms_norm(mixed * self.head_dim**-0.5, weight.shape, weight, NORM_EPS)
 
     def memory_gates(
         self, k: Float[Tensor, "batch heads length head_dim"]
@@ -295,7 +347,16 @@ class GatedDeltaAttention(Attention):
         values = {name: gate for name, gate in gates.items() if gate is not None}
         return [Curves("gates", caption, values, "gate")] if values else []
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def mix_by_content(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         log_decay, strength = self.memory_gates(k)
-        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        q, k = (F.normalize(self.convolve(name, x), dim=-1) for name, x in (("q", q), ("k", k)))
         return delta_rule(q, k, v, log_decay=log_decay, strength=strength, role=self.role)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.normalise(self.mix_by_content(q, k, self.convolve("v", v)))
+
+    def project_out(self, mixed: Tensor, query: Tensor) -> Tensor:
+        if self.output_gate is not None:
+            gate = self.output_gate(query.transpose(1, 2).flatten(2))
+            mixed = mixed * F.silu(gate.to(mixed.dtype))
+        return super().project_out(mixed.to(query.dtype), query)

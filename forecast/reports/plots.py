@@ -12,10 +12,11 @@ from forecast.data.panel import Panel
 from forecast.data.time_features import choose_evenly_spaced
 
 ATTENTION_TYPES = (
-    "full", "probsparse", "linear", "nystrom", "fastformer", "gated_delta", "uniform", "none",
+    "full", "probsparse", "linear", "nystrom", "fastformer", "gated_delta", "sliding_window", "uniform", "none",
 )  # fmt: skip
 COLOURS = (
-    "#0b6e99", "#c2410c", "#15803d", "#7c3aed", "#be185d", "#0f766e", "#8a6a00", "#475569", "#1d4ed8", "#9f1239",
+    "#0b6e99", "#c2410c", "#15803d", "#7c3aed", "#be185d", "#0f766e", "#78350f", "#8a6a00", "#475569", "#1d4ed8",
+    "#9f1239",
 )  # fmt: skip
 """Colours of the attention types, in this order, in every figure and page; the last ones are those of other types."""
 

@@ -139,7 +139,10 @@ MODEL_KEYS = (
         for name in ("num_features", "conv_kernel")
     ),
     # The model's configuration repeats these.
-    *(Key(name, RESULT) for name in ("factor", "sampling", "num_landmarks", "feature_map", "match")),
+    *(
+        Key(name, RESULT)
+        for name in ("factor", "sampling", "num_landmarks", "attention_window", "feature_map", "match")
+    ),
 )
 
 TRAINING_KEYS = (

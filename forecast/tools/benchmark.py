@@ -224,7 +224,9 @@ def load_type(attention: str) -> dict[str, Any]:
 
 def attention_options(config: DictConfig) -> dict[str, Any]:
     """Return the top-level keys that the attention slots refer to."""
-    return {key: config[key] for key in ("factor", "sampling", "num_landmarks", "feature_map")}
+    return {
+        key: config[key] for key in ("factor", "sampling", "num_landmarks", "attention_window", "feature_map")
+    }
 
 
 def batch_size(config: DictConfig, case: Case) -> int:

@@ -70,7 +70,7 @@ def test_types_that_cannot_serve_a_role_are_omitted() -> None:
 
     assert types("self") == {*ATTENTION_TYPES}
     assert types("causal") == {*ATTENTION_TYPES} - {"nystrom"}
-    assert types("cross") == set(ATTENTION_TYPES) - {"fastformer"}
+    assert types("cross") == set(ATTENTION_TYPES) - {"fastformer", "sliding_window"}
 
 
 @pytest.mark.parametrize("part", ["layer", "mixing"])

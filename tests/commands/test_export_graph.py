@@ -38,6 +38,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=none", "cross=none"),
     ("attention=gated_delta", "cross=gated_delta"),
     ("attention=uniform", "cross=uniform"),
+    ("attention=sliding_window", "attention_window=9"),
     ("attention=full", "model=residual_informer", "model.linear=false"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),

@@ -19,6 +19,7 @@ from forecast.attention import (
     NystromAttention,
     ProbSparseAttention,
     Role,
+    SlidingWindowAttention,
 )
 from tests.support.models import ATTENTION_TYPES
 
@@ -34,9 +35,11 @@ OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
     (NystromAttention, {"num_landmarks": 9}),
     (FastformerAttention, {"interaction": "add", "share_query_value": False}),
     (FastformerAttention, {"interaction": "concat", "share_heads": True}),
+    (SlidingWindowAttention, {"attention_window": 1}),
     (GatedDeltaAttention, {"gate": False}),
     (GatedDeltaAttention, {"delta": False}),
     (GatedDeltaAttention, {"gate": False, "delta": False}),
+    (GatedDeltaAttention, {"short_conv": True, "output_gate": True, "output_norm": True}),
 ]
 """Options to test beside the defaults of every type of conf/attention."""
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from forecast.attention import NoneAttention, ProbSparseAttention, Role
+from forecast.attention import NoneAttention, ProbSparseAttention, Role, SlidingWindowAttention
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.commands import PLAIN, ROOT, SMALL, only, workplace
 from tests.support.models import ATTENTION_TYPES
@@ -110,6 +110,20 @@ class TestOnTheDevice:
         torch.testing.assert_close(layer(query, memory), first)
         reads_nothing = attention_type is NoneAttention and role == "cross"
         assert torch.allclose(layer(query, memory), first) == reads_nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["self", "causal"])
+def test_sliding_windows_in_one_kernel(role: Role) -> None:
+    """FlexAttention needs 16 channels of a head or more; the heads of `CASES` have 4."""
+    layer = SlidingWindowAttention(64, 2, role=role).eval()
+    query = torch.randn(2, 300, 64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():  # creates a mask that the run below uses in training
+        layer.to(DEVICE)(query.to(DEVICE), query.to(DEVICE))
+    exact = run(layer.to("cpu"), query, query, cross=False)
+    got = run(layer.to(DEVICE), query.to(DEVICE), query.to(DEVICE), cross=False)
+    for name, value in exact.items():
+        assert largest_error(got[name], value) < 1e-3, name
 
 
 @pytest.mark.slow

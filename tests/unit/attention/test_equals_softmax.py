@@ -9,13 +9,18 @@ from forecast.attention import (
     LinearAttention,
     NystromAttention,
     ProbSparseAttention,
+    SlidingWindowAttention,
 )
 
 
 @pytest.mark.parametrize("length", [4, 11, 12, 40])
 @pytest.mark.parametrize(
     ("cls", "options"),
-    [(ProbSparseAttention, {"factor": 2}), (NystromAttention, {"num_landmarks": 11, "conv_kernel": None})],
+    [
+        (ProbSparseAttention, {"factor": 2}),
+        (NystromAttention, {"num_landmarks": 11, "conv_kernel": None}),
+        (SlidingWindowAttention, {"attention_window": 10}),
+    ],
 )
 def test_a_type_that_says_so_equals_full_attention(length: int, cls: type[Attention], options: dict) -> None:
     torch.manual_seed(0)

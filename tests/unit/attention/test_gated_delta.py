@@ -59,6 +59,37 @@ def test_reference():
     torch.testing.assert_close(out, q @ data["state"], rtol=0, atol=1e-10)
 
 
+def published(data: dict[str, Tensor]) -> GatedDeltaAttention:
+    """The layer with all parts of the published one, with its weights."""
+    heads, head_dim = data["decay_weight"].shape
+    parts = {"short_conv": True, "output_gate": True, "output_norm": True}
+    layer = GatedDeltaAttention(heads * head_dim, heads, role="causal", **parts).double()
+    taps = data["conv"].mT.unflatten(-1, (heads, 1, head_dim))  # (q k v, kernel, heads, 1, head_dim)
+    found = {
+        "in_projection.weight": torch.cat([data["query"], data["key"], data["value"]]),
+        "in_projection.bias": torch.zeros(3 * heads * head_dim),
+        "decay.weight": data["decay_weight"],
+        "decay.bias": data["decay_bias"],
+        "strength.weight": data["strength_weight"],
+        "strength.bias": torch.zeros(heads),
+        **{f"convolutions.{name}.weight": tap for name, tap in zip("qkv", taps, strict=True)},
+        "output_norm": data["norm"],
+        "output_gate.weight": data["gate"]
+        @ data["query"].inverse(),  # a gate of the input, as one of the query
+        "out_projection.weight": data["out"],
+        "out_projection.bias": torch.zeros(heads * head_dim),
+    }
+    layer.load_state_dict(found)
+    return layer
+
+
+def test_the_published_layer() -> None:
+    """`Qwen3NextGatedDeltaNet` of transformers 5.24, in float64, without the ε of the length of queries and keys."""
+    data = golden_tensors("gated_delta_net")
+    layer = published(data)
+    torch.testing.assert_close(layer(data["x"], data["x"]), data["output"], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize(("gate", "delta"), SWITCHES)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("length", [1, 16, LENGTH])

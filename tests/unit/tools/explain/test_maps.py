@@ -73,6 +73,8 @@ def test_the_map_times_the_values_is_the_output(attention_type, role, options, l
     weights = measure_weights(call)
     assert weights is not None
     answer = weights[None] @ call.v
+    if isinstance(call.attention, GatedDeltaAttention):
+        answer = call.attention.normalise(weights[None] @ call.attention.convolve("v", call.v))
     if isinstance(call.attention, NystromAttention) and call.attention.conv_weight is not None:
         answer = answer + depthwise_convolution(call.v, call.attention.conv_weight)
     torch.testing.assert_close(answer, call.mixed, rtol=0, atol=1e-9)
