@@ -62,6 +62,10 @@ class Informer(ForecastModel):
         share_layers: use one attention for all layers of an encoder, and one for all of the decoder (Fastformer).
         match: parameters: widen the feed-forward of layers whose attention has fewer parameters than softmax attention,
             and narrow the others, so that all attention types have equal parameter counts; None: do not.
+        mix_heads: in self-attention of the decoder, read the (n_heads, length, head width) numbers of a window as
+            (length, d_model) without a transposition, as the authors' code does with `mix`.
+        drop_weights: dropout of the weights of softmax attention in place of mixed values, as in the authors' code,
+            where ProbSparse has none.
 
     Raises:
         ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
@@ -89,6 +93,8 @@ class Informer(ForecastModel):
         distil: bool = True,
         share_layers: bool = False,
         match: str | None = None,
+        mix_heads: bool = False,
+        drop_weights: bool = False,
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
@@ -104,6 +110,8 @@ class Informer(ForecastModel):
         def make_attention(slot: str, layers: int) -> list[Attention]:
             make: MakeAttention = attention[slot]
             made = [make(d_model, n_heads, dropout=dropout) for _ in range(1 if share_layers else layers)]
+            for each in made:
+                each.mix_heads, each.drop_weights = mix_heads and slot == "decoder", drop_weights
             return made * layers if share_layers else made
 
         def make_encoder(layers: int) -> Encoder:

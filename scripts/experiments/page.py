@@ -202,6 +202,17 @@ def show_paper(results: Results) -> list[str]:
     return list_rows([row for row in results.groups("informer2020") if row["seeds"]], columns)
 
 
+def show_faithful(results: Results) -> list[str]:
+    rows = results.groups("faithful")
+    ours = rows[0].get("mse", math.nan)
+    columns = {
+        "setting": lambda row: f"`{row['variant']}`",
+        "test MSE": lambda row: f"{text(row)} ({change(row, ours)})",
+        "validation MSE": lambda row: score(row["validation_mse"]),
+    }
+    return list_rows([row for row in rows if row["seeds"]], columns)
+
+
 def show_ranking(table: str, *metrics: str) -> Callable[[Results], list[str]]:
     """Show the best models, those trained on the data alone, and ours in bold."""
 
@@ -273,6 +284,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "covariates": show_covariates,
     "recall": show_recall,
     "informer2020": show_paper,
+    "faithful": show_faithful,
     "fev_bench": show_ranking("fev_bench", "SQL", "seconds"),
     "fev_tables": show_ranking("fev_tables", "SQL"),
     "gift_eval": show_ranking("gift_eval", "CRPS", "MASE"),

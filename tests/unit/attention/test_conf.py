@@ -15,7 +15,14 @@ from tests.support.models import ATTENTION_TYPES
 
 CONF = Path(__file__).parents[3] / "conf"
 SLOTS = ("encoder", "decoder", "cross")
-KNOBS = {"factor": 3, "sampling": "per_query", "num_landmarks": 7, "feature_map": "taylor"}
+KNOBS = {
+    "factor": 3,
+    "sampling": "per_query",
+    "ranking": "norm",
+    "lazy": "sum",
+    "num_landmarks": 7,
+    "feature_map": "taylor",
+}
 
 
 def test_every_attention_type_has_a_file():

@@ -137,11 +137,11 @@ def test_the_poolings_give_the_output_of_fastformer(attention_type, role, option
 
 
 @pytest.mark.parametrize("role", ["self", "causal"])
-@pytest.mark.parametrize("sampling", ["shared", "per_query"])
+@pytest.mark.parametrize("options", [{}, {"sampling": "per_query"}, {"ranking": "norm"}])
 @torch.no_grad()
-def test_probsparse_describes_its_selection(role: str, sampling: str) -> None:
+def test_probsparse_describes_its_selection(role: str, options: dict[str, str]) -> None:
     """The exact measure is the paper's, and the rows of the other queries are uniform."""
-    call = call_of(build(ProbSparseAttention, role, {"factor": 2, "sampling": sampling}))  # type: ignore[arg-type]
+    call = call_of(build(ProbSparseAttention, role, {"factor": 2, **options}))  # type: ignore[arg-type]
     (curves,) = call.attention.describe(call.q, call.k)
     exact = curves.values["on all keys (exact)"]
     for i in range(QUERY_LEN):
