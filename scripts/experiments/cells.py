@@ -90,8 +90,10 @@ SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
 
-SMALL_INFORMER = ("model.d_model=64", "model.d_ff=256", "optimizer.lr=1e-3", "trainer.max_epochs=4")
-"""Of the paper are 512, 2,048, 1e-4 and 6."""
+SMALL_INFORMER = (
+    "model.d_model=32", "model.n_heads=4", "model.d_ff=128", "optimizer.lr=1e-3", "trainer.max_epochs=3",
+    "windows_per_epoch=4096", "data.eval_stride=5", "data.eval_batch_size=256",
+)  # fmt: skip
 TOWARDS_PUBLISHED = (
     "faithful=false", "sampling=per_query", "ranking=published", "lazy=sum", "model.mix_heads=true",
     "model.drop_weights=true", "faithful=true", "ranking=norm",
