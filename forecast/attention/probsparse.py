@@ -12,13 +12,12 @@ is always in the sample. The selection of the top u compares all queries. A late
 one, whose output then becomes the mean of V, so the layer is not strictly causal. In the decoders here, later positions
 hold no true values.
 
-The sample is one set for all queries ("shared", one matrix product), or one set for each query as published
-("per_query"). In the encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at
-every length (docs/performance.md); it is the default.
+The sample is one set for all queries ("shared", one matrix product), or one set for each query ("per_query"). In the
+encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at every length
+(docs/performance.md); it is the default. Ranking "norm" is by ‖q‖, without a sample.
 
-Ranking "published" is max − (sum over the sample) / L_K, in a causal layer too over keys of all positions; "norm" is
-‖q‖, without a sample. With lazy="sum", the other queries of a causal layer get the sum of V up to their position.
-Sampling per_query, ranking published and lazy sum are those of the authors' code (docs/settings.md).
+The authors' code draws per_query, ranks by max − (sum over the sample) / L_K ("published"), in a causal layer over keys
+of all positions, and gives the other queries of a causal layer the sum of V up to them (docs/settings.md).
 
 Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1); github.com/zhouhaoyi/Informer2020.
 """
@@ -152,18 +151,15 @@ def sample_size(factor: int, length: int) -> int:
 def _draw(query_len: int, k: Tensor, factor: int, sampling: str, causal: bool, random: bool) -> Tensor:
     """Choose the positions of the sampled keys, at random or evenly spaced: (samples) or (query_len, samples)."""
     memory_len, device = k.shape[2], k.device
-    samples = sample_size(factor, memory_len)
+    samples, query = sample_size(factor, memory_len), torch.arange(query_len, device=device)[:, None]
+    seen = query + 1 if causal else memory_len
     if sampling == "per_query" and random:
-        seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
         return (torch.rand(query_len, samples, device=device) * seen).long().clamp(max=memory_len - 1)
     # one position in each of equal strata: at random, or in the middle
     place = torch.rand(samples, device=device) if random else 0.5
     strata = torch.arange(samples, device=device)
     spaced = ((strata + place) * (memory_len / samples)).long().clamp(max=memory_len - 1)
-    if sampling == "shared":
-        return spaced
-    query = torch.arange(query_len, device=device)[:, None]  # shifted by one for each query
-    return (spaced + query) % (query + 1 if causal else memory_len)
+    return spaced if sampling == "shared" else (spaced + query) % seen  # shifted by one for each query
 
 
 class ProbSparseAttention(Attention):
@@ -172,8 +168,8 @@ class ProbSparseAttention(Attention):
     Args:
         factor: multiple of ln n in the number of top queries and of sampled keys.
         sampling: of the keys that rank the queries: shared or per_query.
-        ranking: of the queries: by measure, by the measure as published, or by their norm.
-        lazy: what the queries that are not selected get in role causal: the mean of the values up to them, or the sum.
+        ranking: of the queries: measure, published or norm.
+        lazy: output of the other queries in role causal: the mean of the values up to them, or the sum.
 
     Raises:
         ValueError: see `Attention`; or an option is out of range.
