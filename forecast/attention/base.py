@@ -77,6 +77,7 @@ class Attention(nn.Module, ABC):
     Dropout acts on the channels of the mixed values and not on the attention weights. Efficient attention types never
     form the n×n weights, and dropout of the weights would rule out the fused kernel of softmax attention: on CPU at
     length 2,048, forward and backward take 6.6 times as long, and n² memory. Dropout thus means the same in all types.
+    `models.Informer` sets `drop_weights` and `mix_heads`.
 
     Args:
         d_model, n_heads: width of a position, number of heads that divide it.
@@ -93,6 +94,8 @@ class Attention(nn.Module, ABC):
     independent_queries: ClassVar[bool] = False  # in role cross, no query influences the output of another
     uses_only_values: ClassVar[bool] = False  # queries and keys have no influence and are not projected
     ranks_queries: ClassVar[bool] = False  # some queries are treated exactly, chosen by a ranking
+    drop_weights: bool = False  # softmax attention drops weights, and no type drops mixed values
+    mix_heads: bool = False  # (heads, query_len, head_dim) of a window are read as (query_len, d_model)
 
     def __init__(
         self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, share_query_value: bool = False
@@ -151,8 +154,10 @@ class Attention(nn.Module, ABC):
                 f"but query has {query.shape[1]} steps and memory {memory.shape[1]}"
             )
         q, k, v = self._project(query, memory)
-        mixed = self.mix(q, k, v).transpose(1, 2).flatten(2)  # (batch, query_len, d_model)
-        return self.project_out(dropout(mixed, self.dropout, self.training), q)
+        mixed = self.mix(q, k, v)  # (batch, heads, query_len, head_dim)
+        mixed = (mixed if self.mix_heads else mixed.transpose(1, 2)).reshape(query.shape)
+        dropped = 0.0 if self.drop_weights else self.dropout
+        return self.project_out(dropout(mixed, dropped, self.training), q)
 
     @abstractmethod
     def mix(

@@ -48,19 +48,15 @@ def draw_bits(shape: torch.Size, p: float) -> tuple[Int[Tensor, "..."], int, flo
     return draws.view(integer)[:count].view(shape), info.min + dropped, values / (values - dropped)
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Dropout):
     """`dropout` with a fixed probability in [0, 1); other probabilities raise ValueError."""
 
     def __init__(self, p: float) -> None:
-        super().__init__()
         check_dropout(p)
-        self.p = p
+        super().__init__(p)
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.p, self.training)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
 
 
 def apply_after_dropped_gelu(

@@ -89,4 +89,7 @@ class FullAttention(Attention):
     independent_queries = True
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return full_attention(q, k, v, causal=self.role == "causal")
+        causal = self.role == "causal"
+        if self.drop_weights and self.training:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=causal)
+        return full_attention(q, k, v, causal=causal)

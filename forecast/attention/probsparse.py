@@ -12,16 +12,18 @@ is always in the sample. The selection of the top u compares all queries. A late
 one, whose output then becomes the mean of V, so the layer is not strictly causal. In the decoders here, later positions
 hold no true values.
 
-The sample is one set for all queries ("shared", one matrix product), or one set for each query as published
-("per_query"). In the encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at
-every length (docs/performance.md); it is the default.
+The sample is one set for all queries ("shared", one matrix product), or one set for each query ("per_query"). In the
+encoder of a model trained on ETTh1, "shared" found more of the top u of the exact measure at every length
+(docs/performance.md); it is the default. Ranking "norm" is by ‖q‖, without a sample.
 
-Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1). The published code ranks by
-max − (sum over the sample) / L_K and gives the other causal queries the running sum of V; here both are means.
+The authors' code draws per_query, ranks by max − (sum over the sample) / L_K ("published"), in a causal layer over keys
+of all positions, and gives the other queries of a causal layer the sum of V up to them (docs/settings.md).
+
+Source: Zhou et al. 2021, "Informer", section 3.2 (equation 4 and algorithm 1); github.com/zhouhaoyi/Informer2020.
 """
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -32,6 +34,8 @@ from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_mean
 
 SAMPLINGS = ("shared", "per_query")
+RANKINGS = ("measure", "published", "norm")
+LAZY = ("mean", "sum")
 
 
 def probsparse_attention(
@@ -42,6 +46,8 @@ def probsparse_attention(
     causal: bool = False,
     factor: int = 5,
     sampling: str = "shared",
+    ranking: str = "measure",
+    lazy: str = "mean",
     sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     top_queries: Int[Tensor, "batch heads top"] | None = None,
     random: bool = False,
@@ -50,15 +56,14 @@ def probsparse_attention(
 
     Args:
         factor: multiple of ln n in the number of top queries and of sampled keys.
-        sampling: shared or per_query.
+        sampling, ranking, lazy: see `ProbSparseAttention`.
         sample_index: positions of the sampled keys, for all queries or for each; None: they are drawn.
         top_queries: positions of the queries with exact attention; None: those with the largest measure.
         random: draw the sample from the global generator, as in training; otherwise it is evenly spaced.
 
     Raises:
-        ValueError: causal attention of two lengths, or an unknown sampling.
+        ValueError: causal attention of two lengths.
     """
-    check_choice("probsparse sampling", sampling, SAMPLINGS)
     if causal:
         check_causal_lengths(q, k)
     query_len, position = q.shape[2], torch.arange(k.shape[2], device=k.device)
@@ -66,15 +71,15 @@ def probsparse_attention(
         top = sample_size(factor, query_len)
         if top == query_len:  # all queries are exact, and need no ranking
             return short_softmax_attention(q, k, v, position <= position[:, None] if causal else None)
-        measure = sparsity_measure(
-            q, k, causal=causal, factor=factor, sampling=sampling, sample_index=sample_index, random=random
-        )
+        options: dict[str, Any] = {"factor": factor, "sampling": sampling, "ranking": ranking}
+        measure = sparsity_measure(q, k, causal=causal, sample_index=sample_index, random=random, **options)
         top_queries = measure.topk(top, dim=-1, sorted=False).indices
     rows = top_queries[..., None].expand(-1, -1, -1, q.shape[3])  # (batch, heads, top, head_dim)
     seen = position <= top_queries[..., None] if causal else None  # (batch, heads, top, memory_len)
     active = short_softmax_attention(q.gather(2, rows), k, v, seen)
     if causal:
-        return running_mean(v).scatter(2, rows, active)
+        means = running_mean(v)
+        return (means * (position[:, None] + 1) if lazy == "sum" else means).scatter(2, rows, active)
     return _MeanElsewhere.apply(v, active, rows, query_len)
 
 
@@ -103,27 +108,36 @@ def sparsity_measure(
     causal: bool = False,
     factor: int = 5,
     sampling: str = "shared",
+    ranking: str = "measure",
     sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     random: bool = False,
 ) -> Float[Tensor, "batch heads query_len"]:
-    """Compute M of every query without the factor 1/√E, which does not change the order."""
+    """Compute M of every query, or what another `ranking` ranks by, without the factor 1/√E: the order is the same."""
+    if ranking == "norm":
+        return torch.linalg.vector_norm(q, dim=-1)
     query_len, memory_len = q.shape[2], k.shape[2]
+    causal = causal and ranking == "measure"  # the published sample has keys of later positions
     if sample_index is None:
-        sample_index = _draw(query_len, memory_len, factor, sampling, causal, random, k.device)
-    if sample_index.ndim == 1 and not causal:  # append the mean of the keys as one more key: one pass over q
+        sample_index = _draw(query_len, k, factor, sampling, causal, random)
+    if sample_index.ndim == 1 and not causal and ranking == "measure":
+        # append the mean of the keys as one more key: one pass over q
         scores = q @ torch.cat([k[:, :, sample_index], k.mean(2, keepdim=True)], dim=2).mT
         return scores[..., :-1].amax(-1) - scores[..., -1]
     position = torch.arange(query_len, device=q.device)
     if sample_index.ndim == 1:
         scores = q @ k[:, :, sample_index].mT  # (batch, heads, query_len, samples)
-        largest = scores.masked_fill(sample_index > position[:, None], -math.inf).amax(-1)
+        total = scores.sum(-1)
+        if causal:
+            scores = scores.masked_fill(sample_index > position[:, None], -math.inf)
+        largest = scores.amax(-1)
     else:  # one sampled key at a time, so that no tensor exceeds q
-        largest = q.new_full(q.shape[:3], -math.inf)
+        largest, total = q.new_full(q.shape[:3], -math.inf), q.new_zeros(q.shape[:3])
         for keys in sample_index.unbind(1):
             score = (q * k[:, :, keys]).sum(-1)
-            if causal:
-                score = score.masked_fill(keys > position, -math.inf)
-            largest = largest.maximum(score)
+            total = total + score
+            largest = largest.maximum(score.masked_fill(keys > position, -math.inf) if causal else score)
+    if ranking == "published":
+        return largest - total / memory_len
     if causal:
         return largest.maximum((q * k).sum(-1)) - (q * running_mean(k)).sum(-1)
     return largest - (q @ k.mean(2)[..., None]).squeeze(-1)
@@ -134,28 +148,18 @@ def sample_size(factor: int, length: int) -> int:
     return min(max(factor * math.ceil(math.log(length)), 1), length)
 
 
-def _draw(
-    query_len: int,
-    memory_len: int,
-    factor: int,
-    sampling: str,
-    causal: bool,
-    random: bool,
-    device: torch.device,
-) -> Tensor:
+def _draw(query_len: int, k: Tensor, factor: int, sampling: str, causal: bool, random: bool) -> Tensor:
     """Choose the positions of the sampled keys, at random or evenly spaced: (samples) or (query_len, samples)."""
-    samples = sample_size(factor, memory_len)
+    memory_len, device = k.shape[2], k.device
+    samples, query = sample_size(factor, memory_len), torch.arange(query_len, device=device)[:, None]
+    seen = query + 1 if causal else memory_len
     if sampling == "per_query" and random:
-        seen = torch.arange(1, query_len + 1, device=device)[:, None] if causal else memory_len
         return (torch.rand(query_len, samples, device=device) * seen).long().clamp(max=memory_len - 1)
     # one position in each of equal strata: at random, or in the middle
     place = torch.rand(samples, device=device) if random else 0.5
     strata = torch.arange(samples, device=device)
     spaced = ((strata + place) * (memory_len / samples)).long().clamp(max=memory_len - 1)
-    if sampling == "shared":
-        return spaced
-    query = torch.arange(query_len, device=device)[:, None]  # shifted by one for each query
-    return (spaced + query) % (query + 1 if causal else memory_len)
+    return spaced if sampling == "shared" else (spaced + query) % seen  # shifted by one for each query
 
 
 class ProbSparseAttention(Attention):
@@ -163,7 +167,9 @@ class ProbSparseAttention(Attention):
 
     Args:
         factor: multiple of ln n in the number of top queries and of sampled keys.
-        sampling: shared or per_query.
+        sampling: of the keys that rank the queries: shared or per_query.
+        ranking: of the queries: measure, published or norm.
+        lazy: output of the other queries in role causal: the mean of the values up to them, or the sum.
 
     Raises:
         ValueError: see `Attention`; or an option is out of range.
@@ -181,12 +187,20 @@ class ProbSparseAttention(Attention):
         dropout: float = 0.0,
         factor: int = 5,
         sampling: str = "shared",
+        ranking: str = "measure",
+        lazy: str = "mean",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_count("probsparse factor", factor)
         check_choice("probsparse sampling", sampling, SAMPLINGS)
-        self.factor = factor
-        self.sampling = sampling
+        check_choice("probsparse ranking", ranking, RANKINGS)
+        check_choice("probsparse lazy", lazy, LAZY)
+        self.factor, self.sampling, self.ranking, self.lazy = factor, sampling, ranking, lazy
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """The options of `sparsity_measure`."""
+        return {"factor": self.factor, "sampling": self.sampling, "ranking": self.ranking}
 
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:
         keeps_all = sample_size(self.factor, query_len) == query_len
@@ -196,32 +210,28 @@ class ProbSparseAttention(Attention):
         query_len, causal = q.shape[2], self.role == "causal"
         top = sample_size(self.factor, query_len)
         every_key = torch.arange(k.shape[2], device=k.device)
-        sampled = sparsity_measure(q, k, causal=causal, factor=self.factor, sampling=self.sampling)
+        ranked = sparsity_measure(q, k, causal=causal, **self.selection)
         exact = sparsity_measure(q, k, causal=causal, sample_index=every_key)
         selected, best = (
             torch.zeros_like(measure, dtype=torch.bool).scatter(2, measure.topk(top).indices, True)
-            for measure in (sampled, exact)
+            for measure in (ranked, exact)
         )
+        by_norm = self.ranking == "norm"
         caption = (
             "The sparsity measure of each query: its largest score minus its mean score, so the distance of its "
-            f"attention from uniform. Shaded: the {top} of {query_len} selected queries, ranked by the measure on a "
-            "sample of the keys. The output of the others is the mean of the values. The second curve is the measure "
-            "on all keys. With a good sample, the selected queries are its peaks."
+            f"attention from uniform. Shaded: the {top} of {query_len} selected queries, ranked by "
+            f"{'their norm' if by_norm else 'the measure on a sample of the keys'}. The output of the others is the "
+            f"{self.lazy if causal else 'mean'} of the values. The second curve is the measure on all keys. With a "
+            "good ranking, the selected queries are its peaks."
         )
         scale = q.shape[3] ** -0.5
-        curves = {"on the sampled keys": sampled * scale, "on all keys (exact)": exact * scale}
+        name = "norm of the query" if by_norm else "on the sampled keys"
+        curves = {name: ranked * scale, "on all keys (exact)": exact * scale}
         found = {f"found of the exact measure's top {top}": (selected & best).sum(-1) / top}
         return [
             Curves("sparsity measure", caption, curves, "measure M(q), in logits", "query", selected, found)
         ]
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return probsparse_attention(
-            q,
-            k,
-            v,
-            causal=self.role == "causal",
-            factor=self.factor,
-            sampling=self.sampling,
-            random=self.training,
-        )
+        given: dict[str, Any] = {"causal": self.role == "causal", "random": self.training}
+        return probsparse_attention(q, k, v, lazy=self.lazy, **given, **self.selection)

@@ -120,6 +120,7 @@ OmegaConf.register_new_resolver("nodes", distributed.nodes, replace=True)
 OmegaConf.register_new_resolver("key_help", describe_keys, replace=True)
 OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("by_horizon", by_horizon, replace=True)
+OmegaConf.register_new_resolver("choose", lambda condition, yes, no: yes if condition else no, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
 OmegaConf.register_new_resolver(
     "attention_types", lambda: ",".join(overrides.options("attention")), replace=True

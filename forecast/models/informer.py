@@ -62,6 +62,7 @@ class Informer(ForecastModel):
         share_layers: use one attention for all layers of an encoder, and one for all of the decoder (Fastformer).
         match: parameters: widen the feed-forward of layers whose attention has fewer parameters than softmax attention,
             and narrow the others, so that all attention types have equal parameter counts; None: do not.
+        mix_heads, drop_weights: see `Attention`; the first in self-attention of the decoder. So does the authors' code.
 
     Raises:
         ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
@@ -89,6 +90,8 @@ class Informer(ForecastModel):
         distil: bool = True,
         share_layers: bool = False,
         match: str | None = None,
+        mix_heads: bool = False,
+        drop_weights: bool = False,
     ) -> None:
         super().__init__()
         check_sizes(seq_len=seq_len, pred_len=pred_len, d_model=d_model, d_ff=d_ff, n_heads=n_heads)
@@ -104,6 +107,8 @@ class Informer(ForecastModel):
         def make_attention(slot: str, layers: int) -> list[Attention]:
             make: MakeAttention = attention[slot]
             made = [make(d_model, n_heads, dropout=dropout) for _ in range(1 if share_layers else layers)]
+            for each in made:
+                each.mix_heads, each.drop_weights = mix_heads and slot == "decoder", drop_weights
             return made * layers if share_layers else made
 
         def make_encoder(layers: int) -> Encoder:
@@ -138,8 +143,14 @@ class Informer(ForecastModel):
 
     def encoder_attention(self) -> list[AttentionLayer]:
         """List the attention layers of the encoder or encoders."""
-        assert isinstance(self.encoder, Encoder)
-        return encoder_attention(self.encoder, np.arange(self.seq_len))
+        if isinstance(self.encoder, Encoder):
+            return encoder_attention(self.encoder, np.arange(self.seq_len))
+        assert isinstance(self.encoder, EncoderStack)
+        layers = []
+        for i, encoder in enumerate(self.encoder.encoders):
+            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
+            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
+        return layers
 
     def attention_layers(self) -> list[AttentionLayer]:
         layers = self.encoder_attention()
@@ -172,14 +183,6 @@ class InformerStack(Informer):
 
     def build_encoder(self, make: Callable[[int], Encoder], layers: int) -> nn.Module:
         return EncoderStack([make(n) for n in range(layers, 0, -1)])
-
-    def encoder_attention(self) -> list[AttentionLayer]:
-        assert isinstance(self.encoder, EncoderStack)
-        layers = []
-        for i, encoder in enumerate(self.encoder.encoders):
-            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
-            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
-        return layers
 
 
 def check_label_len(seq_len: int, label_len: int) -> None:

@@ -1,7 +1,5 @@
 """Blocks of the models: normalisation, layers of encoder and decoder, and channel handling.
 
-The Informer's blocks: encoder layer, distilling block, decoder layer.
-
 All blocks take and return `(batch, length, d_model)`; normalisation follows each residual sum (post-norm).
 """
 
@@ -59,16 +57,11 @@ class MeanOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
-        return mean_over_processes(value)
+        return sum_over_processes(value) / dist.get_world_size()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
-        return mean_over_processes(gradients[0])
-
-
-def mean_over_processes(value: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
-    """Average a tensor over all processes."""
-    return sum_over_processes(value) / dist.get_world_size()
+        return sum_over_processes(gradients[0]) / dist.get_world_size()
 
 
 def sum_over_processes(values: Tensor) -> Tensor:

@@ -127,6 +127,9 @@ DATA_KEYS = (
     ),
 )  # fmt: skip
 
+ATTENTION_OPTIONS = ("factor", "sampling", "ranking", "lazy", "num_landmarks", "attention_window", "feature_map")
+"""Top-level keys that the files of conf/attention refer to."""
+
 MODEL_KEYS = (
     Key("model", STATE),
     Key("model.d_model", STATE, variant=True),
@@ -139,10 +142,7 @@ MODEL_KEYS = (
         for name in ("num_features", "conv_kernel")
     ),
     # The model's configuration repeats these.
-    *(
-        Key(name, RESULT)
-        for name in ("factor", "sampling", "num_landmarks", "attention_window", "feature_map", "match")
-    ),
+    *(Key(name, RESULT) for name in (*ATTENTION_OPTIONS, "faithful", "match")),
 )
 
 TRAINING_KEYS = (

@@ -32,6 +32,7 @@ from forecast.reports.plots import attention_colour
 from forecast.reports.tables import Cell, Column, Table, print_lines, print_table
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, write_json
+from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
 from forecast.system.memory import read_status, release_unused, reset_peak
 from forecast.system.progress import bar
@@ -224,9 +225,7 @@ def load_type(attention: str) -> dict[str, Any]:
 
 def attention_options(config: DictConfig) -> dict[str, Any]:
     """Return the top-level keys that the attention slots refer to."""
-    return {
-        key: config[key] for key in ("factor", "sampling", "num_landmarks", "attention_window", "feature_map")
-    }
+    return {key: config[key] for key in ATTENTION_OPTIONS}
 
 
 def batch_size(config: DictConfig, case: Case) -> int:

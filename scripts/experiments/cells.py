@@ -93,6 +93,15 @@ SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
 
+SMALL_INFORMER = (
+    "model.d_model=32", "model.n_heads=4", "model.d_ff=128", "optimizer.lr=1e-3", "trainer.max_epochs=3",
+    "windows_per_epoch=4096", "data.eval_stride=5", "data.eval_batch_size=256",
+)  # fmt: skip
+TOWARDS_PUBLISHED = (
+    "faithful=false", "sampling=per_query", "ranking=published", "lazy=sum", "model.mix_heads=true",
+    "model.drop_weights=true", "faithful=true", "ranking=norm",
+)  # fmt: skip
+
 
 def merge(*overrides: str) -> tuple[str, ...]:
     """Return one override per key: the last value, at the position of the first."""
@@ -187,24 +196,33 @@ def list_suggested(table: str, names: tuple[str, ...]) -> list[Cell]:
     return cells
 
 
+def make_paper_cell(
+    table: str, data: str, features: str, horizon: int, seed: int, variant: str, *more: str
+) -> Cell:
+    """Return a cell with the settings of the Informer paper; `variant` is a part of the name, `more` has overrides."""
+    overrides = (
+        f"experiment=informer2020/{data}_{features.lower()}", f"pred_len={horizon}", "data.root=ROOT",
+        "attention=probsparse", f"seed={seed}", *more,
+    )  # fmt: skip
+    facts = dict(zip(FACTS, (data, variant, horizon, "probsparse", seed), strict=True))
+    return Cell(table, f"{data}/{variant}/{horizon}/probsparse/s{seed}", overrides, facts)
+
+
 def list_paper() -> list[Cell]:
     """The settings of the Informer paper. ETTh1 S, with 930 GFLOP per step, is trained in bfloat16."""
-    cells = []
-    for seed, data, features, horizon in product(SEEDS, ("etth1", "etth2"), "MS", PAPER_HORIZONS):
-        experiment = f"experiment=informer2020/{data}_{features.lower()}"
-        overrides = (
-            experiment,
-            f"pred_len={horizon}",
-            "data.root=ROOT",
-            "attention=probsparse",
-            f"seed={seed}",
-        )
-        if (data, features) == ("etth1", "S"):
-            overrides = (*overrides, "trainer.precision=bf16-mixed")
-        facts = dict(zip(FACTS, (data, features, horizon, "probsparse", seed), strict=True))
-        name = f"{data}/{features}/{horizon}/probsparse/s{seed}"
-        cells.append(Cell("informer2020", name, overrides, facts))
-    return cells
+    return [
+        make_paper_cell("informer2020", data, features, horizon, seed, features, *more)
+        for seed, data, features, horizon in product(SEEDS, ("etth1", "etth2"), "MS", PAPER_HORIZONS)
+        for more in [("trainer.precision=bf16-mixed",) if (data, features) == ("etth1", "S") else ()]
+    ]
+
+
+def list_faithful() -> list[Cell]:
+    """ETTh1 a day ahead with a smaller Informer: ours, each change towards the authors' code alone, and all of them."""
+    return [
+        make_paper_cell("faithful", "etth1", "M", 24, seed, variant, *SMALL_INFORMER, variant)
+        for seed, variant in product(SEEDS, TOWARDS_PUBLISHED)
+    ]
 
 
 KEPT = ("flat", "strides", "sizes", "losses", "axes")
@@ -222,6 +240,7 @@ TRAINING: dict[str, list[Cell]] = {
         "covariates", [(name, 24) for name in WITH_COVARIATES], variants=COVARIATES, seeds=SEEDS[:1]
     ),
     "informer2020": list_paper(),
+    "faithful": list_faithful(),
     "ettm": list_suggested("ettm", ("ettm1", "ettm2")),
     "electricity": make_grid("electricity", product(("electricity",), HORIZONS), ATTENTION_TYPES),
     "weather": list_suggested("weather", ("weather",)),

@@ -28,7 +28,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=linear", "model.encoder_layers=2"),
     ("attention=full", "cross=nystrom"),
     ("attention=probsparse", "cross=probsparse"),
-    ("attention=probsparse", "sampling=per_query", "factor=1"),
+    ("attention=probsparse", "faithful=true", "factor=1"),
     ("attention=linear", "cross=linear", "feature_map=taylor"),
     ("attention=linear", "feature_map=favor"),
     ("attention=linear", "feature_map=relu", "model=informer_stack"),

@@ -29,6 +29,8 @@ D_MODEL = HEADS * HEAD_DIM
 OPTIONS: list[tuple[type[Attention], dict[str, Any]]] = [
     (ProbSparseAttention, {"factor": 2}),
     (ProbSparseAttention, {"factor": 2, "sampling": "per_query"}),
+    (ProbSparseAttention, {"factor": 2, "sampling": "per_query", "ranking": "published", "lazy": "sum"}),
+    (ProbSparseAttention, {"factor": 2, "ranking": "norm"}),
     (LinearAttention, {"feature_map": "relu"}),
     (LinearAttention, {"feature_map": "taylor"}),
     (LinearAttention, {"feature_map": "favor", "num_features": 6}),

@@ -20,6 +20,8 @@ KNOBS = {
     "sampling": "per_query",
     "num_landmarks": 7,
     "attention_window": 5,
+    "ranking": "norm",
+    "lazy": "sum",
     "feature_map": "taylor",
 }
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.attention.full import full_attention
-from forecast.attention.probsparse import probsparse_attention, sparsity_measure
+from forecast.attention.probsparse import probsparse_attention, sample_size, sparsity_measure
 from tests.support.attention_types import MEMORY_LEN, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
@@ -16,26 +16,45 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("name", ["probsparse_self", "probsparse_cross", "probsparse_causal_cumsum"])
 def test_reference(name):
     data = golden_tensors(name)
-    q, k, v, top = data["q"], data["k"], data["v"], data["top_queries"]
-    expected = data["output"].clone()
-    if data["causal"]:  # the reference gives lazy rows the running sum, this the running mean
-        lazy = torch.ones(q.shape[:3], dtype=torch.bool).scatter(2, top, False)
-        position = torch.arange(1, q.shape[2] + 1)[:, None]
-        expected = torch.where(lazy[..., None], expected / position, expected)
-    out = probsparse_attention(q, k, v, causal=data["causal"], factor=data["factor"], top_queries=top)
-    torch.testing.assert_close(out, expected, rtol=0, atol=1e-10)
+    options = {key: data[key] for key in ("causal", "factor", "sample_index")}
+    out = probsparse_attention(data["q"], data["k"], data["v"], ranking="published", lazy="sum", **options)
+    torch.testing.assert_close(out, data["output"], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["probsparse_self", "probsparse_cross"])
-def test_maximum_over_given_keys_ranks_as_the_reference(name):
-    """The reference subtracts (sum over the sample) / L_K where this subtracts the mean over all keys."""
-    data = golden_tensors(name)
-    q, k, index = data["q"], data["k"], data["sample_index"]
-    sampled = torch.einsum("bhie,bhiue->bhiu", q, k[:, :, index])
-    measure = sparsity_measure(q, k, sample_index=index) + torch.einsum("bhie,bhe->bhi", q, k.mean(2))
-    measure -= sampled.sum(-1) / k.shape[2]
-    top = measure.topk(data["top_queries"].shape[2]).indices.sort().values
-    assert torch.equal(top, data["top_queries"])
+def test_published_ranking_of_a_shared_sample_is_that_of_each_query():
+    q, k, _ = heads()
+    index = torch.randint(QUERY_LEN, (9,))
+    found = [
+        sparsity_measure(q, k, causal=True, ranking="published", sample_index=given)
+        for given in (index, index.expand(QUERY_LEN, -1))
+    ]
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "length", "norm", "shared"),
+    [
+        (16, 96, 0.62, 0.55),
+        (16, 336, 0.50, 0.32),
+        (16, 1024, 0.45, 0.20),
+        (64, 96, 0.46, 0.47),
+        (64, 336, 0.32, 0.21),
+        (64, 1024, 0.24, 0.10),
+    ],
+)
+def test_top_queries_found_by_norm_and_by_a_shared_sample(head_dim, length, norm, shared):
+    """Fractions of the exact measure's top u among random queries and keys, which docs/settings.md quotes."""
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 8, 8, length, head_dim)
+    top = sample_size(5, length)
+
+    def select(**options):
+        best = sparsity_measure(q, k, **options).topk(top).indices
+        return torch.zeros(q.shape[:3], dtype=torch.bool).scatter(2, best, True)
+
+    exact = select(sample_index=torch.arange(length))
+    found = [(select(**each) & exact).sum(-1) / top for each in ({"ranking": "norm"}, {"random": True})]
+    assert [part.mean().item() for part in found] == pytest.approx([norm, shared], abs=0.01)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -42,6 +42,8 @@ OPTIONS = [
     refused("dropout", "dropout=1.0 must be at least 0 and below 1", lambda: FullAttention(20, 5, role="self", dropout=1.0)),
     refused("factor", "probsparse factor must be a whole number of at least 1, not 0", lambda: ProbSparseAttention(20, 5, role="self", factor=0)),
     refused("sampling", "probsparse sampling must be one of shared, per_query, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", sampling="some")),
+    refused("ranking", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", ranking="some")),
+    refused("lazy", "probsparse lazy must be one of mean, sum, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", lazy="some")),
     refused("feature_map", "linear feature_map must be one of elu, relu, taylor, favor, not 'exp'", lambda: LinearAttention(20, 5, role="self", feature_map="exp")),
     refused("num_features without favor", "linear num_features needs feature_map=favor, not 'elu'", lambda: LinearAttention(20, 5, role="self", num_features=8)),
     refused("eps", "linear eps must be positive, not 0.0", lambda: LinearAttention(20, 5, role="self", eps=0.0)),

@@ -103,6 +103,23 @@ def test_the_papers_settings(option: str, horizon: int) -> None:
     assert (config.optimizer.lr, config.data.batch_size, config.trainer.max_epochs) == (1e-4, 32, 6)
 
 
+@pytest.mark.parametrize("faithful", [False, True])
+def test_faithful_is_the_algorithm_of_the_authors(faithful: bool) -> None:
+    config = compose_config("experiment=informer2020/etth1_m", f"faithful={faithful}", "model.d_model=16")
+    assert config.trainer.precision == ("32-true" if faithful else "auto")
+    model = create_model(config.model, n_features=3, n_targets=3, n_time_features=4)
+    layers = {each.slot: model.get_submodule(each.name) for each in model.attention_layers()}
+    names = ("sampling", "ranking", "lazy", "mix_heads", "drop_weights")
+    found = {slot: tuple(getattr(layer, name, None) for name in names) for slot, layer in layers.items()}
+    published = ("per_query", "published", "sum") if faithful else ("shared", "measure", "mean")
+    assert found == {
+        "encoder": (*published, False, faithful),
+        "decoder": (*published, faithful, faithful),
+        "cross": (None, None, None, False, faithful),
+    }
+    assert compose_config("faithful=true", "sampling=shared").sampling == "shared"
+
+
 @pytest.mark.parametrize("option", [o for o in options("experiment") if o.startswith("compare_attention")])
 def test_the_comparison_sweeps_over_every_attention_type(option: str) -> None:
     config = compose_choice("train", (f"experiment={option}",))

@@ -1,4 +1,5 @@
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,9 +84,30 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
     return ours
 
 
-@pytest.mark.parametrize("name", ["informer_full", "informer_full_nodistil", "informer_stack"])
-def test_equals_the_reference_with_its_weights(name: str) -> None:
+PUBLISHED = {"sampling": "per_query", "ranking": "published", "lazy": "sum"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "informer_full",
+        "informer_full_nodistil",
+        "informer_stack",
+        "informer_probsparse",
+        "informer_stack_probsparse",
+    ],
+)
+def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ProbSparse attention draws keys at random: ours gets these in the order of the layers."""
     arrays = golden(name)
+    drawn = [
+        torch.from_numpy(arrays[key]).long() for key in sorted(arrays) if key.startswith("sample_index/")
+    ]
+    monkeypatch.setattr("forecast.attention.probsparse._draw", lambda *_: drawn.pop(0))
+    attention = slots("probsparse" if drawn else "full")
+    if drawn:
+        options = {**PUBLISHED, "factor": int(arrays["factor"])}
+        attention |= {slot: partial(attention[slot], **options) for slot in ("encoder", "decoder")}
     layers = arrays["encoder_layers"].tolist()
     stack = isinstance(layers, list)
     d_model = arrays["state/projection.weight"].shape[1]
@@ -99,13 +121,26 @@ def test_equals_the_reference_with_its_weights(name: str) -> None:
         **sizes,
         encoder_layers=layers[0] if stack else layers,
         distil=bool(arrays["distil"]),
-        attention=slots("full"),
+        attention=attention,
+        mix_heads=bool(drawn),
         d_model=d_model,
         d_ff=arrays["state/decoder.layers.0.conv1.weight"].shape[0],
     ).double()
     model.load_state_dict(reference_weights(arrays, 3 if stack else 1))
     output = model.eval()(*(torch.from_numpy(arrays[k]) for k in ("past", "past_time", "future_time")))
-    torch.testing.assert_close(output, torch.from_numpy(arrays["output"]), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(output, torch.from_numpy(arrays["output"]), atol=1e-10, rtol=1e-10)
+    assert not drawn
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_drop_weights_drops_those_of_softmax_and_nothing_else(drops: bool) -> None:
+    layer = informer("linear", dropout=0.5, drop_weights=drops).decoder[0]
+    x, (q, k) = torch.randn(2, 30, SIZES["d_model"]), torch.randn(2, 2, 4, 30, 3)
+    assert torch.equal(layer.attention(x, x), layer.attention(x, x)) == drops
+    v = torch.randn(2, 4, 30, 1).expand(-1, -1, -1, 3)
+    mixed = layer.cross.mix(q, k, v)
+    assert torch.equal(mixed, layer.cross.mix(q, k, v)) != drops
+    torch.testing.assert_close(mixed, mixed[..., :1].expand_as(mixed))  # a weight, not a channel, is dropped
 
 
 @pytest.mark.parametrize("cls", [Informer, InformerStack])
