@@ -116,7 +116,7 @@ def time_length(length: str) -> list[Row]:
                 f"benchmark.n_features={COLUMNS}", "model.encoder_layers=2", "model.decoder_layers=1",
                 *(f"model.{key}={value}" for key, value in SIZES.items()), config_name="benchmark",
             )  # fmt: skip
-            case = Case(attention, length, backward=True)
+            case = Case(attention, "model", SIZES["d_model"], length, backward=True)
             works[f"ours, {attention}", precision] = make_work(config, case, "cpu")
     timings = time_in_turn(list(works.values()), REPEATS)
     return [
