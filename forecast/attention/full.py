@@ -47,10 +47,8 @@ def short_softmax_attention(
     dtype, scale = torch.promote_types(q.dtype, torch.float32), q.shape[-1] ** -0.5
     with torch.autocast(q.device.type, enabled=False):  # bfloat16 would round large scores, as SDPA does not
         wide_q, wide_k = q.to(dtype), k.to(dtype)
-        if q.shape[-2] < k.shape[-2]:  # the scale is applied to the shorter of the two
-            scores = (wide_q * scale) @ wide_k.mT
-        else:
-            scores = wide_q @ (wide_k * scale).mT
+        is_short = q.shape[-2] < k.shape[-2]  # the scale is applied to the shorter of the two
+        scores = (wide_q * scale) @ wide_k.mT if is_short else wide_q @ (wide_k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
     return padded_softmax(scores).to(v.dtype) @ v

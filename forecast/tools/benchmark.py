@@ -125,7 +125,10 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
         found.setdefault(tuple(row[key] for key in keys), []).append(row)
     exponents = {"time_exponent": "median", "memory_exponent": "peak_mib"}
     return [
-        {**dict(zip(keys, key, strict=True)), **{name: fit_exponent(each, of) for name, of in exponents.items()}}
+        {
+            **dict(zip(keys, key, strict=True)),
+            **{name: fit_exponent(each, of) for name, of in exponents.items()},
+        }
         for key, each in found.items()
     ]
 
@@ -333,7 +336,9 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
-    groups = [list(group) for _, group in groupby(cases, lambda case: (case.width, case.length, case.backward))]
+    groups = [
+        list(group) for _, group in groupby(cases, lambda case: (case.width, case.length, case.backward))
+    ]
     rows = []
     with (
         bar(len(groups), "Measuring", " passes") as progress,
@@ -381,7 +386,10 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     )
     units = {"median": "seconds", "peak_mib": "MiB"}
     measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
-    groups, types = list(rows.groupby(["part", "width"], sort=False)), list(map(str, rows["attention"].unique()))
+    groups, types = (
+        list(rows.groupby(["part", "width"], sort=False)),
+        list(map(str, rows["attention"].unique())),
+    )
     size = (5.5 * len(measured), 4.4 * len(groups))
     figure, axes = subplots(len(groups), len(measured), figsize=size, squeeze=False)
     for axis, (((part, width), group), (column, unit)) in zip(
