@@ -44,17 +44,12 @@ PARTS = ("mixing", "layer")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of one call: median, fastest and slowest of the rounds."""
+def time_in_turn(works: Sequence[Work], repeats: int) -> list[Row]:
+    """Time every function once per round, after one warm-up call, so that a slower machine slows all of them.
 
-    median: float
-    fastest: float
-    slowest: float
-
-
-def time_in_turn(works: Sequence[Work], repeats: int) -> list[Timing]:
-    """Time every function once per round, after one warm-up call, so that a slower machine slows all of them."""
+    Returns:
+        For every function the seconds of one call: `median`, `fastest` and `slowest` of the rounds.
+    """
     for work in works:
         work()
     seconds: list[list[float]] = [[] for _ in works]
@@ -65,7 +60,10 @@ def time_in_turn(works: Sequence[Work], repeats: int) -> list[Timing]:
             work()
             synchronize()
             times.append(time.perf_counter() - start)
-    return [Timing(statistics.median(times), min(times), max(times)) for times in seconds]
+    return [
+        {"median": statistics.median(times), "fastest": min(times), "slowest": max(times)}
+        for times in seconds
+    ]
 
 
 def synchronize() -> None:
@@ -123,12 +121,9 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    exponents = {"time_exponent": "median", "memory_exponent": "peak_mib"}
     return [
-        {
-            **dict(zip(keys, key, strict=True)),
-            **{name: fit_exponent(each, of) for name, of in exponents.items()},
-        }
+        dict(zip(keys, key, strict=True))
+        | {"time_exponent": fit_exponent(each, "median"), "memory_exponent": fit_exponent(each, "peak_mib")}
         for key, each in found.items()
     ]
 
@@ -349,13 +344,12 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
             progress.set_description(f"Length {group[0].length}, {direction}")
             timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
             for case, timing in zip(group, timings, strict=True):
-                make, memory = partial(make_work, settings, case, device), math.nan
-                if settings.memory and device == "cuda":
-                    memory = measure_peak_memory(make, cuda=True)
-                elif settings.memory:
-                    memory = processes.submit(measure_peak_memory, make, cuda=False).result()
-                batch = batch_size(settings, case)
-                rows.append({**asdict(case), "batch": batch, **asdict(timing), "peak_mib": memory})
+                cuda, make = device == "cuda", partial(make_work, settings, case, device)
+                row = {**asdict(case), "batch": batch_size(settings, case), **timing, "peak_mib": math.nan}
+                if settings.memory:
+                    measure = partial(measure_peak_memory, make, cuda=cuda)
+                    row["peak_mib"] = measure() if cuda else processes.submit(measure).result()
+                rows.append(row)
             progress.update()
     return rows
 
@@ -386,15 +380,12 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     )
     units = {"median": "seconds", "peak_mib": "MiB"}
     measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
-    groups, types = (
-        list(rows.groupby(["part", "width"], sort=False)),
-        list(map(str, rows["attention"].unique())),
-    )
+    types = list(map(str, rows["attention"].unique()))
+    groups = list(rows.groupby(["part", "width"], sort=False))
     size = (5.5 * len(measured), 4.4 * len(groups))
     figure, axes = subplots(len(groups), len(measured), figsize=size, squeeze=False)
-    for axis, (((part, width), group), (column, unit)) in zip(
-        axes.flat, product(groups, measured.items()), strict=True
-    ):
+    panels = product(groups, measured.items())
+    for axis, (((part, width), group), (column, unit)) in zip(axes.flat, panels, strict=True):
         for attention, points in group.groupby("attention", sort=False):
             colour, values = attention_colour(str(attention), types), points[column] / points["batch"]
             axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, color=colour)

@@ -51,7 +51,7 @@ def test_functions_are_timed_in_turn_after_one_warm_up() -> None:
     calls: list[str] = []
     spreads = time_in_turn([lambda: calls.append("a"), lambda: calls.append("b")], repeats=3)
     assert "".join(calls) == "ab" * 4
-    assert all(0 < s.fastest <= s.median <= s.slowest for s in spreads)
+    assert all(0 < s["fastest"] <= s["median"] <= s["slowest"] for s in spreads)
 
 
 def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
