@@ -6,7 +6,7 @@ Softmax attention with a short query or a short memory, computed through the sco
 
 Cost: n·m·E time and n·m memory, linear in the longer of the two. On CPU, forward and backward together are faster than
 with the fused kernel, whose backward pass is slow there, most of all in bfloat16. Without gradients, and on other
-devices, the fused kernel is used. The softmax runs in float32 or wider.
+devices, the fused kernel is used. Scores and softmax are computed in float32 or wider.
 
 Exact softmax attention through PyTorch's fused kernel.
 
@@ -44,24 +44,27 @@ def short_softmax_attention(
     """Compute softmax attention; `seen` is true where a query reads a key, and each query must read at least one."""
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    scale = q.shape[-1] ** -0.5  # applied to the shorter of the two
-    scores = (q * scale) @ k.mT if q.shape[-2] < k.shape[-2] else q @ (k * scale).mT
+    dtype, scale = torch.promote_types(q.dtype, torch.float32), q.shape[-1] ** -0.5
+    with torch.autocast(q.device.type, enabled=False):  # bfloat16 would round large scores, as SDPA does not
+        wide_q, wide_k = q.to(dtype), k.to(dtype)
+        is_short = q.shape[-2] < k.shape[-2]  # the scale is applied to the shorter of the two
+        scores = (wide_q * scale) @ wide_k.mT if is_short else wide_q @ (wide_k * scale).mT
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
     return padded_softmax(scores).to(v.dtype) @ v
 
 
 def padded_softmax(scores: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows memory_len"]:
-    """Compute the softmax over the last axis in float32 or wider.
+    """Compute the softmax over the last axis.
 
     PyTorch's kernel on CPU processes rows that are shorter than a vector register one number at a time. Padding with
     −∞ to `REGISTER` numbers does not change the result; with 14 keys and AVX-512, forward and backward pass take a
     sixth of the time.
     """
-    dtype, missing = torch.promote_types(scores.dtype, torch.float32), REGISTER - scores.shape[-1]
+    missing = REGISTER - scores.shape[-1]
     if missing <= 0 or torch.compiler.is_compiling():
-        return scores.softmax(-1, dtype=dtype)
-    return F.pad(scores, (0, missing), value=-math.inf).softmax(-1, dtype=dtype)[..., :-missing]
+        return scores.softmax(-1)
+    return F.pad(scores, (0, missing), value=-math.inf).softmax(-1)[..., :-missing]
 
 
 def full_attention(

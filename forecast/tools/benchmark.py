@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from forecast.attention.base import ROLES
 from forecast.reports.figures import add_legend, save, style_axis, subplots
 from forecast.reports.plots import attention_colour
 from forecast.reports.tables import Cell, Column, Table, print_lines, print_table
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_count
 from forecast.system.files import atomic_file, write_json
 from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
@@ -41,20 +41,16 @@ from forecast.training.create_model import create_model
 Work = Callable[[], object]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 REFERENCE = "full"
+PARTS = ("mixing", "layer")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of one call: median, fastest and slowest of the rounds."""
+def time_in_turn(works: Sequence[Work], repeats: int) -> list[Row]:
+    """Time every function once per round, after one warm-up call, so that a slower machine slows all of them.
 
-    median: float
-    fastest: float
-    slowest: float
-
-
-def time_in_turn(works: Sequence[Work], repeats: int) -> list[Timing]:
-    """Time every function once per round, after one warm-up call, so that a slower machine slows all of them."""
+    Returns:
+        For every function the seconds of one call: `median`, `fastest` and `slowest` of the rounds.
+    """
     for work in works:
         work()
     seconds: list[list[float]] = [[] for _ in works]
@@ -65,7 +61,10 @@ def time_in_turn(works: Sequence[Work], repeats: int) -> list[Timing]:
             work()
             synchronize()
             times.append(time.perf_counter() - start)
-    return [Timing(statistics.median(times), min(times), max(times)) for times in seconds]
+    return [
+        {"median": statistics.median(times), "fastest": min(times), "slowest": max(times)}
+        for times in seconds
+    ]
 
 
 def synchronize() -> None:
@@ -78,7 +77,7 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     """Return the MiB that one call adds to the memory of its inputs, or NaN where this cannot be measured.
 
     On CUDA, the allocator counts. On Linux, it is the peak of the resident memory during the call minus the resident
-    memory before it, after a warm-up call. Call this function in the process of `start_memory_process`, where each
+    memory before it, after a warm-up call. Call this function in a process of `start_memory_processes`, where each
     tensor has its own memory mapping.
     """
     work = make_work()
@@ -97,10 +96,13 @@ def measure_peak_memory(make_work: Callable[[], Work], *, cuda: bool) -> float:
     return max(0.0, (read_status("VmHWM") - before) / 1024)
 
 
-def start_memory_process(threads: int) -> ProcessPoolExecutor:
-    """Start a process that returns freed tensors to the system at once, so that resident memory is exact."""
-    context = get_context("spawn")
-    return ProcessPoolExecutor(1, mp_context=context, initializer=map_every_tensor, initargs=(threads,))
+def start_memory_processes(threads: int) -> ProcessPoolExecutor:
+    """Start a fresh process for each call, which returns freed tensors to the system, so that its memory is exact."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # imports PyTorch once
+    return ProcessPoolExecutor(
+        1, context, initializer=map_every_tensor, initargs=(threads,), max_tasks_per_child=1
+    )
 
 
 def map_every_tensor(threads: int) -> None:
@@ -112,19 +114,28 @@ def map_every_tensor(threads: int) -> None:
 
 
 def fit_growth(rows: Sequence[Row]) -> list[Row]:
-    """Return, for every attention type and direction, the exponent b of time ≈ a·length^b for one sequence.
+    """Return, for every attention type, part, width and direction, the exponents b of time and memory ≈ a·length^b.
 
-    It is that of least squares on logarithms; NaN for one length.
+    They are those of one sequence, of least squares on logarithms; NaN for one length, or where nothing was measured.
     """
-    found = []
-    for backward in (False, True):
-        for attention in dict.fromkeys(row["attention"] for row in rows):
-            chosen = [row for row in rows if (row["attention"], row["backward"]) == (attention, backward)]
-            lengths = [math.log(int(row["length"].split("/")[0])) for row in chosen]
-            times = [math.log(row["median"] / row["batch"]) for row in chosen]
-            slope = statistics.linear_regression(lengths, times).slope if len(chosen) > 1 else math.nan
-            found.append({"attention": attention, "backward": backward, "time_exponent": slope})
-    return found
+    keys = ("attention", "part", "width", "backward")
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return [
+        dict(zip(keys, key, strict=True))
+        | {"time_exponent": fit_exponent(each, "median"), "memory_exponent": fit_exponent(each, "peak_mib")}
+        for key, each in found.items()
+    ]
+
+
+def fit_exponent(rows: Sequence[Row], measured: str) -> float:
+    """Return the exponent of one measured quantity of a sequence; see `fit_growth`."""
+    if len(rows) < 2 or not all(row[measured] > 0 for row in rows):
+        return math.nan
+    lengths = [math.log(int(row["length"].split("/")[0])) for row in rows]
+    values = [math.log(row[measured] / row["batch"]) for row in rows]
+    return statistics.linear_regression(lengths, values).slope
 
 
 @dataclass(frozen=True)
@@ -133,11 +144,15 @@ class Case:
 
     Attributes:
         attention: attention type.
+        part: layer, its mixing alone, or model.
+        width: width of a position (d_model).
         length: length of the sequences of a layer, or seq_len/label_len/pred_len of a model.
         backward: whether a backward pass follows (for a model: a training step instead of inference).
     """
 
     attention: str
+    part: str
+    width: int
     length: str
     backward: bool
 
@@ -148,21 +163,20 @@ class Case:
 
 
 def list_cases(config: DictConfig) -> list[Case]:
-    """Return the cases of all lengths and of all attention types that can serve the role, by length and direction.
+    """Return the cases of all attention types that can serve the role, by width, length and direction.
 
     Raises:
-        ConfigError: an attention type, part or length is unknown, or no type can serve the role.
+        ConfigError: an attention type, part, width or length is unknown, or no type can serve the role.
     """
     check_choices(config)
-    lengths = [str(length) for length in config.benchmark.lengths]
-    parts = 3 if config.benchmark.name == "model" else 1
+    settings, of_model = config.benchmark, config.benchmark.name == "model"
+    lengths = [str(length) for length in settings.lengths]
     for length in lengths:
-        if len(length.split("/")) != parts or not all(p.isdigit() and int(p) > 0 for p in length.split("/")):
-            form = (
-                "seq_len/label_len/pred_len such as 96/48/24" if parts == 3 else "a whole number such as 512"
-            )
+        numbers = length.split("/")
+        if len(numbers) != (3 if of_model else 1) or not all(n.isdigit() and int(n) > 0 for n in numbers):
+            form = "seq_len/label_len/pred_len such as 96/48/24" if of_model else "a whole number such as 512"
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
-    role, asked = config.benchmark.get("role"), read_types(config)
+    role, asked = settings.get("role"), read_types(config)
     types = [
         attention
         for attention in asked
@@ -170,11 +184,14 @@ def list_cases(config: DictConfig) -> list[Case]:
     ]
     if not types:
         raise ConfigError(f"attention_types: none of {asked} can serve benchmark.role={role}")
+    parts = ["model"] if of_model else [settings.part] if settings.part else list(PARTS)
+    widths, heads = ([config.model.d_model], 1) if of_model else (list(settings.widths), settings.n_heads)
+    check_count("benchmark.n_heads", heads)
+    if wrong := [width for width in widths if not isinstance(width, int) or width < 1 or width % heads]:
+        raise ConfigError(f"benchmark.widths: {wrong[0]} must be a multiple of benchmark.n_heads={heads}")
     return [
-        Case(attention, length, backward)
-        for length in lengths
-        for backward in (False, True)
-        for attention in types
+        Case(attention, part, width, length, backward)
+        for width, length, backward, part, attention in product(widths, lengths, (False, True), parts, types)
     ]
 
 
@@ -192,7 +209,7 @@ def check_choices(config: DictConfig) -> None:
     choices = {
         "device": ("auto", "cpu", "cuda"),
         "precision": tuple(DTYPES),
-        "benchmark.part": ("layer", "mixing"),
+        "benchmark.part": PARTS,
         "benchmark.role": ROLES,
     }
     for key, allowed in choices.items():
@@ -201,9 +218,9 @@ def check_choices(config: DictConfig) -> None:
             raise ConfigError(f"{key}={value} must be one of {', '.join(allowed)}")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device=cuda: PyTorch finds no GPU; use device=cpu or device=auto")
-    for key in ("attention_types", "benchmark.lengths"):
+    for key in ("attention_types", "benchmark.lengths", "benchmark.widths"):
         values = OmegaConf.select(config, key)
-        if values is None:  # all types
+        if values is None:  # all types, or a model
             continue
         values = list(map(str, values))
         if not values or len(set(values)) < len(values):
@@ -243,16 +260,15 @@ def make_work(config: DictConfig, case: Case, device: str) -> Work:
 def make_layer_call(config: DictConfig, case: Case, device: str) -> Work:
     """Return a call of a layer, or of its mixing only, on random numbers."""
     settings, length, batch = config.benchmark, case.steps, batch_size(config, case)
-    d_model = settings.n_heads * settings.head_dim
     make_attention = get_attention_factory(config, case.attention, settings.role)
     dtype = DTYPES[config.precision]
-    layer: Attention = make_attention(d_model, settings.n_heads, role=settings.role).to(device, dtype)
-    if settings.part == "mixing":
-        shape = (batch, settings.n_heads, length, settings.head_dim)
+    layer: Attention = make_attention(case.width, settings.n_heads, role=settings.role).to(device, dtype)
+    if case.part == "mixing":
+        shape = (batch, settings.n_heads, length, layer.head_dim)
         inputs = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(3)]
         call: Callable[[], Tensor] = lambda: layer.mix(*inputs)  # noqa: E731
     else:
-        shape = (batch, length, d_model)
+        shape = (batch, length, case.width)
         inputs = [torch.randn(shape, device=device, dtype=dtype, requires_grad=True)]
         memory = inputs[0] if settings.role != "cross" else torch.randn_like(inputs[0], requires_grad=True)
         call = lambda: layer(inputs[0], memory)  # noqa: E731
@@ -316,24 +332,25 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
-    groups = [list(group) for _, group in groupby(cases, key=lambda case: (case.length, case.backward))]
+    groups = [
+        list(group) for _, group in groupby(cases, lambda case: (case.width, case.length, case.backward))
+    ]
     rows = []
     with (
         bar(len(groups), "Measuring", " passes") as progress,
-        start_memory_process(torch.get_num_threads()) as process,
+        start_memory_processes(torch.get_num_threads()) as processes,
     ):
         for group in groups:
             direction = "forward and backward" if group[0].backward else "forward"
             progress.set_description(f"Length {group[0].length}, {direction}")
             timings = time_in_turn([make_work(settings, case, device) for case in group], settings.repeats)
             for case, timing in zip(group, timings, strict=True):
-                make, memory = partial(make_work, settings, case, device), math.nan
-                if settings.memory and device == "cuda":
-                    memory = measure_peak_memory(make, cuda=True)
-                elif settings.memory:
-                    memory = process.submit(measure_peak_memory, make, cuda=False).result()
-                batch = batch_size(settings, case)
-                rows.append({**asdict(case), "batch": batch, **asdict(timing), "peak_mib": memory})
+                cuda, make = device == "cuda", partial(make_work, settings, case, device)
+                row = {**asdict(case), "batch": batch_size(settings, case), **timing, "peak_mib": math.nan}
+                if settings.memory:
+                    measure = partial(measure_peak_memory, make, cuda=cuda)
+                    row["peak_mib"] = measure() if cuda else processes.submit(measure).result()
+                rows.append(row)
             progress.update()
     return rows
 
@@ -355,19 +372,26 @@ def describe_hardware(device: str) -> dict[str, Any]:
 
 
 def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
-    """Draw time and peak memory for one sequence, forward and backward, against its length, with logarithmic axes."""
+    """Draw time and peak memory of one sequence, forward and backward, against its length, with logarithmic axes.
+
+    Each part and width of the layer has a row of its own.
+    """
     rows = rows[rows["backward"]].assign(
         n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
     )
     units = {"median": "seconds", "peak_mib": "MiB"}
     measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
-    figure, axes = subplots(1, len(measured), figsize=(5.5 * len(measured), 4.4), squeeze=False)
     types = list(map(str, rows["attention"].unique()))
-    for axis, (column, unit) in zip(axes[0], measured.items(), strict=True):
-        for attention, points in rows.groupby("attention", sort=False):
+    groups = list(rows.groupby(["part", "width"], sort=False))
+    size = (5.5 * len(measured), 4.4 * len(groups))
+    figure, axes = subplots(len(groups), len(measured), figsize=size, squeeze=False)
+    panels = product(groups, measured.items())
+    for axis, (((part, width), group), (column, unit)) in zip(axes.flat, panels, strict=True):
+        for attention, points in group.groupby("attention", sort=False):
             colour, values = attention_colour(str(attention), types), points[column] / points["batch"]
             axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, color=colour)
-        axis.set(xscale="log", yscale="log", xlabel="length", ylabel=f"{unit} a sequence")
+        label = f"{unit} a sequence, {part} of width {width}"
+        axis.set(xscale="log", yscale="log", xlabel="length", ylabel=label)
         axis.set_xticks(sorted(rows["n"].unique()), sorted(rows["n"].unique()), minor=False)
         axis.minorticks_off()
         style_axis(axis, which="both")
@@ -378,7 +402,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 def report_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
     """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction, and the growth."""
     settings, hardware, growth = config.benchmark, describe_hardware(device), fit_growth(rows)
-    what = "training steps" if settings.name == "model" else f"one {settings.role}-attention {settings.part}"
+    what = "training steps" if settings.name == "model" else f"{settings.role}-attention"
     title = f"{what}, {config.precision}, {hardware['device']}"
     with atomic_file(folder / "benchmark.csv") as temporary:
         pd.DataFrame(rows).to_csv(temporary, index=False)
@@ -391,25 +415,32 @@ def report_results(folder: Path, config: DictConfig, rows: list[Row], device: st
         measured = [row for row in rows if row["backward"] == backward]
         print_table(make_table(f"{title}: {direction}", measured), console)
     lines = [
-        f"{row['attention']}: time grows as n^{row['time_exponent']:.2f}"
+        f"{row['attention']}, {row['part']} of width {row['width']}: time grows as n^{row['time_exponent']:.2f}"
+        + ("" if math.isnan(memory := row["memory_exponent"]) else f", memory as n^{memory:.2f}")
         for row in growth
-        if row["backward"] and len(settings.lengths) > 1
+        if row["backward"] and not math.isnan(row["time_exponent"])
     ]
     print_lines(console, [*lines, f"saved in {folder}"])
 
 
-COLUMNS = ("attention type", "length", "batch", "ms", "fastest – slowest", "× full", "peak MiB")
+COLUMNS = (
+    "attention type", "part", "width", "length", "batch", "ms", "fastest – slowest", "× full", "peak MiB"
+)  # fmt: skip
 
 
 def make_table(title: str, rows: list[Row]) -> Table:
     """Return milliseconds, speed relative to full attention and memory of the cases of one direction."""
-    full = {row["length"]: row["median"] for row in rows if row["attention"] == REFERENCE}
+
+    def place(row: Row) -> tuple[str, ...]:
+        return tuple(str(row[key]) for key in ("part", "width", "length"))
+
+    full = {place(row): row["median"] for row in rows if row["attention"] == REFERENCE}
     made = []
     for row in rows:
         milliseconds = [f"{1000 * row[key]:.1f}" for key in ("median", "fastest", "slowest")]
         texts = [
-            row["length"], str(row["batch"]), milliseconds[0], " – ".join(milliseconds[1:]),
-            f"{full.get(row['length'], math.nan) / row['median']:.2f}", f"{row['peak_mib']:.0f}",
+            *place(row), str(row["batch"]), milliseconds[0], " – ".join(milliseconds[1:]),
+            f"{full.get(place(row), math.nan) / row['median']:.2f}", f"{row['peak_mib']:.0f}",
         ]  # fmt: skip
         made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))
     return Table(title, [Column(name, name) for name in COLUMNS], made)

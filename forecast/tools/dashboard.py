@@ -4,7 +4,7 @@
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
@@ -83,6 +83,7 @@ def make_score_topics() -> list[Topic]:
                 make_bars("Skill (positive: better than every baseline)", "skill"),
                 make_bars("Test MAE (lower is better)", "test/mae"),
                 make_bars("Test MSE of model and baselines", "test/mse", *each_baseline),
+                make_bars("Test MSE: mean, lowest and highest of the seeds", "test/mse", spread="minmax"),
             ],
         ),
         Topic(
@@ -127,11 +128,23 @@ def make_other_topics() -> list[Topic]:
             "Accuracy against cost",
             "One point per run; lower left is better. Compare times only between runs on the same machine.",
             [
-                *(make_scatter(f"Test MSE against {label}", cost) for cost, label in COSTS.items()),
+                *(
+                    make_scatter(f"Test MSE against {label}", cost, "test/mse")
+                    for cost, label in COSTS.items()
+                ),
                 wr.ParallelCoordinatesPlot(
                     title="Settings, cost and test MSE",
                     columns=list(map(wr.ParallelCoordinatesPlotColumn, columns)),
                 ),
+            ],
+            averaged=False,
+        ),
+        Topic(
+            "Error and time against tokens",
+            "One point per run, by the number of tokens that the encoder attends to; runs without attention have none.",
+            [
+                make_scatter(f"{name} against tokens", "tokens/encoder/keys", score)
+                for name, score in (("Test MSE", "test/mse"), ("Inference time (ms)", "ms_per_window"))
             ],
             averaged=False,
         ),
@@ -154,9 +167,9 @@ def make_other_topics() -> list[Topic]:
     ]
 
 
-def make_bars(title: str, *names: str) -> wr.BarPlot:
+def make_bars(title: str, *names: str, spread: Literal["stddev", "minmax"] = "stddev") -> wr.BarPlot:
     return wr.BarPlot(
-        title=title, metrics=[*names], groupby_aggfunc="mean", groupby_rangefunc="stddev",
+        title=title, metrics=[*names], groupby_aggfunc="mean", groupby_rangefunc=spread,
         max_runs_to_show=MAX_SHOWN, max_bars_to_show=MAX_SHOWN,
     )  # fmt: skip
 
@@ -168,8 +181,8 @@ def make_lines(title: str, *names: str, x: str = "epoch") -> wr.LinePlot:
     )  # fmt: skip
 
 
-def make_scatter(title: str, cost: str) -> wr.ScatterPlot:
-    return wr.ScatterPlot(title=title, x=wr.SummaryMetric(cost), y=wr.SummaryMetric("test/mse"))
+def make_scatter(title: str, x: str, y: str) -> wr.ScatterPlot:
+    return wr.ScatterPlot(title=title, x=wr.SummaryMetric(x), y=wr.SummaryMetric(y))
 
 
 @dataclass

@@ -210,13 +210,13 @@ class RandomState(Callback):
 class EpochTable(Callback):
     """Write `metrics.csv`, one row per epoch; the file is whole after every epoch, and a resumed run appends to it.
 
-    This callback also logs the epoch's training loss, the mean over its windows, and its learning rate. Checkpoints
-    hold both, so that a resumed epoch logs the same values.
+    This callback also logs the epoch's training loss, the mean over its windows, and the learning rate of its last
+    step, with which loggers stamp it. Checkpoints hold both, so that a resumed epoch logs the same values.
     """
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
-        self.lr = math.nan  # before the first epoch
+        self.lr = math.nan  # before the first step
         self._restored: list[Tensor] = []  # sums of each process, from a checkpoint
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -227,9 +227,13 @@ class EpochTable(Callback):
         self.started = time.perf_counter() - (self.rows[-1]["seconds"] if self.rows else 0)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        # not at the epoch's end: by then the schedule has set the next epoch's rate
-        self.lr = trainer.optimizers[0].param_groups[0]["lr"]
         self._sums = torch.zeros(2, device=module.device)
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        # not at the batch's end: by then the schedule has set the next step's rate
+        self.lr = trainer.optimizers[0].param_groups[0]["lr"]
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int

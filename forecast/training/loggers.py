@@ -83,7 +83,10 @@ def running(loggers: list[Logger]) -> Iterator[None]:
 def log_results(
     loggers: list[Logger], content: dict[str, Any], results: Results, images: dict[str, Path], step: int
 ) -> None:
-    """Log final scores, skill and costs to every logger, and MSE by step and pictures to services."""
+    """Log final scores, skill and costs to every logger, and MSE by step and pictures to services.
+
+    To services, `val/mse` and the like are those of the tested model at the end; in a file, they are curves alone.
+    """
     by_step = {
         f"horizon/{name}_mse": errors.by_step()["mse"].tolist() for name, errors in results.errors.items()
     }
@@ -92,7 +95,7 @@ def log_results(
         if isinstance(logger, ServiceLogger):
             logger.log_final(final)
         else:
-            logger.log_metrics(final.scores, step=step)
+            logger.log_metrics({k: v for k, v in final.scores.items() if not k.startswith("val/")}, step=step)
 
 
 def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +105,8 @@ def collect_scores(content: dict[str, Any]) -> dict[str, Any]:
     costs = ["seconds", "windows_per_second", "ms_per_window", "n_parameters"]
     if content["peak_memory_of"] == "device":  # that of a process holds what earlier runs freed
         costs.append("peak_memory_mb")
-    scores |= {key: score for key, score in content.items() if key.startswith("validation_")}
+    validation = "validation_"
+    scores |= {f"val/{k.removeprefix(validation)}": v for k, v in content.items() if k.startswith(validation)}
     scores |= {key: content[key] for key in ("skill", "best_epoch", "shrinkage_weight", *costs)}
     for slot, summary in content["attention_slots"].items():
         scores |= {f"tokens/{slot}/{side}": summary[side] for side in ("queries", "keys")}

@@ -32,9 +32,15 @@ def time_mixing(role: str, tokens: int, *lengths: int) -> tuple[str, ...]:
     return ("benchmark.part=mixing", *settings)
 
 
+DEFAULT_MODEL = ("benchmark=model", "model=residual_informer", "benchmark.batch_size=4")
 CPU = {
-    **{f"{role}/{length}": (*time_mixing(role, max(4096, length), length), "repeats=9", "memory=false")
-       for role, length in (("self", 512), ("self", 2048), ("self", 8192), ("causal", 2048), ("causal", 8192))},
+    "layers": ("benchmark.widths=[64,512]", "benchmark.lengths=[512,2048,8192]", "repeats=3"),
+    "look-back": (
+        *DEFAULT_MODEL, "repeats=5",
+        f"benchmark.lengths=[{','.join(f'{steps}/48/24' for steps in (1024, 2048, 4096, 8192, 16_384))}]",
+    ),
+    **{f"causal/{length}": (*time_mixing("causal", max(4096, length), length), "repeats=9", "memory=false")
+       for length in (2048, 8192)},
     "growth": (EFFICIENT, *time_mixing("self", 32_768, 2048, 8192, 32_768), "repeats=3"),
     "long": (EFFICIENT, "benchmark=model", "benchmark.lengths=[16384/720/720]", "benchmark.batch_size=1", "repeats=1"),
     **{f"width/{width}/{precision}": (

@@ -4,7 +4,6 @@
 import json
 import math
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -42,8 +41,8 @@ def time_published() -> list[Row]:
         }  # fmt: skip
         timings = time_in_turn(list(works.values()), REPEATS)
         for form, timing in zip(works, timings, strict=True):
-            times = timings[0].median / timing.median
-            rows.append({"length": length, "form": form, **asdict(timing), "times_published": times})
+            times = timings[0]["median"] / timing["median"]
+            rows.append({"length": length, "form": form, **timing, "times_published": times})
     return rows
 
 
@@ -116,11 +115,11 @@ def time_length(length: str) -> list[Row]:
                 f"benchmark.n_features={COLUMNS}", "model.encoder_layers=2", "model.decoder_layers=1",
                 *(f"model.{key}={value}" for key, value in SIZES.items()), config_name="benchmark",
             )  # fmt: skip
-            case = Case(attention, length, backward=True)
+            case = Case(attention, "model", SIZES["d_model"], length, backward=True)
             works[f"ours, {attention}", precision] = make_work(config, case, "cpu")
     timings = time_in_turn(list(works.values()), REPEATS)
     return [
-        {"case": length, "model": model, "precision": precision, **asdict(timing)}
+        {"case": length, "model": model, "precision": precision, **timing}
         for (model, precision), timing in zip(works, timings, strict=True)
     ]
 

@@ -267,6 +267,28 @@ def show_times(start: str, down: str) -> Callable[[Results], list[str]]:
     return lambda results: compare_times(results.rows("cpu", start), down)
 
 
+def list_layers(results: Results) -> list[Group]:
+    """Return the times of layers, full attention first, without the mixing of the type `none`, which does nothing."""
+    rows = [{**row, "length": f"{row['length']}, {row['part']}"} for row in results.rows("cpu", "layers")]
+    rows = [row for row in rows if (row["attention"], row["part"]) != ("none", "mixing")]
+    return sorted(rows, key=lambda row: row["attention"] != "full")
+
+
+def show_layers(width: int) -> Callable[[Results], list[str]]:
+    return lambda results: compare_times(
+        [row for row in list_layers(results) if row["width"] == width], "attention"
+    )
+
+
+def show_speed_up(results: Results) -> list[str]:
+    """Show the speed-up over full attention by width, length and part, up to 2,048 tokens."""
+    rows = [row for row in list_layers(results) if not row["length"].startswith("8192")]
+    rows = [{**row, "place": f"{row['width']}: {row['length']}"} for row in rows]
+    full = {row["place"]: row["median"] for row in rows if row["attention"] == "full"}
+    rows = [row for row in rows if row["attention"] != "full"]
+    return pivot(rows, "attention", "place", lambda row: f"{full[row['place']] / row['median']:.1f}", "–")
+
+
 def compare_times(rows: list[Group], down: str) -> list[str]:
     """Show milliseconds by length, with the speed-up over full attention or the published algorithm."""
     full = {row["length"]: row["median"] for row in rows if row[down] in ("full", "published")}
@@ -277,14 +299,22 @@ def compare_times(rows: list[Group], down: str) -> list[str]:
     return pivot(rows, down, "length", show, "–")
 
 
-def show_growth(results: Results) -> list[str]:
-    growth = results.store("cpu").content["cells"]["growth"]["growth"]
-    exponents = {row["attention"]: f"n^{row['time_exponent']:.2f}" for row in growth if row["backward"]}
-    rows = [
-        {**row, "type": f"{row['attention']}, {exponents[row['attention']]}"}
-        for row in results.rows("cpu", "growth")
-    ]
-    return pivot(rows, "type", "length", lambda row: f"{milliseconds(row)} / {row['peak_mib']:,.0f}")
+def show_growth(cell: str) -> Callable[[Results], list[str]]:
+    """Show milliseconds and MiB by length, with the exponents of both for one sequence."""
+
+    def show(results: Results) -> list[str]:
+        growth = results.store("cpu").content["cells"].get(cell, {"growth": []})["growth"]
+        exponents = {row["attention"]: row for row in growth if row["backward"]}
+        rows = []
+        for row in results.rows("cpu", cell):
+            found = exponents[row["attention"]]
+            memory = found.get("memory_exponent")
+            name = f"{row['attention']}, n^{found['time_exponent']:.2f}"
+            name += "" if memory is None else f", n^{memory:.2f}"
+            rows.append({**row, "type": name, "length": row["length"].split("/")[0]})
+        return pivot(rows, "type", "length", lambda row: f"{milliseconds(row)} / {row['peak_mib']:,.0f}")
+
+    return show
 
 
 def show_width(results: Results) -> list[str]:
@@ -318,10 +348,13 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "gift_eval": show_ranking("gift_eval", "CRPS", "MASE"),
     "peers, MSE": show_peers(lambda row: score(row["mse"])),
     "peers, CPU seconds": show_peers(lambda row: f"{row['cpu_seconds']:,.0f}"),
-    "cpu, self": show_times("self", "attention"),
+    "cpu, layers of 64": show_layers(64),
+    "cpu, layers of 512": show_layers(512),
     "cpu, causal": show_times("causal", "attention"),
     "cpu, published": show_times("published", "form"),
-    "cpu, growth": show_growth,
+    "cpu, speed-up": show_speed_up,
+    "cpu, growth": show_growth("growth"),
+    "cpu, look-back": show_growth("look-back"),
     "cpu, width": show_width,
     "peers, steps": show_steps,
 }

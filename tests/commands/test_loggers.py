@@ -10,8 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from forecast.system.keys import flatten, variant_id
+from forecast.training.schedules import cosine
 from tests.support.commands import finish, only, start, train, train_here, workplace
 from tests.support.wandb_file import WandbRun, records
 
@@ -78,8 +80,20 @@ def test_wandb_has_the_curves_and_the_final_scores(ran, wandb_run: WandbRun, met
             expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
     for slot, sides in metrics["attention_slots"].items():
         expected |= {f"tokens/{slot}/{side}": sides[side] for side in ("queries", "keys")}
-    assert len(expected) == 4 * 8 + 6 + 2 * 6 + 4 + 6
+    expected |= {
+        f"val/{name}": metrics[f"validation_{name}"] for name in ("mse", "mae")
+    }  # of the tested model
+    assert len(expected) == 4 * 8 + 6 + 2 * 6 + 4 + 6 + 2
     assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    assert not [name for name in wandb_run.summary if "validation" in name or "memory" in name]
+    row = next(row for row in wandb_run.history if row.get("epoch") == 1 and "lr" in row)
+    config = wandb_run.config
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=config["optimizer"]["lr"])
+    n_steps = (row["trainer/global_step"] + 1) // 2 * 3
+    factor = cosine(optimizer, n_steps)["scheduler"].lr_lambdas[0]
+    assert row["lr"] == pytest.approx(
+        config["optimizer"]["lr"] * factor(row["trainer/global_step"]), rel=1e-6
+    )
 
 
 def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: WandbRun) -> None:
