@@ -127,7 +127,15 @@ DATA_KEYS = (
     ),
 )  # fmt: skip
 
-ATTENTION_OPTIONS = ("factor", "sampling", "ranking", "lazy", "num_landmarks", "attention_window", "feature_map")
+ATTENTION_OPTIONS = (
+    "factor",
+    "sampling",
+    "ranking",
+    "lazy",
+    "num_landmarks",
+    "attention_window",
+    "feature_map",
+)
 """Top-level keys that the files of conf/attention refer to."""
 
 MODEL_KEYS = (
