@@ -386,7 +386,8 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     size = (5.5 * len(measured), 4.4 * len(groups))
     figure, axes = subplots(len(groups), len(measured), figsize=size, squeeze=False)
     panels = product(groups, measured.items())
-    for axis, (((part, width), group), (column, unit)) in zip(axes.flat, panels, strict=True):
+    for axis, ((of, group), (column, unit)) in zip(axes.flat, panels, strict=True):
+        part, width = of  # type: ignore[reportGeneralTypeIssues]
         for attention, points in group.groupby("attention", sort=False):
             colour, values = attention_colour(str(attention), types), points[column] / points["batch"]
             axis.plot(points["n"], values, marker="o", markersize=3.5, label=attention, color=colour)

@@ -52,7 +52,7 @@ def measure_in_turn(runs: Sequence[FinishedRun]) -> Iterator[dict[str, Any]]:
     device = torch.device("cuda" if on_gpu else "cpu")
     hardware = {key: describe_hardware(device.type)[key] for key in ("device", "threads")}
     for timing in time_in_turn([make_inference(model, device) for model in models], REPEATS):
-        yield {**hardware, "ms_per_window": 1000 * timing.median / BATCH_SIZE}
+        yield {**hardware, "ms_per_window": 1000 * timing["median"] / BATCH_SIZE}
 
 
 def make_inference(model: TrainedModel, device: torch.device) -> Work:

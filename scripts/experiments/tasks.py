@@ -83,6 +83,8 @@ TASKS: dict[str, tuple[Callable[[int, int, torch.Generator], Sequences], int]] =
 class Reader(nn.Module):
     """Encoder layers, and a linear output at the last `QUERIES` tokens."""
 
+    positions: Tensor
+
     def __init__(self, attention: str) -> None:
         super().__init__()
         make = get_attention_factory(compose_config(config_name="benchmark"), attention, "self")

@@ -28,7 +28,7 @@ def test_outputs_and_gradients_are_those_of_the_masked_softmax(
     length: int, window: int, causal: bool
 ) -> None:
     inputs = [x[:1, :2].requires_grad_() for x in heads(length, length)]
-    exact = masked_softmax(*inputs, window, causal=causal)
+    exact = masked_softmax(*inputs, window=window, causal=causal)
     gradient = torch.linspace(-1, 2, exact.numel(), dtype=exact.dtype).view_as(exact)
     wanted = (exact, *torch.autograd.grad(exact, inputs, gradient))
     out = sliding_window_attention(*inputs, attention_window=window, causal=causal)

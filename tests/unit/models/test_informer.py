@@ -104,7 +104,7 @@ def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.Mo
         torch.from_numpy(arrays[key]).long() for key in sorted(arrays) if key.startswith("sample_index/")
     ]
     monkeypatch.setattr("forecast.attention.probsparse._draw", lambda *_: drawn.pop(0))
-    attention = slots("probsparse" if drawn else "full")
+    attention: Any = slots("probsparse" if drawn else "full")
     if drawn:
         options = {**PUBLISHED, "factor": int(arrays["factor"])}
         attention |= {slot: partial(attention[slot], **options) for slot in ("encoder", "decoder")}
@@ -134,7 +134,7 @@ def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("drops", [False, True])
 def test_drop_weights_drops_those_of_softmax_and_nothing_else(drops: bool) -> None:
-    layer = informer("linear", dropout=0.5, drop_weights=drops).decoder[0]
+    layer: Any = informer("linear", dropout=0.5, drop_weights=drops).decoder[0]
     x, (q, k) = torch.randn(2, 30, SIZES["d_model"]), torch.randn(2, 2, 4, 30, 3)
     assert torch.equal(layer.attention(x, x), layer.attention(x, x)) == drops
     v = torch.randn(2, 4, 30, 1).expand(-1, -1, -1, 3)
