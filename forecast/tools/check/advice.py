@@ -16,7 +16,8 @@ from forecast.data.split import refuse_short_split
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
-from forecast.tools.check.columns import CategoryColumn, Column, Copy
+from forecast.tools.check.columns import CategoryColumn, Column
+from forecast.tools.check.copies import Copy
 from forecast.tools.check.gaps import SplitPart
 from forecast.tools.check.seasons import Season
 

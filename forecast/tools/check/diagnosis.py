@@ -21,14 +21,8 @@ from forecast.system.errors import TextColumns
 from forecast.system.formatting import quote_for_shell, shorten, write_mapping
 from forecast.tools.check import advice
 from forecast.tools.check.advice import HORIZON, PAST, Choices, Setting
-from forecast.tools.check.columns import (
-    CategoryColumn,
-    Column,
-    Copy,
-    find_copies_and_sums,
-    measure_categories,
-    measure_columns,
-)
+from forecast.tools.check.columns import CategoryColumn, Column, measure_categories, measure_columns
+from forecast.tools.check.copies import Copy, find_copies_and_sums
 from forecast.tools.check.gaps import (
     Gaps,
     SplitPart,

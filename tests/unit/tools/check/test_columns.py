@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from forecast.data import Panel
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_na_values
 from forecast.tools.check.columns import (
-    Copy,
-    find_copies,
-    find_copies_and_sums,
     find_gross_errors,
     find_longest_run,
     find_sentinel,
-    find_sums,
     is_counter,
     measure_columns,
 )
+from forecast.tools.check.copies import Copy, find_copies, find_copies_and_sums, find_sums
 from forecast.tools.check.gaps import split_parts
 
 RANDOM = np.random.default_rng(0)
