@@ -77,7 +77,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 
 LINES = [
     ("forecast pre", {"predict"}),
-    ("forecast train atten", {"attention="}),
+    ("forecast train atten", {"attention=", "attention_window="}),
     ("forecast train seed=1 attention=f", {"attention=full", "attention=fastformer"}),
 ]
 
