@@ -29,8 +29,8 @@ class LossDifference:
 
     mean: float
     variance: float
-    degrees_of_freedom: float
-    comparisons: float = 1
+    degrees_of_freedom: int | float
+    comparisons: int | float = 1
     base: float = 1.0
     base_variance: float = 0.0
     base_covariance: float = 0.0
@@ -132,9 +132,9 @@ class SeedVariance:
     """
 
     variance: float
-    degrees_of_freedom: float
+    degrees_of_freedom: int | float
     rest: float
-    rest_degrees: float
+    rest_degrees: int | float
 
     @classmethod
     def estimate(cls, losses: Iterable[Mapping[int, float]]) -> "SeedVariance":
@@ -161,7 +161,7 @@ class SeedVariance:
 
 def is_deterministic(losses: Collection[float]) -> bool:
     """Whether several runs all have the same mean loss, up to the round-off of float32 arithmetic."""
-    return len(losses) > 1 and max(losses) - min(losses) <= ROUND_OFF * max(map(abs, losses))
+    return len(losses) > 1 and bool(max(losses) - min(losses) <= ROUND_OFF * max(map(abs, losses)))
 
 
 def diebold_mariano(
@@ -289,7 +289,7 @@ def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
-def step_down(tests: Mapping[str, LossDifference], factor: float) -> dict[str, LossDifference]:
+def step_down(tests: Mapping[str, LossDifference], factor: int | float) -> dict[str, LossDifference]:
     """Correct tests against one forecaster for their number by the step-down method of Holm (1979).
 
     The smallest p-value is multiplied by `factor` times the number of tests. Once a test is significant, it no longer
