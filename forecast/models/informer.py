@@ -143,14 +143,8 @@ class Informer(ForecastModel):
 
     def encoder_attention(self) -> list[AttentionLayer]:
         """List the attention layers of the encoder or encoders."""
-        if isinstance(self.encoder, Encoder):
-            return encoder_attention(self.encoder, np.arange(self.seq_len))
-        assert isinstance(self.encoder, EncoderStack)
-        layers = []
-        for i, encoder in enumerate(self.encoder.encoders):
-            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
-            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
-        return layers
+        assert isinstance(self.encoder, Encoder)
+        return encoder_attention(self.encoder, np.arange(self.seq_len))
 
     def attention_layers(self) -> list[AttentionLayer]:
         layers = self.encoder_attention()
@@ -183,6 +177,14 @@ class InformerStack(Informer):
 
     def build_encoder(self, make: Callable[[int], Encoder], layers: int) -> nn.Module:
         return EncoderStack([make(n) for n in range(layers, 0, -1)])
+
+    def encoder_attention(self) -> list[AttentionLayer]:
+        assert isinstance(self.encoder, EncoderStack)
+        layers = []
+        for i, encoder in enumerate(self.encoder.encoders):
+            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
+            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
+        return layers
 
 
 def check_label_len(seq_len: int, label_len: int) -> None:
