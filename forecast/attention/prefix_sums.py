@@ -45,15 +45,18 @@ def sum_after(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows le
     return _triangular_sum(x, lambda ones: ones.triu(1), lambda ones: ones.triu(1))
 
 
+def running_sum(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows length width"]:
+    """Sum positions 0..i at position i, in float32 or wider."""
+    with torch.autocast(x.device.type, enabled=False):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return _triangular_sum(wide, torch.tril, lambda ones: ones.tril(-1))
+
+
 def running_mean(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows length width"]:
     """Average positions 0..i at position i."""
-    length = x.shape[-2]
-    with torch.autocast(x.device.type, enabled=False):
-        sums = _triangular_sum(
-            x.to(torch.promote_types(x.dtype, torch.float32)), torch.tril, lambda ones: ones.tril(-1)
-        )
-        count = torch.arange(1, length + 1, dtype=sums.dtype, device=x.device)
-        return (sums / count[:, None]).to(x.dtype)
+    sums = running_sum(x)
+    count = torch.arange(1, x.shape[-2] + 1, dtype=sums.dtype, device=x.device)
+    return (sums / count[:, None]).to(x.dtype)
 
 
 def _triangular_sum(

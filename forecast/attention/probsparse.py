@@ -31,11 +31,18 @@ from torch import Tensor
 
 from forecast.attention.base import Attention, Curves, Role, check_causal_lengths, check_choice, check_count
 from forecast.attention.full import short_softmax_attention
-from forecast.attention.prefix_sums import running_mean
+from forecast.attention.prefix_sums import running_mean, running_sum
 
 SAMPLINGS = ("shared", "per_query")
 RANKINGS = ("measure", "published", "norm")
 LAZY = ("mean", "sum")
+
+
+def check_options(sampling: str, ranking: str, lazy: str) -> None:
+    """Raise ValueError for an unknown option of `ProbSparseAttention`."""
+    check_choice("probsparse sampling", sampling, SAMPLINGS)
+    check_choice("probsparse ranking", ranking, RANKINGS)
+    check_choice("probsparse lazy", lazy, LAZY)
 
 
 def probsparse_attention(
@@ -62,8 +69,9 @@ def probsparse_attention(
         random: draw the sample from the global generator, as in training; otherwise it is evenly spaced.
 
     Raises:
-        ValueError: causal attention of two lengths.
+        ValueError: causal attention of two lengths, or an unknown option.
     """
+    check_options(sampling, ranking, lazy)
     if causal:
         check_causal_lengths(q, k)
     query_len, position = q.shape[2], torch.arange(k.shape[2], device=k.device)
@@ -78,8 +86,8 @@ def probsparse_attention(
     seen = position <= top_queries[..., None] if causal else None  # (batch, heads, top, memory_len)
     active = short_softmax_attention(q.gather(2, rows), k, v, seen)
     if causal:
-        means = running_mean(v)
-        return (means * (position[:, None] + 1) if lazy == "sum" else means).scatter(2, rows, active)
+        others = running_mean(v) if lazy == "mean" else running_sum(v).to(v.dtype)
+        return others.scatter(2, rows, active)
     return _MeanElsewhere.apply(v, active, rows, query_len)
 
 
@@ -192,9 +200,7 @@ class ProbSparseAttention(Attention):
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_count("probsparse factor", factor)
-        check_choice("probsparse sampling", sampling, SAMPLINGS)
-        check_choice("probsparse ranking", ranking, RANKINGS)
-        check_choice("probsparse lazy", lazy, LAZY)
+        check_options(sampling, ranking, lazy)
         self.factor, self.sampling, self.ranking, self.lazy = factor, sampling, ranking, lazy
 
     @property

@@ -18,6 +18,7 @@ from forecast.attention.fastformer import additive_attention
 from forecast.attention.full import full_attention
 from forecast.attention.gated_delta import delta_rule
 from forecast.attention.linear import linear_attention
+from forecast.attention.probsparse import probsparse_attention
 from tests.support.attention_types import HEAD_DIM, HEADS, build, heads, inputs
 from tests.support.refusals import Refusal
 
@@ -44,6 +45,7 @@ OPTIONS = [
     refused("sampling", "probsparse sampling must be one of shared, per_query, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", sampling="some")),
     refused("ranking", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", ranking="some")),
     refused("lazy", "probsparse lazy must be one of mean, sum, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", lazy="some")),
+    refused("ranking of a function", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: probsparse_attention(*torch.ones(3, 1, 1, 4, 2), ranking="some")),
     refused("feature_map", "linear feature_map must be one of elu, relu, taylor, favor, not 'exp'", lambda: LinearAttention(20, 5, role="self", feature_map="exp")),
     refused("num_features without favor", "linear num_features needs feature_map=favor, not 'elu'", lambda: LinearAttention(20, 5, role="self", num_features=8)),
     refused("eps", "linear eps must be positive, not 0.0", lambda: LinearAttention(20, 5, role="self", eps=0.0)),
