@@ -164,15 +164,7 @@ def show_attention(results: Results) -> list[str]:
 
 
 def show_tasks(results: Results) -> list[str]:
-    rows: dict[tuple[str, str], list[float]] = {}
-    for row in results.store("tasks").rows():
-        rows.setdefault((row["attention"], row["task"]), []).append(row["mse"])
-    groups = [
-        {"attention": attention, "task": task, "errors": errors} for (attention, task), errors in rows.items()
-    ]
-    return pivot(
-        groups, "attention", "task", lambda row: ", ".join(f"{error:.2f}" for error in row["errors"])
-    )
+    return pivot([row for row in results.groups("tasks") if row["seeds"]], "attention", "data", text)
 
 
 def show_ablation(results: Results) -> list[str]:

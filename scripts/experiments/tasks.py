@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from experiments.cells import ALL_TYPES, SEEDS, Cell
+from experiments.cells import ALL_TYPES, FACTS, SEEDS, Cell
 from experiments.run import Context
 from experiments.store import Row
 from forecast.cli.compose import compose_config
@@ -125,10 +125,14 @@ def train_reader(task: str, attention: str, seed: int) -> Row:
 
 def list_cells(table: str) -> list[Cell]:
     return [
-        Cell(table, f"{task}/{attention}/s{seed}", (task, attention, str(seed)),
-             {"task": task, "attention": attention, "seed": seed})
+        Cell(
+            table,
+            f"{task}/{attention}/s{seed}",
+            (task, attention, str(seed)),
+            dict(zip(FACTS, (task, "", QUERIES, attention, seed), strict=True)),
+        )
         for seed, task, attention in product(SEEDS, TASKS, ALL_TYPES)
-    ]  # fmt: skip
+    ]
 
 
 def run_task(cell: Cell, context: Context) -> Row:

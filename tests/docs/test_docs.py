@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.command import TABLES
+from forecast.reports.plots import ATTENTION_TYPES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -18,7 +19,7 @@ DOCUMENTS = [
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/performance.md")}
 
 
-TYPES = {"probsparse", "linear", "nystrom", "fastformer", "gated_delta", "sliding_window"}
+TYPES = {*ATTENTION_TYPES} - {"full", "uniform", "none"}
 
 
 def cells(table: str) -> dict:
