@@ -251,9 +251,8 @@ class Task:
         """
         tests, reference, runs = {}, self.reference, self.seed_losses
         seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
-        choices = (
-            len(variants) if self.reference_name is None else 1
-        )  # the best one is chosen on the test windows
+        # without a named reference, the best variant is chosen on the test windows
+        choices = len(variants) if self.reference_name is None else 1
         for entries, factor in ((variants, max(1, choices / 2)), (self.baselines, choices)):
             found = {
                 entry.name: add_seed_variance(

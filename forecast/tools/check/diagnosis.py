@@ -328,12 +328,14 @@ def lengthen_past(
     if not is_open or not usable:
         return settings
 
+    def change(past: int, why: str = "") -> list[Setting]:
+        return [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
+
     def validate(past: int) -> float:
         from forecast.evaluation.baselines import RIDGE  # imports PyTorch
         from forecast.linear.fit import validate_least_squares
 
-        changed = [replace(each, value=past) if each.key == "seq_len" else each for each in settings]
-        return validate_least_squares(make_windows(panel, data, changed, choices), RIDGE)
+        return validate_least_squares(make_windows(panel, data, change(past), choices), RIDGE)
 
     first = error = validate(past)
     for longer in usable:
@@ -344,7 +346,7 @@ def lengthen_past(
     if past == values["seq_len"]:
         return settings
     why = f"the linear baseline has {1 - error / first:.0%} less MSE on validation rows than with {values['seq_len']}"
-    return [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
+    return change(past, why)
 
 
 def make_windows(panel: Panel, data: DataModule, settings: list[Setting], choices: Choices) -> DataModule:
