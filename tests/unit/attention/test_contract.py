@@ -29,11 +29,10 @@ def largest_error(
     attention_type: type, options: dict, out: torch.Tensor, exact: torch.Tensor
 ) -> torch.Tensor:
     """Of most rows with ProbSparse, where rounding changes which of them rank among the top, and with relu, where a row
-    may have almost no weights to divide by, as a head with output_norm almost no output to divide.
+    may have almost no weights to divide by.
     """
     errors = (out - exact).abs().amax(-1)
-    divides_little = options.get("feature_map") == "relu" or "output_norm" in options
-    unsteady = attention_type is ProbSparseAttention or divides_little
+    unsteady = attention_type is ProbSparseAttention or options.get("feature_map") == "relu"
     return errors.quantile(0.7) if unsteady else errors.max()
 
 
@@ -130,10 +129,9 @@ class TestContract:
             out = layer(query, memory)
         out.float().sum().backward()
         assert out.dtype == torch.bfloat16
-        assert (
-            largest_error(attention_type, options, out, exact)
-            < HALF_ERROR[torch.bfloat16] * exact.abs().max()
-        )
+        # a head with output_norm may have almost no output to divide, and rounded inputs change its direction
+        allowed = HALF_ERROR[torch.bfloat16] * (1.5 if "output_norm" in options else 1)
+        assert largest_error(attention_type, options, out, exact) < allowed * exact.abs().max()
 
     @pytest.mark.parametrize("scale", every_nth([1e4, 1e2], 2))
     def test_large_logits_stay_finite(self, attention_type, role, options, scale):
