@@ -1,5 +1,6 @@
 """An environment of its own for packages that this Python lacks. Standard library only."""
 
+import os
 import re
 import site
 import subprocess
@@ -7,11 +8,24 @@ import sys
 import venv
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+
+VENV = Path(__file__).resolve().parents[1] / ".venv"
+"""The environment that `scripts/setup` makes."""
 
 
 class SetUpError(Exception):
     """An environment that cannot be created or used; the message is one line."""
+
+
+def use_venv() -> None:
+    """Start this script again with the Python of `VENV` if this one has no PyTorch."""
+    python = VENV / "bin" / "python"
+    if find_spec("torch") is None:
+        if not python.exists():
+            sys.exit("error: PyTorch is not installed: run scripts/setup dev, then this command again")
+        os.execv(python, [str(python), *sys.argv])
 
 
 def name_of(requirement: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "uniform", "none")
+NINE_TYPES = (*ATTENTION_TYPES, "gated_delta", "sliding_window", "uniform", "none")
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
@@ -69,6 +70,10 @@ DATA: dict[str, tuple[str, ...]] = {
         )
         for name, (path, target, covariates) in WITH_COVARIATES.items()
     },
+    "m4-hourly": (
+        "data=long", "data.name=m4-hourly", "data.path=ROOT/m4/Hourly-train.csv", "data.melt=true", "data.id_column=V1",
+        "data.start=2015-07-01", "data.freq=h", "features=M",
+    ),
 }  # fmt: skip
 """Overrides for each data set. ROOT stands for the folder of --root."""
 
@@ -92,6 +97,9 @@ SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
+
+REAL = ("m4-hourly", "etth1", "ettm1", "weather", *WITH_COVARIATES, "load")
+"""Data sets on which attention types are compared by length: measured ones, and one generated load."""
 
 SMALL_INFORMER = (
     "model.d_model=32", "model.n_heads=4", "model.d_ff=128", "optimizer.lr=1e-3", "trainer.max_epochs=3",
@@ -196,6 +204,27 @@ def list_suggested(table: str, names: tuple[str, ...]) -> list[Cell]:
     return cells
 
 
+def list_lengths() -> list[Cell]:
+    """All attention types with equal parameters, on windows of more and more tokens of four steps.
+
+    The shorter windows come first, and without the linear model, which would hide the attention.
+    """
+    settings = (
+        "match=parameters", "model.patch_len=4", "model.n_heads=2", "model.d_calendar=16", "model.dropout=0.1",
+        "windows_per_epoch=2048", "trainer.max_epochs=4", "data.batch_size=32", "data.eval_stride=13",
+    )  # fmt: skip
+    long = [(name, 24 if name.startswith("epf") else 48) for name in REAL if name != "m4-hourly"]
+    every = [("m4-hourly", 48), *long]
+    return [
+        cell
+        for seed, linear, tokens in product(SEEDS, ("false", "true"), (96, 336, 720))
+        for cell in make_grid(
+            "lengths", every if tokens == 96 else long, NINE_TYPES,
+            (f"seq_len={4 * tokens} model.linear={linear}",), (seed,), lambda data, attention: settings,
+        )
+    ]  # fmt: skip
+
+
 def make_paper_cell(
     table: str, data: str, features: str, horizon: int, seed: int, variant: str, *more: str
 ) -> Cell:
@@ -241,6 +270,7 @@ TRAINING: dict[str, list[Cell]] = {
     ),
     "informer2020": list_paper(),
     "faithful": list_faithful(),
+    "lengths": list_lengths(),
     "ettm": list_suggested("ettm", ("ettm1", "ettm2")),
     "electricity": make_grid("electricity", product(("electricity",), HORIZONS), ATTENTION_TYPES),
     "weather": list_suggested("weather", ("weather",)),

@@ -28,7 +28,13 @@ def run_training(cell: Cell, context: Context) -> Row:
     folder = context.scratch / "_".join([cell.table, *cell.name.split("/"), commit])
     if commit.endswith(CHANGED) and folder.exists():  # the code may have changed since the run was started
         shutil.rmtree(folder)
-    own = ("logger=[]", "callbacks.progress=null", f"output_root={quote_value(str(folder))}", "resume=auto")
+    own = (
+        "logger=[]",
+        "pictures=false",
+        "callbacks.progress=null",
+        f"output_root={quote_value(str(folder))}",
+        "resume=auto",
+    )
     context.python("-m", "forecast.train", *type_overrides(cell, context.root), *own)
     (path,) = folder.glob("*/metrics.json")
     row = {**read_scores(path.parent), "commit": commit}
