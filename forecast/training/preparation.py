@@ -58,7 +58,7 @@ IGNORED = (
 """Messages of Lightning that do not concern users of this package."""
 
 
-CONSTRUCTED = {"size", "variables", *(row.name for row in (*TASK_KEYS, *MODEL_KEYS))}
+CONSTRUCTED = {"variables", *(row.name for row in (*TASK_KEYS, *MODEL_KEYS))}
 """Keys, beside those of `model` and `trainer`, whose values only constructors check."""
 
 

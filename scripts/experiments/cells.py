@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
-ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "uniform", "none")
-NINE_TYPES = (*ATTENTION_TYPES, "gated_delta", "sliding_window", "uniform", "none")
+ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "sliding_window", "uniform", "none")
+
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)
@@ -91,8 +91,9 @@ FLAT = {
     "mlp": f"model=mlp {ALONE} windows_per_epoch=8000",
     "patch_encoder": f"model=patch_encoder {ALONE}",
 }
-PATCHES_OF_A_DAY = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
-"""Tables that were made with `model.patch_len=24`, the default of their time."""
+EARLIER = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
+"""Tables that were made with the defaults `EARLIER_DEFAULTS`."""
+EARLIER_DEFAULTS = ("model.patch_len=24", "model.n_heads=4", "model.d_ff=128")
 SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len=720"}
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
@@ -124,9 +125,10 @@ def make_cell(
     name = "/".join(part for part in (data, variant, str(horizon), attention, f"s{seed}") if part)
     changes = () if variant == EVERYTHING else variant.split()
     own = (f"pred_len={horizon}", f"attention={attention}", f"seed={seed}")
+    defaults = EARLIER_DEFAULTS if table in EARLIER else ()
     overrides = merge("model=residual_informer", *DATA[data], *own, *changes, *more)
-    if table in PATCHES_OF_A_DAY and "model=residual_informer" in overrides:
-        overrides = (*overrides, "model.patch_len=24")
+    if "model=residual_informer" in overrides:
+        overrides = merge(*overrides[:1], *defaults, *overrides[1:])
     return Cell(table, name, overrides, facts)
 
 
@@ -219,7 +221,7 @@ def list_lengths() -> list[Cell]:
         cell
         for seed, linear, tokens in product(SEEDS, ("false", "true"), (96, 336, 720))
         for cell in make_grid(
-            "lengths", every if tokens == 96 else long, NINE_TYPES,
+            "lengths", every if tokens == 96 else long, ALL_TYPES,
             (f"seq_len={4 * tokens} model.linear={linear}",), (seed,), lambda data, attention: settings,
         )
     ]  # fmt: skip
