@@ -93,7 +93,7 @@ FLAT = {
 }
 EARLIER = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
 """Tables that were made with the defaults `EARLIER_DEFAULTS`."""
-EARLIER_DEFAULTS = ("model.patch_len=24", "model.n_heads=4", "model.d_ff=128")
+EARLIER_DEFAULTS = ("model.patch_len=24", "model.n_heads=4")
 SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len=720"}
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
