@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import stats
+
 from experiments import cells as declared
 from experiments.command import TABLES
 from experiments.store import Store
@@ -165,6 +168,35 @@ def show_attention(results: Results) -> list[str]:
 
 def show_tasks(results: Results) -> list[str]:
     return pivot([row for row in results.groups("tasks") if row["seeds"]], "attention", "data", text)
+
+
+def show_lengths(results: Results) -> list[str]:
+    """Show the change from `none` by type and length: the mean of the data sets, its 95% interval, and the wins.
+
+    Only data sets of which all types have run count, so that all rows of a column have the same.
+    """
+    found: dict[tuple[str, str], dict[str, Group]] = {}
+    for row in results.groups("lengths"):
+        if row["seeds"]:
+            found.setdefault((row["variant"], row["data"]), {})[row["attention"]] = row
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for (variant, _), types in found.items():
+        for attention, row in types.items():
+            if attention != "none" and len(types) == len(declared.ALL_TYPES):
+                ratio = math.log(row["mse"] / types["none"]["mse"])
+                ratios.setdefault((attention, variant), []).append(ratio)
+    rows = [
+        {"attention": attention, "settings": f"`{variant}`", "ratios": each}
+        for (attention, variant), each in ratios.items()
+    ]
+    return pivot(rows, "attention", "settings", lambda row: describe_ratios(row["ratios"]))
+
+
+def describe_ratios(ratios: Sequence[float]) -> str:
+    """Return the geometric mean of ratios, given by their logarithms, its 95% interval and the number below 1."""
+    low, high = stats.t.interval(0.95, len(ratios) - 1, np.mean(ratios), stats.sem(ratios))
+    mean, low, high = (f"{100 * math.expm1(x):+.1f}".replace("-", "−") for x in (np.mean(ratios), low, high))
+    return f"{mean}% [{low}, {high}], {sum(ratio < 0 for ratio in ratios)} of {len(ratios)}"
 
 
 def show_ablation(results: Results) -> list[str]:
@@ -330,6 +362,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "load": show_load,
     "attention": show_attention,
     "tasks": show_tasks,
+    "lengths": show_lengths,
     "ablation": show_ablation,
     "covariates": show_covariates,
     "recall": show_recall,
