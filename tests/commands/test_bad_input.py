@@ -130,16 +130,6 @@ def peak_of_check(path: Path) -> float:
     return usage.ru_maxrss / 1024
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = files.REFUSED[0].write(tmp_path)
-    path.chmod(0)
-    assert run("check", tmp_path, f"data.path={path}") == (
-        2,
-        f"error: {path}: cannot be read: Permission denied\n",
-    )
-
-
 def test_checkpoints(fails, good: Path, tmp_path: Path) -> None:
     data = ["data=csv", f"data.path={good}"]
     assert "no such checkpoint" in fails(*data, "checkpoint=missing.ckpt")

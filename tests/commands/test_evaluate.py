@@ -69,18 +69,6 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
-def test_a_stride_scores_fewer_windows(run: Path, tmp_path: Path, monkeypatch) -> None:
-    options = (f"checkpoint={run}", "split=val")
-    counts = {}
-    for stride in (1, 7):
-        file = tmp_path / f"{stride}.json"
-        given = (*options, f"data.eval_stride={stride}", f"output={file}")
-        assert answer(monkeypatch, "evaluate", run.parents[1], *given) == 0
-        counts[stride] = read(file)["n_windows"]
-    assert counts[7] == -(-counts[1] // 7)
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options, "data.eval_stride=0") == 2
-
-
 def test_a_model_refitted_on_all_rows_is_not_scored(quantile_run: Path, tmp_path: Path, monkeypatch) -> None:
     refit = quantile_run / "checkpoints" / "refit.ckpt"
     assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={refit}") == 2

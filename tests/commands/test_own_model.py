@@ -45,14 +45,3 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
     command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 5
     command(tmp_path, "evaluate", f"checkpoint={run}/checkpoints/best.ckpt", "output=scores.json")
-
-
-def test_where_training_harms_a_warm_start_the_untrained_model_is_kept(tmp_path: Path) -> None:
-    """With quantiles, which were never trained: the median is what remains."""
-    harmful = ("trainer.max_epochs=1", "logger=[]", "optimizer.lr=1", "schedule=constant", "loss=quantile")
-    asked = (*harmful, f"model._target_={MODULE}.ShrunkLinear")
-    done = train(workplace(tmp_path), *asked)
-    assert done.returncode == 0, done.stderr
-    run = only(tmp_path, "runs/*")
-    assert json.loads((run / "metrics.json").read_text())["best_epoch"] == 0
-    command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
