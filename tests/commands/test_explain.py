@@ -13,12 +13,10 @@ import wandb
 from matplotlib import image
 from matplotlib.figure import Figure
 
-from forecast.inference.evaluate import evaluate
 from forecast.inference.model import load
 from forecast.tools.explain import maps
 from forecast.tools.explain.explanation import adds_nothing, describe_layers, write_page
 from forecast.tools.explain.figures import Picture
-from forecast.tools.explain.importance import WindowSample
 from forecast.tools.explain.maps import record_calls
 from forecast.tools.explain.window import choose_window, draw_window
 from tests.support.commands import answer, only, train_here, workplace
@@ -30,9 +28,7 @@ PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
 FEW = ("trainer.max_epochs=1", "+trainer.limit_train_batches=3", "logger=[]")
 RUNS = {
     "probsparse": ("attention=probsparse", "cross=probsparse", "sampling=per_query", "factor=1"),
-    "fastformer": ("attention=fastformer", "model.attention.encoder.interaction=concat", "loss=quantile"),
     "untrained": ("attention=full", *PATCHES[:2], "optimizer.lr=1e-9"),
-    "joint": ("attention=nystrom", *PATCHES, "model.tokens=joint", "num_landmarks=3"),
     "axes": ("attention=full", "model=patch_encoder", *PATCHES[1:], "model.tokens=axes", "variables=gated_delta"),
 }  # fmt: skip
 LAST = pd.Timestamp("2024-01-13 07:00")
@@ -68,25 +64,8 @@ def explained(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return go
 
 
-def test_the_importance_is_that_of_the_error_of_the_test(tmp_path: Path, monkeypatch) -> None:
-    given = ("features=S", "data.target=load", "data.transform=asinh", "data.lower={load:5}")
-    assert train_here(monkeypatch, workplace(tmp_path), *given, "output_root=runs", *FEW) == 0
-    monkeypatch.chdir(tmp_path)
-    model = load(only(tmp_path, "runs/*"))
-    data = model.data()
-    windows = data.windows["test"]
-    sample = WindowSample(data, windows, windows, most=len(windows))
-    with torch.no_grad():
-        found = sample.score(model.forecast_batch, sample.batch)
-    scores = evaluate(model, data, progress=False)[0]["test"]
-    assert found == pytest.approx(scores["mse"], rel=1e-4)
-
-
 @pytest.mark.draws
-@pytest.mark.parametrize(
-    "name",
-    ["probsparse", *(pytest.param(name, marks=pytest.mark.long) for name in ("fastformer", "joint", "axes"))],
-)
+@pytest.mark.parametrize("name", ["probsparse", pytest.param("axes", marks=pytest.mark.long)])
 def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     assert explained(f"checkpoint={run(name)}", "importance_windows=6", "repeats=2") == 0
     out, folder = capsys.readouterr().out, tmp_path / "why"
@@ -117,29 +96,16 @@ def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.draws
-def test_the_output_is_logged_to_wandb(run, explained, place: Path) -> None:
-    checkpoint = run("untrained")
-    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
-    wandb.teardown()  # as at the end of a process; run.finish() does not wait until the file is complete
-    logged = WandbRun(only(place, "wandb/offline-run-*/*.wandb"))
-    assert logged.run.job_type == "explain"
-    settings = {item.key: json.loads(item.value_json) for item in logged.run.config.update}
-    assert settings["seq_len"] == 12
-    named = {key.split("/_type")[0] for row in logged.history for key in row if key.endswith("/_type")}
-    assert named == {"importance", "pictures/importance", "pictures/window"}
-    table = only(place, "wandb/offline-run-*/files/media/table/importance_*.json")
-    columns = json.loads(table.read_text())["columns"]
-    assert columns[:2] == ["part", "input"]
-
-
-def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tmp_path: Path, capsys) -> None:
+def test_layers_that_add_nothing_are_said_first_and_the_output_is_logged(
+    run, explained, place: Path, tmp_path: Path, capsys
+) -> None:
     checkpoint = run("untrained")
     capsys.readouterr()  # what the training said
-    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2") == 0
+    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
     said = "this model is the linear model alone: its attention layers are untrained"
     page = (tmp_path / "why" / "index.html").read_text()
     assert page.index(said) == page.index("<li>") + len("<li>")
-    assert capsys.readouterr().out.splitlines()[1].startswith(said)
+    assert any(line.startswith(said) for line in capsys.readouterr().out.splitlines())
     assert {path.name for path in (tmp_path / "why").iterdir()} == {
         "importance.csv", "importance.png", "index.html", "window.png"
     }  # fmt: skip
@@ -147,6 +113,13 @@ def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tm
     mse = importance["mse"].to_numpy()
     assert (mse[importance["part"] == "calendar"] == 0).all()
     assert mse.max() > 0
+    wandb.teardown()  # as at the end of a process; run.finish() does not wait until the file is complete
+    logged = WandbRun(only(place, "wandb/offline-run-*/*.wandb"))
+    assert logged.run.job_type == "explain"
+    settings = {item.key: json.loads(item.value_json) for item in logged.run.config.update}
+    assert settings["seq_len"] == 12
+    named = {key.split("/_type")[0] for row in logged.history for key in row if key.endswith("/_type")}
+    assert named == {"importance", "pictures/importance", "pictures/window"}
 
 
 def test_the_part_of_the_layers_is_said(run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,17 +134,6 @@ def test_the_part_of_the_layers_is_said(run, place: Path, monkeypatch: pytest.Mo
     assert describe_layers(load(run("probsparse"))) == [
         "attention probsparse-cross-probsparse; cross-attention probsparse"
     ]
-
-
-def test_windows_that_a_refit_was_trained_on_are_said(
-    quantile_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    asked = (f"output={tmp_path}/why", "importance_windows=0")
-    for checkpoint, said in ((quantile_run, True), (quantile_run / "checkpoints" / "best.ckpt", False)):
-        capsys.readouterr()
-        given = (f"checkpoint={checkpoint}", *asked, "overwrite=true")
-        assert answer(monkeypatch, "explain", quantile_run.parents[1], *given) == 0
-        assert ("were trained on: their errors say little" in capsys.readouterr().out) == said
 
 
 def test_names_are_text_in_the_page(tmp_path: Path) -> None:

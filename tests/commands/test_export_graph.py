@@ -25,24 +25,18 @@ from tests.support.export_graphs import scales, untrained_graph
 ROOT = Path(__file__).parents[2]
 LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
 VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs of test_export.py
-    ("attention=linear", "model.encoder_layers=2"),
-    ("attention=full", "cross=nystrom"),
+    ("attention=linear", "cross=linear", "feature_map=taylor"),
     ("attention=probsparse", "cross=probsparse"),
     ("attention=probsparse", "faithful=true", "factor=1"),
-    ("attention=linear", "cross=linear", "feature_map=taylor"),
     ("attention=linear", "feature_map=favor"),
     ("attention=linear", "feature_map=relu", "model=informer_stack"),
-    ("attention=nystrom", "model.share_layers=true"),
+    ("attention=nystrom", "cross=nystrom", "model.share_layers=true"),
     ("attention=fastformer", "model.attention.decoder.interaction=concat", "model.share_layers=true"),
-    ("attention=nystrom", "model=residual_informer"),
-    ("attention=none", "cross=none"),
     ("attention=gated_delta", "cross=gated_delta"),
-    ("attention=uniform", "cross=uniform"),
     ("attention=sliding_window", "attention_window=9"),
     ("attention=full", "model=residual_informer", "model.linear=false"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
-    ("attention=probsparse", "model=patch_encoder", "model.tokens=axes"),
     ("attention=linear", "model=patch_encoder", "model.tokens=axes", "variables=full"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
@@ -102,7 +96,7 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
             assert ((got - ours) / scale["scale"][:, None]).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("freq", ["s", "15min", "h", "4h", "D", "B", "W-SUN", "MS", "QS"])
+@pytest.mark.parametrize("freq", ["s", "15min", "h", "D", "W-SUN", "MS", "QS"])
 def test_time_features_in_pandas_alone(freq: str) -> None:
     dates = pd.date_range("2023-11-05 13:07:31", periods=500, freq=freq)
     columns = [eval(PANDAS[name], {"dates": dates}) for name in time_feature_names(freq)]
@@ -173,13 +167,7 @@ def test_a_difference_is_found_where_it_is(compared) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "allowed"),
-    [
-        (("attention=full",), 0),
-        (("attention=nystrom",), 0),
-        (("attention=full", "cross=probsparse"), 2),
-        (("attention=probsparse",), 2),
-    ],
+    ("overrides", "allowed"), [(("attention=nystrom",), 0), (("attention=full", "cross=probsparse"), 2)]
 )
 def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> None:
     network = untrained_graph(*overrides)[0].network

@@ -1,17 +1,12 @@
-"""Any bytes and any settings: a table or one line that says why not, and never another exception.
-
-A few examples by default; `pytest -m long tests/commands/test_fuzz.py` tries thousands.
-"""
+"""Any bytes and any settings: a table or one line that says why not, and never another exception."""
 
 import csv
 import gzip
 import io
 import resource
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -33,49 +28,24 @@ from forecast.training.create_model import create_model
 from malformed import files
 from tests.support.commands import TINY
 
-SECONDS = 120  # by which an example has hung
 
-Fuzz = Callable[..., Callable]
-
-
-def fuzz(few: int, many: int, strategy: st.SearchStrategy) -> Fuzz:
-    """Two tests of one property: a few examples, and, marked `long`, many."""
+def fuzz(examples: int, strategy: st.SearchStrategy) -> Callable[[Callable], Callable]:
+    """A test of a property of a folder and an example; a test that hangs is ended by the limit of pytest."""
 
     def decorate(property: Callable) -> Callable:
-        @pytest.mark.parametrize(
-            "examples", [few, pytest.param(many, marks=pytest.mark.long)], ids=["few", "many"]
-        )
-        def test(examples: int, tmp_path: Path) -> None:
+        def test(tmp_path: Path) -> None:
             @settings(
-                max_examples=examples,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
+                max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck)
             )
             @given(strategy)
             def run(example) -> None:
-                with within_time():
-                    property(tmp_path, example)
+                property(tmp_path, example)
 
             run()
 
         return test
 
     return decorate
-
-
-@contextmanager
-def within_time() -> Iterator[None]:
-    def hang(*_) -> None:
-        raise AssertionError(f"no answer within {SECONDS} seconds")
-
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def read_or_refused(path: Path, **options) -> None:
@@ -112,11 +82,11 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@fuzz(60, 2_000, st.tuples(st.binary(max_size=400), OPTIONS))
+@fuzz(40, st.tuples(st.binary(max_size=400), OPTIONS))
 def test_any_bytes(folder: Path, example: tuple[bytes, dict]) -> None:
     content, options = example
     path = folder / "any.csv"
-    for head in (b"", b"\x1f\x8b\x08", b"PK\x03\x04", b"\xff\xfe", b"date,load\n2024-01-01,"):
+    for head in (b"", b"\x1f\x8b\x08", b"\xff\xfe", b"date,load\n2024-01-01,"):
         path.write_bytes(head + content)
         read_or_refused(path, **options)
     path.write_bytes(gzip.compress(content))
@@ -153,7 +123,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(content)
 
 
-@fuzz(150, 5_000, st.tuples(mutated(), OPTIONS | st.just({})))
+@fuzz(120, st.tuples(mutated(), OPTIONS | st.just({})))
 def test_a_table_that_was_damaged(folder: Path, example: tuple[bytes, dict]) -> None:
     content, options = example
     (folder / "damaged.csv").write_bytes(content)
@@ -165,12 +135,10 @@ def dialects(draw: st.DrawFn) -> tuple[pd.DataFrame, bytes, dict]:
     """A table, the bytes that a spreadsheet or a program would write it as, and the options that say how."""
     freq = draw(st.sampled_from(["h", "15min", "D", "MS", "W-SUN", "3h"]))
     rows = draw(st.integers(3, 30))
+    letters = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
     names = draw(
-        st.lists(
-            st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12),
-            min_size=1, max_size=4, unique=True,
-        ).filter(lambda names: "date" not in names)
-    )  # fmt: skip
+        st.lists(letters, min_size=1, max_size=4, unique=True).filter(lambda names: "date" not in names)
+    )
     start = draw(st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1)))
     dates = pd.date_range(pd.Timestamp(start).floor("D"), periods=rows, freq=freq)
     numbers = st.floats(-1e12, 1e12, allow_subnormal=False) | st.integers(-(10**9), 10**9).map(float)
@@ -209,7 +177,7 @@ def dialects(draw: st.DrawFn) -> tuple[pd.DataFrame, bytes, dict]:
     return pd.DataFrame(values, index=dates, columns=names), content, options
 
 
-@fuzz(40, 2_000, dialects())
+@fuzz(30, dialects())
 def test_a_table_in_any_dialect_is_read_back_exactly(
     folder: Path, example: tuple[pd.DataFrame, bytes, dict]
 ) -> None:
@@ -225,40 +193,11 @@ PRIVATE = ("_target_", "_partial_", "_convert_")
 KEYS = sorted(key for key, _ in list_settings(compose_config("data=csv")) if not key.endswith(PRIVATE))
 OTHERS = ["attention", "model", "data", "logger", "cross", "schedule", "trainer", "nowhere", "a.b.c", ""]
 HOSTILE = [
-    *(
-        "",
-        "null",
-        "true",
-        "nan",
-        "inf",
-        "-1",
-        "0",
-        "1",
-        "0.5",
-        "1e308",
-        "1000000000000",
-        "9" * 30,
-        "abc",
-        "é",
-    ),
-    *("\x1b[31m", "'a\nb'", "[]", "[1]", "[[]]", "{}", "{a: 1}", "${seq_len}", "${nothing}", "???", "*", "~"),
-    *(
-        "..",
-        "/dev/zero",
-        "a,b",
-        "range(1,3)",
-        "${" * 50,
-        "[" * 50,
-        "'",
-        '"',
-        "\\",
-        "=",
-        "2024-01-01",
-        "-0",
-        "0x10",
-    ),
-    *("1_000", "%", "{0}", "${oc.env:HOME}"),
-]
+    "", "null", "true", "nan", "inf", "-1", "0", "1", "0.5", "1e308", "1000000000000", "9" * 30, "abc", "é",
+    "\x1b[31m", "'a\nb'", "[]", "[1]", "[[]]", "{}", "{a: 1}", "${seq_len}", "${nothing}", "???", "*", "~",
+    "..", "/dev/zero", "a,b", "range(1,3)", "${" * 50, "[" * 50, "'", '"', "\\", "=", "2024-01-01", "-0", "0x10",
+    "1_000", "%", "{0}", "${oc.env:HOME}",
+]  # fmt: skip
 OVERRIDES = st.builds(
     "{}{}={}".format,
     st.sampled_from(["", "", "", "", "+", "++", "~"]),
@@ -280,7 +219,7 @@ def bounded_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@fuzz(30, 500, st.lists(OVERRIDES, min_size=1, max_size=4))
+@fuzz(20, st.lists(OVERRIDES, min_size=1, max_size=4))
 def test_any_settings(folder: Path, example: list[str]) -> None:
     """Through the check of the command line, composing, and the constructors of data and model; nothing is trained."""
     path = folder / "good.csv"

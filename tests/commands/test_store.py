@@ -46,19 +46,6 @@ def test_a_store_s_scores_are_its_file_s(place: Path):
     pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
 
 
-@pytest.mark.parametrize("start", ["2024-01-05T00:30", "2024-01-01T03:00", "2030-01-01"])
-def test_a_start_that_cannot_be_is_refused_alike(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys, start: str
-):
-    said = []
-    for data in ("csv", "store"):
-        given = ["checkpoint=runs/store", f"data.path=load.{data}", f"start={start}", "output=never.csv"]
-        assert answer(monkeypatch, "predict", place, *given) == 2
-        said.append(capsys.readouterr().err)
-    assert said[0] == said[1]
-    assert "a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00" in said[0]
-
-
 def test_forecasts_of_covariates_and_their_missing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.commands.test_loggers import WandbRun
 from tests.support.commands import only, train, train_here, workplace
+from tests.support.wandb_file import WandbRun
 
 
 def results(sweep: Path) -> dict[str, dict[str, Any]]:
@@ -25,7 +25,13 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProc
     """Two models, two seeds and two horizons, one of which does not fit into the data."""
     folder = workplace(tmp_path_factory.mktemp("sweep"))
     result = train(
-        folder, "-m", "model=informer,informer_stack", "pred_len=5,500", "seed=1,2", "trainer.max_epochs=1"
+        folder,
+        "-m",
+        "model=informer,informer_stack",
+        "pred_len=5,500",
+        "seed=1,2",
+        "trainer.max_epochs=1",
+        "+trainer.limit_train_batches=4",
     )
     return only(folder, "runs/*"), result
 
