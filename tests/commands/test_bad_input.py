@@ -83,7 +83,7 @@ def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path)
     assert case.is_said(line, tmp_path / case.name), line
 
 
-@pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 5))
+@pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 3))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_settings_that_a_message_advises_are_obeyed(
     case: Case, advice: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,13 +94,7 @@ def test_settings_that_a_message_advises_are_obeyed(
     assert not case.is_said(errors.splitlines()[-1], tmp_path / case.name), errors
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.what[:60], marks=[pytest.mark.long] if number % 5 else [])
-        for number, case in enumerate(settings.REFUSED)
-    ],
-)
+@pytest.mark.parametrize("case", every_nth(settings.REFUSED, 3), ids=lambda case: case.what[:60])
 def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
     assert case.is_said(line, tmp_path / case.name), line

@@ -19,7 +19,6 @@ from forecast.tools.benchmark import (
     start_memory_processes,
     time_in_turn,
 )
-from tests.support.models import ATTENTION_TYPES
 
 SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.widths=[8]")
 
@@ -64,16 +63,6 @@ def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
     assert pd.isna(fit_growth(rows[:1])[0]["time_exponent"])
 
 
-def test_types_that_cannot_serve_a_role_are_omitted() -> None:
-    def types(role: str) -> set[str]:
-        config = compose_config(f"benchmark.role={role}", config_name="benchmark")
-        return {case.attention for case in list_cases(config)}
-
-    assert types("self") == {*ATTENTION_TYPES}
-    assert types("causal") == {*ATTENTION_TYPES} - {"nystrom"}
-    assert types("cross") == set(ATTENTION_TYPES) - {"fastformer", "sliding_window"}
-
-
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
 def test_every_case_of_a_layer_runs(role: str) -> None:
     config = compose_config(*SMALL, f"benchmark.role={role}", config_name="benchmark")
@@ -81,10 +70,9 @@ def test_every_case_of_a_layer_runs(role: str) -> None:
         make_work(config, case, "cpu")()
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_every_step_of_a_model_runs(precision: str) -> None:
+def test_every_step_of_a_model_runs() -> None:
     sizes = ("benchmark.lengths=[24/12/6]", "benchmark.batch_size=2", "model.d_model=8", "model.n_heads=2")
-    config = compose_config("benchmark=model", *sizes, f"precision={precision}", config_name="benchmark")
+    config = compose_config("benchmark=model", *sizes, "precision=bfloat16", config_name="benchmark")
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 

@@ -28,13 +28,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_forecast_goes_on_with_the_next_session(place: Path, monkeypatch, tmp_path: Path) -> None:
-    run = only(place, "runs/*")
-    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
-    dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
-    assert [*dates] == [pd.Timestamp("2024-03-18 09:30") + pd.Timedelta(hours=hour) for hour in range(5)]
-
-
 def test_newer_data_of_two_days_keep_the_calendar_of_training(
     place: Path, monkeypatch, tmp_path: Path
 ) -> None:

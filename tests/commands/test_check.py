@@ -278,17 +278,3 @@ def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(monkeyp
     typed = ("data.path=my.csv", "data.target=Wind forecast", "overwrite=true")
     assert run(monkeypatch, tmp_path, *typed) == 0
     assert "data.future_covariates" not in found(tmp_path)["suggested"]
-
-
-@UNPICTURED
-def test_the_suggested_command_leaves_copies_and_dates_as_text_out(monkeypatch, tmp_path: Path) -> None:
-    frame = table(80, "MS", 12)
-    frame["tomorrow"] = frame["load"].shift(-1).ffill()
-    frame["again"] = frame["walk"] * 1_000
-    frame["Month"] = [f"{1 + i // 12}-{1 + i % 12:02}" for i in range(80)]
-    frame.to_csv(tmp_path / "my.csv", index=False)
-    assert run(monkeypatch, tmp_path, "data.path=my.csv", "data.target=load", "seq_len=8", "pred_len=2") == 0
-    content = found(tmp_path)
-    assert content["why"]["data.drop"] == "without Month (text that differs in most rows)"
-    assert "again (repeats walk), tomorrow (holds load of 1 row later)" in content["why"]["data.columns"]
-    assert read_as_suggested(content).columns == ("load", "walk")

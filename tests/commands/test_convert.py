@@ -253,29 +253,6 @@ def test_parquet_of_a_time_zone(tmp_path: Path, convert: Convert, begin: str, da
         assert open_store(tmp_path / "a.store").grid.equals(expected)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda f: f.assign(load=[[1]] * len(f)),
-            "column 'load' is of list<.*>, not numbers or text: leave it",
-        ),
-        (
-            lambda f: f.assign(load=f["load"].mask(f.index == 222, np.inf)),
-            "row 223, column 'load': an infinite",
-        ),
-        (lambda f: f.assign(date=f["date"].mask(f.index == 222)), "row 223, column 'date': no date"),
-        (lambda f: f.iloc[:0], "no rows"),
-    ],
-)
-def test_parquet_that_is_refused(tmp_path: Path, convert: Convert, change, message: str):
-    frame = numbers(ROWS).assign(date=pd.date_range("2021-03-01", periods=ROWS, freq="h"))
-    change(frame).to_parquet(tmp_path / "a.parquet", row_group_size=100)
-    refused = convert("data.path=a.parquet", "chunk=1500", status=2)
-    assert pd.Series([refused]).str.contains(message).all(), refused
-    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
-
-
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
     convert()

@@ -1,14 +1,12 @@
 """`python -m forecast.explain` on small models trained here: files, page, numbers, refusals."""
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 import wandb
 from matplotlib import image
 from matplotlib.figure import Figure
@@ -144,32 +142,6 @@ def test_names_are_text_in_the_page(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;.csv" in page
     assert "a &amp; b &lt;c&gt;" in page
     assert "&lt;i&gt;caption&lt;/i&gt;" in page
-
-
-def test_the_numbers_by_hand(run, explained, tmp_path: Path) -> None:
-    """The rows that ProbSparse selects, the effect of its sample, and the uniform weight of the last day."""
-    assert explained(f"checkpoint={run('probsparse')}", "slot=encoder", "window=3") == 0
-    rows = pd.read_csv(tmp_path / "why" / "numbers.csv", keep_default_na=False)
-    assert rows["layer"].str.startswith("encoder.layers.").all()
-    of_first = rows[rows["layer"] == "encoder.layers.0.attention"]
-    found = of_first.set_index(["number", "beside"])["value"]
-    kept = math.ceil(math.log(12))
-    assert (found["selected queries", ""], found["selected queries", "of"]) == (kept, 12)
-    trained = load(run("probsparse"))
-    batch = trained.data().windows["test"].gather(torch.tensor([3]))
-    _, calls = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-    q, k, v, answer = (x[0] for x in (calls[0].q, calls[0].k, calls[0].v, calls[0].mixed))
-    scores = q @ k.mT / 2  # heads of 4
-    exact = (scores.amax(2) - scores.mean(2)).topk(kept).indices.tolist()
-    is_kept = (answer - v.mean(1, keepdim=True)).abs().amax(2) > 1e-6
-    overlap = [
-        len({*best} & {*rows.nonzero()[:, 0].tolist()}) / kept
-        for best, rows in zip(exact, is_kept, strict=True)
-    ]
-    assert found[f"found of the exact measure's top {kept}", ""] == pytest.approx(np.mean(overlap))  # type: ignore[reportGeneralTypeIssues]
-    full = scores.softmax(2) @ v
-    distance = float(((answer - full).norm(dim=(1, 2)) / full.norm(dim=(1, 2))).mean())
-    assert found["relative difference of the output from softmax", ""] == pytest.approx(distance, rel=1e-4)  # type: ignore[reportGeneralTypeIssues]
 
 
 def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:

@@ -1,18 +1,14 @@
 """Any bytes and any settings: a table or one line that says why not, and never another exception."""
 
-import csv
 import gzip
-import io
 import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 
 import jaxtyping
 import numpy as np
-import pandas as pd
 import pytest
 from hydra.utils import instantiate
 from hypothesis import HealthCheck, given, settings
@@ -128,65 +124,6 @@ def test_a_table_that_was_damaged(folder: Path, example: tuple[bytes, dict]) -> 
     content, options = example
     (folder / "damaged.csv").write_bytes(content)
     read_or_refused(folder / "damaged.csv", **options)
-
-
-@st.composite
-def dialects(draw: st.DrawFn) -> tuple[pd.DataFrame, bytes, dict]:
-    """A table, the bytes that a spreadsheet or a program would write it as, and the options that say how."""
-    freq = draw(st.sampled_from(["h", "15min", "D", "MS", "W-SUN", "3h"]))
-    rows = draw(st.integers(3, 30))
-    letters = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12)
-    names = draw(
-        st.lists(letters, min_size=1, max_size=4, unique=True).filter(lambda names: "date" not in names)
-    )
-    start = draw(st.datetimes(datetime(1990, 1, 1), datetime(2060, 1, 1)))
-    dates = pd.date_range(pd.Timestamp(start).floor("D"), periods=rows, freq=freq)
-    numbers = st.floats(-1e12, 1e12, allow_subnormal=False) | st.integers(-(10**9), 10**9).map(float)
-    values = [[draw(numbers) for _ in names] for _ in range(rows)]
-    separator = draw(st.sampled_from(",;\t|"))
-    decimal = draw(st.sampled_from([".", ","]))
-    thousands = draw(st.sampled_from([None, "'", "\xa0"]))
-    pattern = draw(
-        st.sampled_from(["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S+00:00", "%Y%m%dT%H%M%S", "%d.%m.%Y %H:%M"])
-    )
-
-    def number(value: float) -> str:
-        text = repr(value)
-        if thousands is not None and "e" not in text and abs(value) >= 1:
-            text = f"{int(value):,}".replace(",", thousands) + text[text.index(".") :]
-        return text.replace(".", decimal)
-
-    text = io.StringIO()
-    writer = csv.writer(
-        text,
-        delimiter=separator,
-        lineterminator=draw(st.sampled_from(["\n", "\r\n", "\r"])),
-        quoting=draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])),
-    )
-    writer.writerow(["date", *names])
-    writer.writerows(
-        [[date.strftime(pattern), *map(number, row)] for date, row in zip(dates, values, strict=True)]
-    )
-    encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
-    content = text.getvalue().encode(encoding)
-    if draw(st.booleans()):
-        content = gzip.compress(content)
-    options = {"separator": separator, "decimal": decimal, "thousands": thousands, "freq": freq}
-    if pattern.startswith("%d"):
-        options["date_format"] = pattern
-    return pd.DataFrame(values, index=dates, columns=names), content, options
-
-
-@fuzz(30, dialects())
-def test_a_table_in_any_dialect_is_read_back_exactly(
-    folder: Path, example: tuple[pd.DataFrame, bytes, dict]
-) -> None:
-    frame, content, options = example
-    (folder / "dialect.csv").write_bytes(content)
-    table = read_table(folder / "dialect.csv", **options)
-    assert table.columns == tuple(frame.columns)
-    assert table.grid.equals(pd.DatetimeIndex(frame.index))
-    np.testing.assert_array_equal(table.values, frame.to_numpy())
 
 
 PRIVATE = ("_target_", "_partial_", "_convert_")

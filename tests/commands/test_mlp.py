@@ -27,19 +27,10 @@ def table() -> pd.DataFrame:
     return pd.DataFrame({"load": load, "temperature": temperature}, dates)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with history.csv, ahead.csv of the next temperatures, and a run."""
-    folder = tmp_path_factory.mktemp("mlp")
-    table().iloc[:-AHEAD].to_csv(folder / "history.csv")
-    table()[["temperature"]].iloc[-AHEAD:].to_csv(folder / "ahead.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "train", folder, *OPTIONS) == 0
-    return folder
-
-
-def test_it_learns_what_no_linear_model_can(place: Path) -> None:
-    run = only(place, "runs/*")
+def test_it_learns_what_no_linear_model_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table().to_csv(tmp_path / "history.csv")
+    assert answer(monkeypatch, "train", tmp_path, *OPTIONS) == 0
+    run = only(tmp_path, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["mse"] < 0.2 * metrics["baselines"]["linear"]["mse"]
     assert metrics["attention"] == "mlp"

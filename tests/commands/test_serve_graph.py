@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from forecast.checkpoints.settings import find_trained
 from forecast.inference.model import load
-from forecast.system.errors import DataError, ForecastError
+from forecast.system.errors import DataError
 from forecast.tools.serve import processes
 from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, graph_file, read_facts
 from forecast.tools.serve.processes import WorkerPool, WorkerProcess, WorkersLost
-from forecast.tools.serve.request import ForecastRequest, read_request
+from forecast.tools.serve.request import read_request
 from forecast.tools.serve.trained import export_model, find_obstacle, make_example
 from forecast.tools.serve.worker import ServedModel, load_models
 from tests.support.served_runs import RUNS
@@ -258,70 +256,6 @@ def test_a_model_that_cannot_be_exported_has_a_reason(runs: dict[str, Path]) -> 
     for option, value in {"as_of": {"temperature": "outlook"}, "known_steps": [3, None, None]}.items():
         model.data_state = {**load(runs["covariates"]).data_state, option: value}
         assert f"data.{option}" in find_obstacle(model)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
-CELLS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(
-        ["", "1e400", "2024-01-12", "2024-01-12T04:00:00+02:00", "0001-01-01", "nan", "é" * 9, "2024-02-30"]
-    )
-)
-
-
-@st.composite
-def damaged_requests(draw: st.DrawFn, example: dict[str, Any]) -> dict[str, Any]:
-    """The example with a cell, a column, a field or rows that are something else."""
-    request = json.loads(json.dumps(example))
-    for _ in range(draw(st.integers(1, 3))):
-        field = draw(st.sampled_from(["rows", *(["future"] if "future" in request else [])]))
-        what = draw(st.sampled_from(["cell", "column", "field", "order", "less"]))
-        columns = request[field]
-        if what == "field" or not isinstance(columns, dict) or not columns:
-            request[draw(st.sampled_from([*ForecastRequest.model_fields, "other"]))] = draw(JSON_VALUES)
-            continue
-        name = draw(st.sampled_from(sorted(columns)))
-        cells = columns[name]
-        if what == "cell" and isinstance(cells, list) and cells:
-            cells[draw(st.integers(0, len(cells) - 1))] = draw(CELLS)
-        elif what == "column":
-            columns[draw(st.sampled_from([name, "x"]))] = draw(st.lists(CELLS, max_size=20) | JSON_VALUES)
-        elif what == "order" and isinstance(cells, list):
-            columns[name] = draw(st.permutations(cells))
-        elif what == "less":
-            n = draw(st.integers(0, 12))
-            request[field] = {k: v[:n] if isinstance(v, list) else v for k, v in columns.items()}
-    return request
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_damaged_request_is_answered_or_refused_in_words(runs: dict[str, Path], name: str) -> None:
-    """No request ends in an error of the program, and both engines agree on what they refuse."""
-    served = [ServedModel("m", runs[name], use_graph=use_graph) for use_graph in (True, False)]
-
-    @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    @given(damaged_requests(example_of(runs[name])))
-    def check(request: dict[str, Any]) -> None:
-        outcomes = []
-        for each in served:
-            try:
-                outcomes.append(json.loads(each.forecast(json.dumps(request).encode(), MAX_ROWS)))
-            except ForecastError as error:
-                outcomes.append(str(error))
-        found, expected = outcomes
-        if isinstance(found, str) or isinstance(expected, str):
-            assert found == expected
-        else:
-            assert found["warnings"] == expected["warnings"]
-
-    check()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ and a holiday changes the errors of the days after it.
 
 The p-values are adjusted by the method of Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure. If
 nothing has changed, the probability of any significant test is at most `SIGNIFICANCE_LEVEL`, however the tests depend
-on each other. `scripts/monitor_power` measures this, and the power, on loads with holidays.
+on each other.
 """
 
 import math
