@@ -78,16 +78,16 @@ def test_every_step_of_a_model_runs() -> None:
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
-    options = (*SMALL, "repeats=2", "attention_types=[full,linear]", "benchmark.widths=[8,16]")
+    options = (*SMALL, "repeats=1", "attention_types=[full,linear]")
     command = [sys.executable, "-m", "forecast.benchmark", *options]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())
     rows = pd.read_csv(folder / "benchmark.csv")
-    assert len(rows) == len(content["rows"]) == 2**5
-    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**5
+    assert len(rows) == len(content["rows"]) == 2**4
+    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**4
     assert set(rows["batch"] * rows["length"]) == {96}
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000
-    assert "linear, layer of width 16: time grows as n^" in result.stdout
+    assert "linear, layer of width 8: time grows as n^" in result.stdout
     assert str(folder.relative_to(tmp_path)) in result.stdout

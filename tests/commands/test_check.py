@@ -233,21 +233,6 @@ def test_the_suggested_command_runs(name: str, monkeypatch, tmp_path: Path, caps
 
 
 @UNPICTURED
-def test_many_columns_stay_readable(monkeypatch, tmp_path: Path, capsys) -> None:
-    frame = table(300, "h", 24)
-    many = pd.DataFrame({f"c{i}": frame["load"] * (i + 1) for i in range(321)})
-    many.loc[3, "c200"] = 1e9
-    many.insert(0, "date", frame["date"])
-    many.to_csv(tmp_path / "my.csv", index=False)
-    assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
-    out = capsys.readouterr().out
-    assert len(out.splitlines()) < 55
-    assert "c200" in out
-    assert "... and 305 more" in out
-    assert len(found(tmp_path)["columns"]) == 321
-
-
-@UNPICTURED
 def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     monkeypatch, tmp_path: Path, capsys
 ) -> None:

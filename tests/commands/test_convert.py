@@ -240,19 +240,6 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path, convert: Convert):
     convert("data.path=a.parquet", "overwrite=true")
 
 
-@pytest.mark.parametrize(
-    ("begin", "dates"), [("2024-07-01", "2024-07-01 00:00"), ("2024-03-20", "2024-03-19 23:00")]
-)
-def test_parquet_of_a_time_zone(tmp_path: Path, convert: Convert, begin: str, dates: str):
-    """Local time stays where clocks do not change, and where they do all is UTC from the first chunk on."""
-    zoned = pd.date_range(begin, periods=ROWS, freq="h", tz="Europe/Berlin")
-    numbers(ROWS).assign(date=zoned).to_parquet(tmp_path / "a.parquet", row_group_size=100)
-    for chunk in (1000, 1_000_000):
-        convert("data.path=a.parquet", f"chunk={chunk}", "overwrite=true")
-        expected = pd.date_range(dates, periods=ROWS, freq="h").as_unit("us")
-        assert open_store(tmp_path / "a.store").grid.equals(expected)
-
-
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):
     numbers(ROWS).to_csv(tmp_path / "a.csv", index=False)
     convert()

@@ -10,7 +10,7 @@ import pytest
 import forecast
 from forecast.inference.model import load
 from tests.support.commands import MLP, PLAIN, TINY, answer, only
-from tests.support.covariate_file import COVARIATES, FUTURE, PAST, UNKNOWN, table
+from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
 
 
 @pytest.fixture(scope="module")
@@ -85,21 +85,6 @@ def test_every_command_reads_the_covariates(
     ):
         assert answer(monkeypatch, command, place, "checkpoint=run", *options) == 0
         assert len(list(tmp_path.glob(made))) == 1
-
-
-def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    frame = table().astype({"weather": "category"})
-    model = forecast.fit(
-        frame.iloc[:-8], past_covariates=PAST, future_covariates=FUTURE,
-        overrides=[*MLP, PLAIN, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"]
-    )  # fmt: skip
-    assert model.target_columns == ["load"]
-    one = model.predict(frame.iloc[:-8], future=frame[FUTURE].iloc[-8:])
-    longer = frame.copy()
-    longer.loc[longer.index[-8:], UNKNOWN] = np.nan
-    other = model.predict(longer)
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,7 @@ from forecast.inference.model import load
 from forecast.tools.explain import maps
 from forecast.tools.explain.explanation import adds_nothing, describe_layers, write_page
 from forecast.tools.explain.figures import Picture
-from forecast.tools.explain.maps import record_calls
-from forecast.tools.explain.window import choose_window, draw_window
 from tests.support.commands import answer, only, train_here, workplace
-from tests.support.long_files import long_frame
 from tests.support.wandb_file import WandbRun
 
 PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
@@ -166,35 +163,3 @@ def test_nothing_is_written_over(run, explained, tmp_path: Path) -> None:
     assert explained(f"checkpoint={checkpoint}", "overwrite=true") == 2
     assert (folder / "mine.txt").read_text() == "mine"
     assert not list(tmp_path.glob(".*"))
-
-
-def test_a_window_of_many_series(place: Path, explained, tmp_path: Path, monkeypatch, capsys) -> None:
-    """A date means the first series that has such a window; the picture shows the values of this series."""
-    long_frame().to_csv(place / "long.csv", index=False)
-    roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = ("data=long", "data.path=long.csv", "attention=full", *(f"data.{role}" for role in roles))
-    few = ("trainer.max_epochs=1", "logger=[]", "output_root=series")
-    assert train_here(monkeypatch, place, *given, *few) == 0
-    run = only(place / "series", "*")
-    capsys.readouterr()
-    asked = ("window=2024-02-22", "slot=cross", "importance_windows=10", "repeats=2")
-    assert explained(f"checkpoint={run}", *asked) == 0
-    printed = capsys.readouterr().out
-    assert "Explanation of window 7 of long.csv, test, series 002" in printed
-    assert "were trained on" not in printed  # a series is tested before the training of a later one ends
-    assert "forecast from 2024-02-22 00:00:00 to" in (tmp_path / "why" / "index.html").read_text()
-    found = pd.read_csv(tmp_path / "why" / "importance.csv")
-    named = {part: inputs.tolist() for part, inputs in found.groupby("part")["input"]}
-    assert named["history"] == ["y", "temperature", "all 2 columns"]
-    assert (named["future covariate"], named["static"]) == (["price"], ["region", "size"])
-    trained = load(run)
-    data = trained.data()
-    window = choose_window(data, "test", "2024-02-22")
-    rows = long_frame().query("unique_id == '002'").set_index("ds").loc[window.dates, "y"]
-    batch = window.batch
-    output, _ = record_calls(trained.network, batch.past, batch.past_time, batch.future_time)
-    figure = draw_window(trained, data, window, output).figure
-    assert figure.get_suptitle() == "series 002"
-    drawn = {str(line.get_label()): line.get_ydata() for line in figure.axes[0].get_lines()}
-    values = np.concatenate([drawn["history"], np.asarray(drawn["truth"])[1:]])  # joined at the last one
-    assert np.allclose(values.astype(float), rows, atol=1e-4)

@@ -28,6 +28,7 @@ from tests.support.long_files import long_frame
 MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
 """Folders of source files, which an exported file does not name."""
 EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
+FULL = (*TINY, "attention=full", "model.encoder_layers=1")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def test_the_printed_program_forecasts_without_this_package(
 ) -> None:
     folder, run, _, said = exported
     if format == "torch_export":
-        folder, run = runs(*MLP)
+        folder, run = runs(*FULL)
         capsys.readouterr()
         asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
         assert answer(monkeypatch, "export", folder, *asked) == 0
@@ -201,7 +202,7 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("series")
     long_frame(future=5).to_csv(folder / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = (*MLP, "data=long", "data.path=long.csv", LOAD[-1], *(f"data.{role}" for role in roles))
+    given = (*FULL, "data=long", "data.path=long.csv", LOAD[-1], *(f"data.{role}" for role in roles))
     with pytest.MonkeyPatch.context() as patch:
         assert answer(patch, "train", folder, *EPOCH, *given) == 0
     return folder, only(folder, "runs/*")

@@ -82,12 +82,3 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
     example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
     assert str(example.grid[model.seq_len - 1]) == model.trained_until
-
-
-def test_a_backtest_is_dated_as_the_file(place: Path, tmp_path: Path, monkeypatch) -> None:
-    options = ("checkpoint=run", "steps=24", f"hydra.run.dir={tmp_path}/out")
-    assert answer(monkeypatch, "backtest", place, *options) == 0
-    found = pd.read_parquet(tmp_path / "out" / "forecasts.parquet")
-    loads = table(slice(0, LAST)).set_index("date")["load"]
-    assert found["truth"].tolist() == loads[found["date"].dt.tz_localize(None)].tolist()
-    assert len(found) == 4 * PRED

@@ -1,6 +1,5 @@
 """Forecasts of many series from an earlier date, beyond pred_len, and by models trained on data of another layout."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +32,6 @@ def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = PRED_LEN) -> pd
     """What is known on a date: values before it, and prices of the steps from it on."""
     seen = frame.loc[frame["ds"] < start + pd.Timedelta(days=steps)]
     return seen.assign(y=seen["y"].where(seen["ds"] < start))
-
-
-def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFrame:
-    """A forecast that leaves some series out or whose intervals are rough, which it warns of."""
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        return model.predict(frame, **options)
 
 
 def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
@@ -76,12 +69,6 @@ def test_a_series_with_few_rows_is_forecast_beside_the_others(
     naive = model.predict(few, start=START, baseline="naive").loc[name, "y"]
     last = few.loc[(few["unique_id"] == name) & (few["ds"] < START), "y"].iloc[-1]
     np.testing.assert_allclose(naive, last, rtol=1e-5)
-
-
-def test_series_without_rows_right_before_the_start_are_left_out(model: Model, frame: pd.DataFrame) -> None:
-    after_a = "2024-02-11"  # "a" ends on the day before START
-    found = forecast_quietly(model, frame, start=after_a)
-    assert found.index.unique().tolist() == ["002", "c d", "é"]
 
 
 def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(

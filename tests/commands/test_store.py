@@ -10,40 +10,11 @@ import pytest
 from tests.support.commands import answer, only, train_here, workplace
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a file, its store, and a run on each: runs/csv and runs/store."""
-    folder = workplace(tmp_path_factory.mktemp("store"))
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "convert", folder, "data.path=load.csv") == 0
-        for data in ("csv", "store"):
-            given = [
-                f"data={data}",
-                f"data.path={folder / 'load'}.{data}",
-                "data.name=load",
-                "attention=full",
-            ]
-            given += ["logger=[]", "trainer.max_epochs=1", f"output_root=new/{data}"]
-            assert train_here(patch, folder, *given) == 0
-            (folder / "runs").mkdir(exist_ok=True)
-            only(folder, f"new/{data}/*").rename(folder / "runs" / data)
-    return folder
-
-
 def numbers(content: dict) -> dict[str, float]:
     """Every number of the scores, by its place, but coverages: a truth that lies on a bound may fall on either side."""
     kept = {key: content[key] for key in ("test", "baselines", "skill", "intervals")}
     found = pd.json_normalize(kept).iloc[0].dropna().to_dict()
     return {key: value for key, value in found.items() if not key.endswith("coverage")}
-
-
-def test_a_store_s_scores_are_its_file_s(place: Path):
-    file, store = (json.loads((place / "runs" / d / "metrics.json").read_text()) for d in ("csv", "store"))
-    assert store["n_windows"] == file["n_windows"]
-    assert len(numbers(file)) > 30
-    assert numbers(store) == pytest.approx(numbers(file), rel=1e-3, abs=1e-4)
-    one, other = (pd.read_parquet(place / "runs" / d / "errors_by_window.parquet") for d in ("csv", "store"))
-    pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
 
 
 def test_forecasts_of_covariates_and_their_missing_values(

@@ -73,16 +73,6 @@ def test_training_gives_the_same_windows_and_scores(place: Path) -> None:
     assert len(other) == 4
 
 
-def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for data in DATA:
-        given = ("checkpoint=runs/long", f"data.path=history.{data}", f"output={data}.json")
-        assert answer(monkeypatch, "evaluate", place, *given) == 0
-        found.append(json.loads((place / f"{data}.json").read_text()))
-    assert found[1]["n_windows"] == found[0]["n_windows"] > 100
-    assert scores(found[1]) == pytest.approx(scores(found[0]), rel=1e-3, abs=1e-4)
-
-
 @pytest.mark.parametrize("more", MORE, ids=lambda more: more[-1])
 def test_forecasts_from_either(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]

@@ -100,21 +100,6 @@ def test_settings_that_other_keys_decide_are_not_suggested(
     assert every & keys == every - {suggested}
 
 
-def test_a_warning_about_the_file_is_said_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = "no column 'date': 'when' looks like dates and is used"
-    frame = pd.read_csv(folder / "load.csv").rename(columns={"date": "when"})
-    frame.to_csv(folder / "when.csv", index=False)
-    assert (
-        train(monkeypatch, folder, "output_root=when", "data.path=when.csv", "pred_len=4", "model=mlp") == 0
-    )
-    assert capsys.readouterr().err.count(said) == 1
-    frame.assign(load="high").to_csv(folder / "when.csv", index=False)
-    assert train(monkeypatch, folder, "data.path=when.csv", "data.target=load") == 2
-    assert capsys.readouterr().err.count(said) == 1  # also where the file is refused before training
-
-
 def test_only_the_first_process_examines_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer_of_first(what: str, choose: Callable[[], object]) -> object:
         return ["seq_len=16", "model=mlp"] if what == "suggested settings" else choose()

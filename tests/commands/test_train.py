@@ -25,7 +25,7 @@ from forecast.reports.tables import format_interval
 from forecast.runs import sweep
 from forecast.runs.folder import digest_of, find_runs, read_config
 from forecast.training.schedules import cosine
-from tests.support.commands import PLAIN, ROOT, TINY, answer, only, train_here
+from tests.support.commands import PLAIN, ROOT, TINY, train_here
 from tests.support.csv_files import write_csv
 from tests.support.fork_server import run_python
 from tests.support.run_differences import differences
@@ -298,30 +298,6 @@ def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
     longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert "its best epoch is not used, because its validation windows differ" in said
     assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
-
-
-def test_layers_over_variables_of_another_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_csv(tmp_path / "load.csv", rows=400)
-    given = (
-        "model=patch_encoder",
-        "model.tokens=axes",
-        "model.patch_len=4",
-        "model.linear=false",
-        "variables=full",
-    )
-    few = ("attention=linear", "trainer.max_epochs=1", "logger=[]")
-    assert train_here(monkeypatch, tmp_path, *given, *few) == 0
-    layers = "encoder Linear (self, 5 tokens), variables Full (self, 3 tokens)"
-    assert f"attention  linear-variables-full: {layers}" in capsys.readouterr().out
-    folder = only(tmp_path / "runs", "*")
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["attention"] == "linear-variables-full"
-    types = {slot: found["type"] for slot, found in metrics["attention_slots"].items()}
-    assert types == {"encoder": "Linear", "variables": "Full"}
-    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={folder}", "output=next.csv") == 0
-    assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "temperature"]]).all(axis=None)
 
 
 def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:
