@@ -15,6 +15,8 @@ from forecast.system.errors import ForecastError, printable
 from malformed import files, tables
 from malformed.case import Case, advised
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def types_unchecked() -> Iterator[None]:
