@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "trainer.max_epochs=2",
             PLAIN,
         )
-        assert answer(patch, "train", folder, *MLP, *options) == 0
+        assert answer(patch, "train", folder, *MLP, "model.linear=false", *options) == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 

@@ -330,7 +330,7 @@ def test_the_bounds_of_a_baseline_are_from_its_own_errors(
 def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
     model: Model, frame: pd.DataFrame, baseline: str | None
 ) -> None:
-    start = 222  # the training rows end at row 210
+    start = 228  # the training rows end at row 210
     options = {"levels": [80], "intervals": "adaptive", "baseline": baseline}
     found = model.predict(start=frame.index[start], **options)
     errors = torch.full((1, start - 210, PRED, 2), torch.nan)

@@ -31,7 +31,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProc
         "pred_len=5,500",
         "seed=1,2",
         "trainer.max_epochs=1",
-        "+trainer.limit_train_batches=4",
     )
     return only(folder, "runs/*"), result
 

@@ -168,7 +168,7 @@ def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path
     axis = browser.run(
         "return [...document.querySelectorAll('.ytick text')].map((t) => t.textContent).find((t) => t.endsWith('…'))"
     )
-    assert ATTACK.startswith(axis[:-1])
+    assert any(name.startswith(axis[:-1]) for name in (ATTACK, *OTHERS))
     assert not [name for name in OTHERS if "<" in name and name in text]
     # names are escaped, so they do nothing even without the Content-Security-Policy
     bare = tmp_path / "bare.html"
