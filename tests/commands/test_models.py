@@ -10,7 +10,7 @@ import pytest
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
 from forecast.inference.model import load
-from tests.support.commands import PLAIN, answer, only, train_here, workplace
+from tests.support.commands import PLAIN, answer, finish, only, start, train, train_here, workplace
 
 ROWS, AHEAD = 1500, 5
 OPTIONS = (
@@ -54,13 +54,19 @@ def test_the_quantile_loss_stops_training_and_selects_the_best_epoch(
     assert json.loads((run / "metrics.json").read_text())["best_epoch"] == 1 + losses.argmin()
 
 
+def command(folder: Path, name: str, *overrides: str) -> None:
+    """Run `python -m forecast.<name>` as a process, which knows the models of `tests.support.own_model`."""
+    done = finish(start(folder, *overrides, program=("-m", f"forecast.{name}"), settings=()))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(("model", "loss"), [("OneLayer", "quantile"), ("ShrunkLinear", "mse")])
 def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, loss: str
+    tmp_path: Path, model: str, loss: str
 ) -> None:
     asked = ("trainer.max_epochs=2", "logger=[]", "optimizer.lr=1e-2", f"loss={loss}", "refit=full")
-    own = f"model._target_=tests.support.own_model.{model}"
-    assert train_here(monkeypatch, workplace(tmp_path), *asked, own) == 0
+    done = train(workplace(tmp_path), *asked, f"model._target_=tests.support.own_model.{model}")
+    assert done.returncode == 0, done.stderr
     run = only(tmp_path, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["mse"] < metrics["baselines"]["naive"]["mse"]
@@ -70,7 +76,6 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
         assert 0.5 <= metrics["shrinkage_weight"] <= 1 or metrics["best_epoch"] == 0
     else:
         assert metrics["shrinkage_weight"] == 1
-    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}", "output=forecast.csv") == 0
+    command(tmp_path, "predict", f"checkpoint={run}", "output=forecast.csv")
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 5
-    tested = f"checkpoint={run}/checkpoints/best.ckpt"
-    assert answer(monkeypatch, "evaluate", tmp_path, tested, "output=scores.json") == 0
+    command(tmp_path, "evaluate", f"checkpoint={run}/checkpoints/best.ckpt", "output=scores.json")
