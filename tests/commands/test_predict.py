@@ -1,6 +1,5 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from forecast.evaluation.conformal import Calibration, adapt
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import calibration_for
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
-from tests.support.commands import answer, train_here, trained
-from tests.support.csv_files import write_csv
+from tests.support.commands import answer, trained
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
 
@@ -235,33 +233,6 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
     with pytest.raises(ForecastError):
         load(tmp_path / "hostile.ckpt").predict()
     assert (tmp_path / "precious").read_text() == "kept"
-
-
-def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Days up to the 12th do not show which number is the day."""
-    write_csv(tmp_path / "load.csv", rows=320)  # to 14 January
-    frame = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"]).rename(columns={"date": "Date"})
-    frame.to_csv(tmp_path / "load.csv", index=False, date_format="%d/%m/%Y %H:%M")
-    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
-    assert "warning: " in capsys.readouterr().err  # the column is found by its content
-    new = frame.assign(Date=pd.date_range("2024-02-01", periods=len(frame), freq="h"))[:280]  # to the 12th
-    new.to_csv(tmp_path / "iso.csv", index=False)
-    new.to_csv(tmp_path / "new.csv", index=False, date_format="%d/%m/%Y %H:%M")
-    (run,) = (tmp_path / "runs").iterdir()
-    model = load(run)
-    expected = model.predict(new.set_index("Date"))
-    assert expected.index[0] == pd.Timestamp("2024-02-12 16:00")
-    base = [f"checkpoint={model.path}", "data.path=new.csv", "output=-"]
-    capsys.readouterr()
-    assert answer(monkeypatch, "predict", tmp_path, *base, "levels=[]") == 0
-    told = capsys.readouterr()
-    assert "warning: " not in told.err  # the run knows the column
-    written = pd.read_csv(io.StringIO(told.out), index_col="Date", parse_dates=True)
-    pd.testing.assert_frame_equal(written, expected, check_freq=False, rtol=1e-6)
-    assert (
-        answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
-    )  # days of twelve months, with gaps
-    assert capsys.readouterr().out == ""
 
 
 # ---- baselines in place of the model, and adaptive intervals
