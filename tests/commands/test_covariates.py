@@ -9,7 +9,7 @@ import pytest
 
 import forecast
 from forecast.inference.model import load
-from tests.support.commands import MLP, PLAIN, TINY, answer, only
+from tests.support.commands import PLAIN, TINY, answer, only
 from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
 
 
@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "trainer.max_epochs=2",
             PLAIN,
         )
-        assert answer(patch, "train", folder, *MLP, "model.linear=false", *options) == 0
+        assert answer(patch, "train", folder, *TINY, *options) == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 
