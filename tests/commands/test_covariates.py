@@ -20,15 +20,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table().iloc[:-8].to_csv(folder / "history.csv")
     table()[FUTURE].iloc[-8:].to_csv(folder / "ahead.csv")
     with pytest.MonkeyPatch.context() as patch:
-        options = (
-            "data=csv",
-            "data.path=history.csv",
-            *COVARIATES,
-            "logger=[]",
-            "trainer.max_epochs=2",
-            PLAIN,
-        )
-        assert answer(patch, "train", folder, *TINY, *options) == 0
+        options = ("data=csv", "data.path=history.csv", *COVARIATES, "logger=[]", "trainer.max_epochs=2")
+        assert answer(patch, "train", folder, *TINY, PLAIN, *options) == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 
