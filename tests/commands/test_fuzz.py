@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from forecast.data.files.sources import read_table
 from forecast.system.errors import ForecastError
 from malformed import files
 
-FEW = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+FEW: dict[str, Any] = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 
 
 def read_or_refused(path: Path, **options) -> None:
