@@ -202,7 +202,14 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("series")
     long_frame(future=5).to_csv(folder / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = (*FULL, "data=long", "data.path=long.csv", LOAD[-1], *(f"data.{role}" for role in roles))
+    given = (
+        *TINY,
+        "attention=full",
+        "data=long",
+        "data.path=long.csv",
+        LOAD[-1],
+        *(f"data.{role}" for role in roles),
+    )
     with pytest.MonkeyPatch.context() as patch:
         assert answer(patch, "train", folder, *EPOCH, *given) == 0
     return folder, only(folder, "runs/*")
