@@ -14,12 +14,12 @@ import torch
 
 from forecast.cli.main import main_with_run_folder
 from forecast.system.errors import TrainingError
-from malformed import files, settings
-from malformed.case import Case, advised
-from malformed.run import run
 from tests.support.commands import TINY
 from tests.support.csv_files import write_csv
 from tests.support.long_variants import every_nth
+from tests.support.malformed import files, settings
+from tests.support.malformed.case import Case, advised
+from tests.support.malformed.run import run
 
 QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
 HOURS = [f"2024-01-{1 + h // 24:02d} {h % 24:02d}:00:00" for h in range(300)]
@@ -83,7 +83,7 @@ def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path)
     assert case.is_said(line, tmp_path / case.name), line
 
 
-@pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 5))
+@pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 3))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_settings_that_a_message_advises_are_obeyed(
     case: Case, advice: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,13 +94,7 @@ def test_settings_that_a_message_advises_are_obeyed(
     assert not case.is_said(errors.splitlines()[-1], tmp_path / case.name), errors
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.what[:60], marks=[pytest.mark.long] if number % 5 else [])
-        for number, case in enumerate(settings.REFUSED)
-    ],
-)
+@pytest.mark.parametrize("case", every_nth(settings.REFUSED, 3), ids=lambda case: case.what[:60])
 def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: Path) -> None:
     line = refused(case, tmp_path)
     assert case.is_said(line, tmp_path / case.name), line
@@ -128,16 +122,6 @@ def peak_of_check(path: Path) -> float:
     assert process.stderr is not None
     assert os.waitstatus_to_exitcode(status) == 2, process.stderr.read()
     return usage.ru_maxrss / 1024
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = files.REFUSED[0].write(tmp_path)
-    path.chmod(0)
-    assert run("check", tmp_path, f"data.path={path}") == (
-        2,
-        f"error: {path}: cannot be read: Permission denied\n",
-    )
 
 
 def test_checkpoints(fails, good: Path, tmp_path: Path) -> None:

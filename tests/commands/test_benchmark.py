@@ -19,7 +19,6 @@ from forecast.tools.benchmark import (
     start_memory_processes,
     time_in_turn,
 )
-from tests.support.models import ATTENTION_TYPES
 
 SMALL = ("benchmark.lengths=[16,48]", "benchmark.tokens=96", "benchmark.n_heads=2", "benchmark.widths=[8]")
 
@@ -64,16 +63,6 @@ def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
     assert pd.isna(fit_growth(rows[:1])[0]["time_exponent"])
 
 
-def test_types_that_cannot_serve_a_role_are_omitted() -> None:
-    def types(role: str) -> set[str]:
-        config = compose_config(f"benchmark.role={role}", config_name="benchmark")
-        return {case.attention for case in list_cases(config)}
-
-    assert types("self") == {*ATTENTION_TYPES}
-    assert types("causal") == {*ATTENTION_TYPES} - {"nystrom"}
-    assert types("cross") == set(ATTENTION_TYPES) - {"fastformer", "sliding_window"}
-
-
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])
 def test_every_case_of_a_layer_runs(role: str) -> None:
     config = compose_config(*SMALL, f"benchmark.role={role}", config_name="benchmark")
@@ -81,25 +70,24 @@ def test_every_case_of_a_layer_runs(role: str) -> None:
         make_work(config, case, "cpu")()
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_every_step_of_a_model_runs(precision: str) -> None:
+def test_every_step_of_a_model_runs() -> None:
     sizes = ("benchmark.lengths=[24/12/6]", "benchmark.batch_size=2", "model.d_model=8", "model.n_heads=2")
-    config = compose_config("benchmark=model", *sizes, f"precision={precision}", config_name="benchmark")
+    config = compose_config("benchmark=model", *sizes, "precision=bfloat16", config_name="benchmark")
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path) -> None:
-    options = (*SMALL, "repeats=2", "attention_types=[full,linear]", "benchmark.widths=[8,16]")
+    options = (*SMALL, "repeats=1", "attention_types=[full,linear]")
     command = [sys.executable, "-m", "forecast.benchmark", *options]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())
     rows = pd.read_csv(folder / "benchmark.csv")
-    assert len(rows) == len(content["rows"]) == 2**5
-    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**5
+    assert len(rows) == len(content["rows"]) == 2**4
+    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**4
     assert set(rows["batch"] * rows["length"]) == {96}
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000
-    assert "linear, layer of width 16: time grows as n^" in result.stdout
+    assert "linear, layer of width 8: time grows as n^" in result.stdout
     assert str(folder.relative_to(tmp_path)) in result.stdout

@@ -16,7 +16,7 @@ from forecast.system.errors import ConfigError
 from tests.support.commands import ROOT
 from tests.support.fork_server import run_python
 from tests.support.synthetic_runs import compare as compare_folder
-from tests.support.synthetic_runs import configuration, make_many, make_run, make_variants
+from tests.support.synthetic_runs import configuration, make_run, make_variants
 
 FILES = ["comparison.csv", "comparison.html", "comparison.md", "comparison.tex"]
 
@@ -146,13 +146,3 @@ def test_names_are_escaped_in_the_paper_tables() -> None:
         r"a\_b \& 50\% \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{} $<$ \#\$"
     )
     assert escape_markdown("a|b *c* <i> [d](e)\nf") == r"a\|b \*c\* \<i\> \[d\](e) f"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("widths", "seeds"), [(8, 5), pytest.param(40, 1, marks=pytest.mark.long)])
-@pytest.mark.long
-def test_two_hundred_runs(tmp_path: Path, widths: int, seeds: int) -> None:
-    assert len(make_many(tmp_path / "runs", widths=widths, seeds=seeds)) == 200
-    result = compare(tmp_path, "runs")
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "comparison.html").stat().st_size < 15e6

@@ -1,11 +1,10 @@
-"""The console command `forecast`, as a process, and its completion in a real shell."""
+"""The console command `forecast`, and its completion in a real shell."""
 
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,63 +15,37 @@ from tests.support.commands import ROOT, SMALL, workplace
 from tests.support.fork_server import run_python
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return run_python(["-m", "forecast", *arguments], cwd=folder, env=env)
-
-
 def test_a_command_is_run_as_its_module_is(tmp_path: Path) -> None:
-    result = run(workplace(tmp_path), "train", *SMALL, "trainer.max_epochs=1", "logger=[]", "pictures=false")
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    typed = ["train", *SMALL, "trainer.max_epochs=1", "logger=[]", "pictures=false"]
+    result = run_python(["-m", "forecast", *typed], cwd=workplace(tmp_path), env=env)
     assert result.returncode == 0, result.stderr
     assert len(list(tmp_path.glob("runs/*/metrics.json"))) == 1
 
 
-def test_help_lists_every_command(tmp_path: Path) -> None:
-    said = run(tmp_path, "--help").stdout
-    listed = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argument: str) -> tuple:
+    """The exit status, the output and the errors of `forecast ARGUMENT`, within this process."""
+    monkeypatch.setattr(sys, "argv", ["forecast", argument])
+    try:
+        main()
+        status = 0
+    except SystemExit as exit:
+        status = exit.code
+    return status, *capsys.readouterr()
+
+
+def test_help_lists_every_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    _, out, _ = said(monkeypatch, capsys, "--help")
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
     assert listed == [
         "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export",
         "monitor", "predict", "serve", "train",
     ]  # fmt: skip
-    assert run(tmp_path, "--version").stdout == f"forecast {forecast.__version__}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["trian"], "error: forecast trian: there is no such command; did you mean train?\n"),
-        (
-            ["completion"],
-            'error: forecast completion bash|zsh|fish prints a script; bash: eval "$(forecast completion bash)"; '
-            "zsh: the same with zsh; fish: forecast completion fish | source\n",
-        ),
-    ],
-)
-def test_what_is_no_command_is_refused_in_one_line(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    result = run(tmp_path, *arguments)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
-    """Run a script in a shell in which `forecast` is this program; skip where there is no such shell."""
-    program = tmp_path / "forecast"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forecast "$@"\n')
-    program.chmod(0o755)
-    places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
-    env = {**os.environ, **places}
-
-    def run_script(name: str, script: str) -> str:
-        if shutil.which(name) is None:
-            pytest.skip(f"{name} is not installed")
-        command = [name, "-c", script]
-        return subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
-        ).stdout
-
-    return run_script
+    assert said(monkeypatch, capsys, "--version")[1] == f"forecast {forecast.__version__}\n"
+    message = "error: forecast trian: there is no such command; did you mean train?\n"
+    assert said(monkeypatch, capsys, "trian") == (2, "", message)
+    status, _, error = said(monkeypatch, capsys, "completion")
+    assert (status, error[:54]) == (2, "error: forecast completion bash|zsh|fish prints a scri")
 
 
 LINES = [
@@ -82,15 +55,23 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "choices"), LINES)
-def test_completion_in_bash(shell: Callable[[str, str], str], line: str, choices: set[str]) -> None:
-    words = line.split()
-    script = (
-        'eval "$(forecast completion bash)"\n'
-        f'COMP_LINE="{line}" COMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n'
-        '_forecast\nprintf "%s\\n" "${COMPREPLY[@]}"'
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_completion_in_bash(tmp_path: Path) -> None:
+    program = tmp_path / "forecast"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forecast "$@"\n')
+    program.chmod(0o755)
+    places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    script = 'eval "$(forecast completion bash)"\n' + "".join(
+        f'COMP_LINE="{line}" COMP_WORDS=({line}) COMP_CWORD={len(line.split()) - 1}\n'
+        '_forecast\necho "${COMPREPLY[@]}"\n'
+        for line, _ in LINES
     )
-    assert set(shell("bash", script).split()) == choices
+    command = ["bash", "-c", script]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | places, capture_output=True, text=True, check=True
+    )
+    for (_, choices), found in zip(LINES, done.stdout.splitlines(), strict=True):
+        assert set(found.split()) == choices
 
 
 @pytest.mark.parametrize(
@@ -101,12 +82,8 @@ def test_completion_in_bash(shell: Callable[[str, str], str], line: str, choices
     ],
 )
 def test_the_scripts_of_other_shells_are_whole(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    blocks: tuple[str, str],
-    last: str,
-) -> None:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, blocks: tuple[str, str], last: str
+) -> None:  # fmt: skip
     """They need no such shell: quotes and blocks are closed, and the list of commands stands in them."""
     monkeypatch.setattr(sys, "argv", ["forecast", "completion", name])
     main()

@@ -17,7 +17,6 @@ from forecast.system.errors import ForecastError
 from tests.support.commands import answer
 from tests.support.conversions import Convert, converter
 from tests.support.csv_files import numbers, write
-from tests.support.long_variants import every_nth
 
 ROWS = 400
 
@@ -52,8 +51,7 @@ DIALECTS = {
 
 
 @pytest.mark.parametrize(
-    ("dialect", "chunk"),
-    every_nth([(dialect, chunk) for dialect in DIALECTS for chunk in (900, 300, 10_000_000)], 2),
+    ("dialect", "chunk"), [("plain", 900), ("german", 300), ("some columns", 900), ("crlf", 10_000_000)]
 )
 def test_a_store_holds_what_the_reader_reads(tmp_path: Path, convert: Convert, dialect: str, chunk: int):
     writing, reading = DIALECTS[dialect]
@@ -74,7 +72,7 @@ def test_a_store_holds_what_the_reader_reads(tmp_path: Path, convert: Convert, d
             check_same(tmp_path / "a.store", read_table(tmp_path / name))
 
 
-@pytest.mark.parametrize("chunk", every_nth([60, 333, 5000, 50_000], 2))
+@pytest.mark.parametrize("chunk", [60, 5000])
 def test_missing_values_stay_missing_but_at_the_ends(tmp_path: Path, convert: Convert, chunk: int):
     """Values, rows, and all values at the ends and in the middle are missing, whatever chunk they lie in."""
     frame, random = numbers(120), np.random.default_rng(chunk)
@@ -123,14 +121,13 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", every_nth([57, 58, 233], 3))
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_refused_in_the_reader_s_words(tmp_path: Path, convert: Convert, fault: str, row: int):
-    write(tmp_path, faulty(fault, row), "a.csv")
+def test_a_fault_is_refused_in_the_reader_s_words(tmp_path: Path, convert: Convert, fault: str):
+    write(tmp_path, faulty(fault, 57), "a.csv")
     with pytest.raises(ForecastError) as refused:
         read_table(tmp_path / "a.csv")
     expected = str(refused.value).replace(str(tmp_path / "a.csv"), "a.csv")
-    for chunk in (1000, 1010, 3000):
+    for chunk in (1010, 3000):
         refused = convert(f"chunk={chunk}", status=2)
         assert refused == expected
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
@@ -142,20 +139,11 @@ def with_empty_lines(rows: list[bytes]) -> bytes:
     return b"".join(added.get(number, b"") + row for number, row in enumerate(rows)) + b"\n\n"
 
 
-@pytest.mark.parametrize(
-    ("chunk", "given"),
-    every_nth(
-        [(chunk, given) for chunk in (400, 1000, 10_000_000) for given in ((), ("data.duplicates=first",))], 3
-    ),
-)
+@pytest.mark.parametrize(("chunk", "given"), [(400, ()), (10_000_000, ("data.duplicates=first",))])
 def test_empty_lines_are_skipped_as_the_reader_does(
-    tmp_path: Path,
-    convert: Convert,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    chunk: int,
-    given: tuple[str, ...],
-):
+    tmp_path: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    chunk: int, given: tuple[str, ...],
+):  # fmt: skip
     rows = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)
     write(tmp_path, with_empty_lines(rows), "a.csv")
     assert answer(monkeypatch, "convert", tmp_path, "data.path=a.csv", f"chunk={chunk}", *given) == 0
@@ -165,7 +153,7 @@ def test_empty_lines_are_skipped_as_the_reader_does(
         table = read_table(Path("a.csv"))
     assert [str(each.message) for each in said] == [skipped]
     check_same(tmp_path / "a.store", table)
-    for row in (58, 59, 201, 300):
+    for row in (58, 201):
         bad = [*rows[:row], rows[row].replace(b"2021", b"soon"), *rows[row + 1 :]]
         write(tmp_path, with_empty_lines(bad), "a.csv")
         with warnings.catch_warnings(action="ignore"), pytest.raises(ForecastError) as refused:
@@ -178,7 +166,6 @@ def test_empty_lines_are_skipped_as_the_reader_does(
     ("content", "options", "message"),
     [
         ("", [], "a.csv: empty"),
-        ("date,load\n", [], "a.csv: a header and no rows"),
         ("when,load\n1,2\n", [], "a.csv: no column 'date'"),
         ("date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["data.fill=mean"], "data.fill"),
         ("date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["chunk=0"], "chunk=0"),
@@ -194,15 +181,6 @@ def test_what_cannot_be_converted(
     (tmp_path / "a.csv").write_text(content)
     assert message in convert(*options, status=2)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
-
-
-def test_offsets_from_utc_that_change_between_chunks_need_a_format(tmp_path: Path, convert: Convert):
-    dates = pd.date_range("2024-03-30", periods=72, freq="h", tz="UTC").tz_convert("Europe/Berlin")
-    texts = [date.isoformat(sep=" ") for date in dates]
-    pd.DataFrame({"date": texts, "load": np.arange(72.0)}).to_csv(tmp_path / "a.csv", index=False)
-    convert("chunk=600", status=2)
-    convert("chunk=600", "data.date_format=%Y-%m-%d %H:%M:%S%z")
-    assert open_store(tmp_path / "a.store").grid.equals(dates.tz_convert(None).as_unit("us"))
 
 
 def test_numbers_that_float32_would_round_too_far_stay_float64(tmp_path: Path, convert: Convert):
@@ -230,10 +208,7 @@ def texts(rows: int) -> pd.DataFrame:
     ).drop(index=[*range(20, 30), rows - 30])
 
 
-@pytest.mark.parametrize(
-    ("kind", "chunk"),
-    every_nth([(kind, chunk) for kind in ("csv", "parquet") for chunk in (700, 10_000_000, 3000)], 2),
-)
+@pytest.mark.parametrize(("kind", "chunk"), [("csv", 700), ("parquet", 3000)])
 def test_text_is_coded_as_the_reader_codes_it(tmp_path: Path, convert: Convert, kind: str, chunk: int):
     frame, names = texts(ROWS), ["sky", "late", "opens", "code", "flag"]
     if kind == "csv":
@@ -263,52 +238,6 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path, convert: Convert):
         check_same(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
     whole.to_parquet(tmp_path / "a.parquet")
     convert("data.path=a.parquet", "overwrite=true")
-
-
-@pytest.mark.parametrize(
-    ("begin", "dates"),
-    [
-        ("2024-07-01", "2024-07-01 00:00"),
-        ("2024-03-20", "2024-03-19 23:00"),
-        ("2024-10-20", "2024-10-19 22:00"),
-    ],
-)
-def test_parquet_of_a_time_zone(tmp_path: Path, convert: Convert, begin: str, dates: str):
-    """Local time stays where clocks do not change, and where they do all is UTC from the first chunk on."""
-    zoned = pd.date_range(begin, periods=ROWS, freq="h", tz="Europe/Berlin")
-    numbers(ROWS).assign(date=zoned).to_parquet(tmp_path / "a.parquet", row_group_size=100)
-    for chunk in (1000, 1_000_000):
-        convert("data.path=a.parquet", f"chunk={chunk}", "overwrite=true")
-        expected = pd.date_range(dates, periods=ROWS, freq="h").as_unit("us")
-        assert open_store(tmp_path / "a.store").grid.equals(expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda f: f.assign(load=[[1]] * len(f)),
-            "column 'load' is of list<.*>, not numbers or text: leave it",
-        ),
-        (lambda f: f.rename(columns={"date": "when"}), "no column 'date'"),
-        (
-            lambda f: f.assign(load=f["load"].mask(f.index == 222, np.inf)),
-            "row 223, column 'load': an infinite",
-        ),
-        (
-            lambda f: f.iloc[[*range(223), 222, *range(223, len(f))]],
-            r"row 224, column 'date': .* is in row 223 too",
-        ),
-        (lambda f: f.assign(date=f["date"].mask(f.index == 222)), "row 223, column 'date': no date"),
-        (lambda f: f.iloc[:0], "no rows"),
-    ],
-)
-def test_parquet_that_is_refused(tmp_path: Path, convert: Convert, change, message: str):
-    frame = numbers(ROWS).assign(date=pd.date_range("2021-03-01", periods=ROWS, freq="h"))
-    change(frame).to_parquet(tmp_path / "a.parquet", row_group_size=100)
-    refused = convert("data.path=a.parquet", "chunk=1500", status=2)
-    assert pd.Series([refused]).str.contains(message).all(), refused
-    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
 def test_what_is_there_is_kept(tmp_path: Path, convert: Convert):

@@ -16,7 +16,6 @@ from tests.support.conversions import Convert, converter
 
 KEYS = ("data.id_column=unique_id", "data.date_column=ds")
 LENGTHS = {"b": 70, "001": 3, "a c": 150, "é": 2, "z": 41}
-CHUNKS = (700, 10_000_000)
 
 
 @pytest.fixture
@@ -62,8 +61,7 @@ def read(path: Path, **options: object) -> Panel:
     return LongSource(path=path, **columns | options).read()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(("kind", "chunk"), [("csv", 700), ("parquet", 700), ("csv", 10_000_000)])
 def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, kind: str, chunk: int) -> None:
     frame = long_table()
     if kind == "csv":
@@ -78,12 +76,11 @@ def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, ki
     check_same(tmp_path / "a.store", table)
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Convert, chunk: int) -> None:
+def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Convert) -> None:
     frame = long_table().drop(columns="promo").dropna()
     frame = pd.concat([frame, frame[::7].assign(y=3.0)]).sort_index(kind="stable")
     frame.to_csv(tmp_path / "a.csv", index=False)
-    convert(f"chunk={chunk}", "data.freq=h", "data.duplicates=last")
+    convert("chunk=700", "data.freq=h", "data.duplicates=last")
     table = read(tmp_path / "a.csv", freq="h", duplicates="last", past_covariates=())
     check_same(tmp_path / "a.store", table)
 
@@ -108,7 +105,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]
     ),
     **{
         f"no value in {name}": (without_values(name), (), f"a.csv: series '{name}' has no value: leave it out")
-        for name in ("b", "a c", "z")
+        for name in ("b", "z")
     },
     "series without an id column": (
         lambda frame: pd.concat([frame.query("unique_id == 'z'").assign(unique_id=name) for name in "abc"]),
@@ -119,12 +116,11 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("chunk", [400, 10_000_000])
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(tmp_path: Path, convert: Convert, case: str, chunk: int) -> None:
+def test_what_is_refused(tmp_path: Path, convert: Convert, case: str) -> None:
     change, options, message = REFUSED[case]
     change(long_table()).to_csv(tmp_path / "a.csv", index=False)
     given = options or ("data.freq=h",)
-    refused = convert(f"chunk={chunk}", *given, status=2)
+    refused = convert("chunk=400", *given, status=2)
     assert re.fullmatch(message, refused), refused
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

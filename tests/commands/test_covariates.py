@@ -9,8 +9,8 @@ import pytest
 
 import forecast
 from forecast.inference.model import load
-from tests.support.commands import TINY, answer, only
-from tests.support.covariate_file import COVARIATES, FUTURE, PAST, UNKNOWN, table
+from tests.support.commands import PLAIN, TINY, answer, only
+from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table()[FUTURE].iloc[-8:].to_csv(folder / "ahead.csv")
     with pytest.MonkeyPatch.context() as patch:
         options = ("data=csv", "data.path=history.csv", *COVARIATES, "logger=[]", "trainer.max_epochs=2")
-        assert answer(patch, "train", folder, *TINY, *options) == 0
+        assert answer(patch, "train", folder, *TINY, PLAIN, *options) == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 
@@ -54,6 +54,8 @@ def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: P
 def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert answer(monkeypatch, "predict", place, "checkpoint=run") == 2  # the future covariates are not known
+    assert not (place / "forecast.csv").exists()
     ahead = (f"output={tmp_path}/a.csv", f"future={place}/ahead.csv")
     assert answer(monkeypatch, "predict", place, "checkpoint=run", *ahead) == 0
     longer = table()
@@ -65,48 +67,17 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
 
 
-def test_a_forecast_without_its_future_covariates_is_refused(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert answer(monkeypatch, "predict", place, "checkpoint=run") == 2
-    assert not (place / "forecast.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "options", "made"),
-    [
-        ("evaluate", ("split=test", "output={}/scores.json"), "scores.json"),
-        ("backtest", ("steps=20", "output_root={}/runs"), "runs/*/backtest.json"),
-        ("explain", ("window=last", "output={}/why"), "why/index.html"),
-        ("export", ("format=torch_export", "output={}/model.pt2"), "model.pt2.json"),
-    ],
-)
 def test_every_command_reads_the_covariates(
-    command: str,
-    options: tuple[str, ...],
-    made: str,
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = [option.format(tmp_path) for option in options]
-    assert answer(monkeypatch, command, place, "checkpoint=run", *given) == 0
-    assert len(list(tmp_path.glob(made))) == 1
-
-
-def test_a_data_frame_and_its_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    frame = table().astype({"weather": "category"})
-    model = forecast.fit(
-        frame.iloc[:-8], past_covariates=PAST, future_covariates=FUTURE, attention="full",
-        overrides=[*TINY, "trainer.max_epochs=1", "logger=[]", "callbacks.progress.refresh_rate=0"]
-    )  # fmt: skip
-    assert model.target_columns == ["load"]
-    one = model.predict(frame.iloc[:-8], future=frame[FUTURE].iloc[-8:])
-    longer = frame.copy()
-    longer.loc[longer.index[-8:], UNKNOWN] = np.nan
-    other = model.predict(longer)
-    pd.testing.assert_frame_equal(one, other)
+    for command, made, *options in (
+        ("evaluate", "scores.json", "split=test", f"output={tmp_path}/scores.json"),
+        ("backtest", "runs/*/backtest.json", "steps=20", f"output_root={tmp_path}/runs"),
+        ("explain", "why/index.html", "window=last", f"output={tmp_path}/why"),
+        ("export", "model.pt2.json", "format=torch_export", f"output={tmp_path}/model.pt2"),
+    ):
+        assert answer(monkeypatch, command, place, "checkpoint=run", *options) == 0
+        assert len(list(tmp_path.glob(made))) == 1
 
 
 def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

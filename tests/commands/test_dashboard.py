@@ -2,33 +2,41 @@
 # pyright: reportPrivateImportUsage=false
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import wandb
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.internal import ReportViewspec
 from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
+from forecast.tools import dashboard
 from forecast.tools.dashboard import RunFilter, make_specification
-from tests.support.commands import only, train, workplace
+from tests.support.commands import answer, only, train, workplace
 from tests.support.wandb_file import WandbRun
 from tests.support.wandb_server import API_KEY, environment, wandb_server
 
 ATTENTION = {"section": "config", "name": "model.value.attention.name"}
 
 
-def start(
-    folder: Path, *arguments: str, run: tuple[str, str] = ("-m", "forecast.dashboard"), **account: Any
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *run, *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=100, env=environment(folder, **account),
-    )  # fmt: skip
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the command in this process, as a user without an account or with one on a server: status, output, errors."""
+
+    def go(*arguments: str, **account: Any) -> tuple[int | str | None, str, str]:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            monkeypatch.delenv(name)
+        for name, value in environment(tmp_path, **account).items():
+            monkeypatch.setenv(name, value)
+        wandb.teardown()  # it keeps the key of the call before
+        status = answer(monkeypatch, "dashboard", tmp_path, *arguments)
+        return status, *capsys.readouterr()
+
+    return go
 
 
 @pytest.fixture(scope="module")
@@ -123,16 +131,18 @@ def test_panels_and_their_metrics(content: dict[str, Any]) -> None:
     half = len(panels(content)) // 2
     titles = [panel["config"].get("chartTitle") for panel in panels(content)]
     assert titles[:half] == titles[half:]  # the workspace's and the report's
-    kinds = [panel["viewType"] for panel in panels(content)[:half]]
-    assert set(kinds) == {
-        "Bar Chart", "Run History Line Plot", "Scatter Plot", "Parallel Coordinates Plot", "Media Browser",
-        "Parameter Importance", "Run Comparer",
-    }  # fmt: skip
     sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
     blocks = content["report"]["spec"]["blocks"]
     headings = [block["children"][0]["text"] for block in blocks if block["type"] == "heading"]
     assert [section["name"] for section in sections] == headings
     assert all(not section["localPanelSettings"]["smoothingActive"] for section in sections)
+    for grid in grids(content):
+        cells = np.zeros((24, 1_000), dtype=int)
+        for layout in (panel["layout"] for panel in panels_of(grid)):
+            x, y = layout["x"], layout["y"]
+            cells[x : x + layout["w"], y : y + layout["h"]] += 1
+            assert x + layout["w"] <= 24
+        assert cells.max() == 1  # panels do not overlap
 
 
 def grouped_by(one: dict[str, Any]) -> list[str]:
@@ -165,16 +175,6 @@ def test_which_runs_are_compared(content: dict[str, Any]) -> None:
     assert [item["key"]["name"] for item in everything] == ["state"]
 
 
-def test_panels_do_not_overlap(content: dict[str, Any]) -> None:
-    for grid in grids(content):
-        cells = np.zeros((24, 1_000), dtype=int)
-        for layout in (panel["layout"] for panel in panels_of(grid)):
-            x, y = layout["x"], layout["y"]
-            cells[x : x + layout["w"], y : y + layout["h"]] += 1
-            assert x + layout["w"] <= 24
-        assert cells.max() == 1
-
-
 def test_the_package_reads_it_back_unchanged(content: dict[str, Any]) -> None:
     """W&B's models accept the specification, know every part of it, and return it unchanged."""
     spec = content["workspace"]["spec"]
@@ -194,19 +194,18 @@ def test_the_package_reads_it_back_unchanged(content: dict[str, Any]) -> None:
     assert not [part for part in [*blocks, *shown] if type(part).__name__.startswith("Unknown")]
 
 
-def test_without_an_account(tmp_path: Path) -> None:
-    first = start(tmp_path, "project=mine", "runs.data=etth1")
-    assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.splitlines() == [
-        "nothing was sent; saved the specification of the workspace and the report in dashboard.json",
+def test_without_an_account(tmp_path: Path, publish) -> None:
+    assert publish("project=mine", "runs.data=etth1") == (
+        0,
+        "nothing was sent; saved the specification of the workspace and the report in dashboard.json\n"
         "to publish: run wandb login, then wandb sync RUN/wandb/offline-run-* for each run, then this command with "
-        "mode=auto",
-    ]
+        "mode=auto\n",
+        "",
+    )
     written = json.loads((tmp_path / "dashboard.json").read_text())
     assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
-    again = start(tmp_path)
-    assert again.returncode == 2
-    assert again.stderr.count("\n") == 1
+    status, _, error = publish()
+    assert (status, error.count("\n")) == (2, 1)
     assert json.loads((tmp_path / "dashboard.json").read_text()) == written
 
 
@@ -222,13 +221,13 @@ def without_ids(content: Any) -> Any:
     return without(content, "id", "__id__")
 
 
-def test_published(tmp_path: Path) -> None:
+def test_published(tmp_path: Path, publish) -> None:
     with wandb_server(forecast=3) as server:
-        result = start(tmp_path, "runs.pred_len=24", server=server)
-    assert (result.returncode, result.stderr) == (0, "")
+        status, out, error = publish("runs.pred_len=24", server=server)
+    assert (status, error) == (0, "")
     view, page = server.views
     name = view["name"].removeprefix("nw-").removesuffix("-v")
-    assert result.stdout.splitlines() == [
+    assert out.splitlines() == [
         f"workspace  {server.url}/someone/forecast?nw={name}",
         f"report     {server.url}/someone/forecast/reports/Attention-variants--view2",
     ]
@@ -245,60 +244,39 @@ def test_published(tmp_path: Path) -> None:
     assert not (tmp_path / "dashboard.json").exists()
     kept = [p for p in tmp_path.rglob("*") if p.is_file() and API_KEY.encode() in p.read_bytes()]
     assert kept == []
-    assert API_KEY not in result.stdout + json.dumps(server.views)
+    assert API_KEY not in out + json.dumps(server.views)
 
 
-def test_the_workspace_is_printed_even_if_the_report_fails(tmp_path: Path) -> None:
-    program = """if True:
-        from forecast.cli.main import main_without_run_folder
-        from forecast.tools import dashboard
+def test_the_workspace_is_printed_even_if_the_report_fails(publish, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError("the report failed")
 
-        def fail(*arguments, **options):
-            raise OSError("the report failed")
-
-        dashboard.make_report = fail
-        main_without_run_folder("dashboard")
-    """
+    monkeypatch.setattr(dashboard, "make_report", fail)
     with wandb_server(forecast=3) as server:
-        result = start(tmp_path, server=server, run=("-c", program))
-    assert (result.returncode, result.stderr) == (2, "error: the report failed\n")
-    assert result.stdout.startswith(f"workspace  {server.url}/someone/forecast?nw=")
+        status, out, error = publish(server=server)
+    assert (status, error) == (2, "error: the report failed\n")
+    assert out.startswith(f"workspace  {server.url}/someone/forecast?nw=")
 
 
-def test_the_file_with_an_account(tmp_path: Path) -> None:
-    with wandb_server(forecast=3) as server:
-        result = start(tmp_path, "mode=offline", server=server)
-    assert result.returncode == 0, result.stderr
-    assert server.views == []
-    assert API_KEY not in (tmp_path / "dashboard.json").read_text() + result.stdout
-
-
-REFUSED_KEY = "refuses the API key (user is not logged in); set another with wandb login --relogin"
-
-
-@pytest.mark.parametrize(
-    ("argument", "account", "message"),
-    [
-        ("entity=nobody", {}, "nobody/forecast: the W&B project does not exist"),
-        ("project=empty", {}, "someone/empty: the W&B project holds no runs;"),
-        ("mode=auto", {"api_key": "a" * 40}, f"URL {REFUSED_KEY}"),
-    ],
-)
-def test_refusals_of_publishing(argument: str, account: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_refusals_of_publishing_and_the_file_with_an_account(tmp_path: Path, publish) -> None:
     with wandb_server(forecast=3, empty=0) as server:
-        result = start(tmp_path, argument, server=server, **account)  # type: ignore[reportArgumentType]
-    assert result.returncode == 2
-    assert result.stderr.startswith(f"error: {message.replace('URL', server.url)}")
-    assert (result.stderr.count("\n"), result.stdout, server.views) == (1, "", [])
-
-
-@pytest.mark.slow
-def test_no_server(tmp_path: Path) -> None:
-    with wandb_server() as server:
-        pass  # its port is free again
-    result = start(tmp_path, server=server)
+        refused_key = (
+            f"{server.url} refuses the API key (user is not logged in); set another with wandb login"
+        )
+        for argument, account, message in (
+            ("entity=nobody", {}, "nobody/forecast: the W&B project does not exist"),
+            ("project=empty", {}, "someone/empty: the W&B project holds no runs;"),
+            ("mode=auto", {"api_key": "a" * 40}, refused_key),
+        ):
+            status, out, error = publish(argument, server=server, **account)
+            assert (status, out, error.count("\n")) == (2, "", 1)
+            assert error.startswith(f"error: {message}")
+        status, out, error = publish("mode=offline", server=server)
+    assert (status, server.views) == (0, []), error
+    assert API_KEY not in (tmp_path / "dashboard.json").read_text() + out
     advice = "cannot be reached; write the specification to a file with mode=offline"
-    assert (result.returncode, result.stderr) == (2, f"error: {server.url} {advice}\n")
+    status, _, error = publish(server=server)  # which has ended
+    assert (status, error) == (2, f"error: {server.url} {advice}\n")
 
 
 def test_the_crps_is_that_of_the_trained_quantiles(run: WandbRun) -> None:

@@ -22,14 +22,13 @@ from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
 from forecast.tools.export import graph
 from forecast.tools.export.metadata import metadata_path
-from tests.support.commands import answer, only, train_here, workplace
+from tests.support.commands import LOAD, MLP, PLAIN, TINY, answer, only, workplace
 from tests.support.long_files import long_frame
-from tests.support.long_variants import every_nth
 
 MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
 """Folders of source files, which an exported file does not name."""
-EPOCH = ("trainer.max_epochs=1", "logger=[]", "num_landmarks=3")
-FULL = ("attention=full", "model.encoder_layers=1")
+EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
+FULL = (*TINY, "attention=full", "model.encoder_layers=1")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory):
         if overrides not in made:
             folder = workplace(tmp_path_factory.mktemp("run"))
             with pytest.MonkeyPatch.context() as patch:
-                assert train_here(patch, folder, *EPOCH, *overrides) == 0
+                assert answer(patch, "train", folder, *EPOCH, *LOAD, *overrides) == 0
             made[overrides] = folder, only(folder, "runs/*")
         return made[overrides]
 
@@ -91,7 +90,7 @@ class Exported(NamedTuple):
 @pytest.fixture(scope="module")
 def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """A run with ProbSparse as an ONNX file, and what the export printed."""
-    folder, run = runs("attention=probsparse")
+    folder, run = runs(*TINY, "attention=probsparse")
     path = tmp_path_factory.mktemp("exported") / "a model.onnx"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
         assert answer(patch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
@@ -169,7 +168,7 @@ def test_the_printed_program_forecasts_without_this_package(
 
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs(*FULL)
+    folder, run = runs(*MLP)
     load_file = graph.load_torch
 
     def load_other(path: Path):
@@ -184,7 +183,7 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
 
 def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs(*FULL)
+    folder, run = runs(*MLP)
     asked = (f"checkpoint={run}", f"output={tmp_path / 'm.pt2'}", "format=torch_export", "check_windows=2")
     moved = (folder / "load.csv").rename(folder / "moved.csv")
     capsys.readouterr()  # what the training said
@@ -203,22 +202,24 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("series")
     long_frame(future=5).to_csv(folder / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = ("data=long", "data.path=long.csv", "attention=full", *(f"data.{role}" for role in roles))
+    given = (
+        *TINY,
+        "attention=full",
+        "data=long",
+        "data.path=long.csv",
+        LOAD[-1],
+        *(f"data.{role}" for role in roles),
+    )
     with pytest.MonkeyPatch.context() as patch:
-        assert train_here(patch, folder, *EPOCH, *given) == 0
+        assert answer(patch, "train", folder, *EPOCH, *given) == 0
     return folder, only(folder, "runs/*")
 
 
-@pytest.mark.parametrize(("format", "suffix"), every_nth([("onnx", ".onnx"), ("torch_export", ".pt2")], 2))
-def test_many_series_with_covariates(
-    format: str, suffix: str, series_run, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_many_series_with_covariates(series_run, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = series_run
-    path = tmp_path / f"m{suffix}"
+    path = tmp_path / "m.onnx"
     capsys.readouterr()
-    assert (
-        answer(monkeypatch, "export", folder, f"checkpoint={run}", f"format={format}", f"output={path}") == 0
-    )
+    assert answer(monkeypatch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
     said = capsys.readouterr().out
     about = json.loads(metadata_path(path).read_text())
     assert about["inputs"] == {

@@ -25,24 +25,18 @@ from tests.support.export_graphs import scales, untrained_graph
 ROOT = Path(__file__).parents[2]
 LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
 VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs of test_export.py
-    ("attention=linear", "model.encoder_layers=2"),
-    ("attention=full", "cross=nystrom"),
+    ("attention=linear", "cross=linear", "feature_map=taylor"),
     ("attention=probsparse", "cross=probsparse"),
     ("attention=probsparse", "faithful=true", "factor=1"),
-    ("attention=linear", "cross=linear", "feature_map=taylor"),
     ("attention=linear", "feature_map=favor"),
     ("attention=linear", "feature_map=relu", "model=informer_stack"),
-    ("attention=nystrom", "model.share_layers=true"),
+    ("attention=nystrom", "cross=nystrom", "model.share_layers=true"),
     ("attention=fastformer", "model.attention.decoder.interaction=concat", "model.share_layers=true"),
-    ("attention=nystrom", "model=residual_informer"),
-    ("attention=none", "cross=none"),
     ("attention=gated_delta", "cross=gated_delta"),
-    ("attention=uniform", "cross=uniform"),
     ("attention=sliding_window", "attention_window=9"),
     ("attention=full", "model=residual_informer", "model.linear=false"),
     ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
     ("attention=probsparse", "model=residual_informer", "model.tokens=joint"),
-    ("attention=probsparse", "model=patch_encoder", "model.tokens=axes"),
     ("attention=linear", "model=patch_encoder", "model.tokens=axes", "variables=full"),
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
@@ -82,10 +76,14 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
     ids=" ".join,
 )
 def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
+    """Also at a level of 10⁷ (`scales`), of which float32 could not say more than a whole number."""
     graph, shapes = untrained_graph(*LENGTHS, *overrides)
     program = trace_forecast(graph, shapes)
     write_onnx(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
     assert str(ROOT).encode() not in (tmp_path / "m.onnx").read_bytes()
+    assert {i.type for i in onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_inputs()} == {
+        "tensor(double)"
+    }
     run, same = load_onnx(tmp_path / "m.onnx"), program.module()
     for batch in (1, 2, 7):
         inputs = drawn(shapes, batch)
@@ -98,21 +96,7 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
             assert ((got - ours) / scale["scale"][:, None]).abs().max() < 1e-5
 
 
-def test_a_large_level_keeps_its_digits(tmp_path) -> None:
-    """In float32 neither the input nor the output could say more of a level of 10⁷ than a whole number."""
-    graph, shapes = untrained_graph(
-        "attention=full", "seq_len=12", "label_len=6", "pred_len=5", n_features=1, n_targets=1
-    )
-    path = tmp_path / "m.onnx"
-    write_onnx(trace_forecast(graph, shapes), path, {"outputs": {"forecast": []}})
-    run, inputs = load_onnx(path), drawn(shapes, 4)
-    assert (run_onnx(run, inputs) - expected(graph, inputs)).abs().max() < 1e-5
-    rounded = {**inputs, "past": inputs["past"].float().double()}
-    assert (run_onnx(run, rounded) - expected(graph, inputs)).abs().max() > 1e-2
-    assert {i.type for i in onnxruntime.InferenceSession(str(path)).get_inputs()} == {"tensor(double)"}
-
-
-@pytest.mark.parametrize("freq", ["s", "15min", "h", "4h", "D", "B", "W-SUN", "MS", "QS"])
+@pytest.mark.parametrize("freq", ["s", "15min", "h", "D", "W-SUN", "MS", "QS"])
 def test_time_features_in_pandas_alone(freq: str) -> None:
     dates = pd.date_range("2023-11-05 13:07:31", periods=500, freq=freq)
     columns = [eval(PANDAS[name], {"dates": dates}) for name in time_feature_names(freq)]
@@ -183,13 +167,7 @@ def test_a_difference_is_found_where_it_is(compared) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "allowed"),
-    [
-        (("attention=full",), 0),
-        (("attention=nystrom",), 0),
-        (("attention=full", "cross=probsparse"), 2),
-        (("attention=probsparse",), 2),
-    ],
+    ("overrides", "allowed"), [(("attention=nystrom",), 0), (("attention=full", "cross=probsparse"), 2)]
 )
 def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> None:
     network = untrained_graph(*overrides)[0].network

@@ -8,7 +8,6 @@ import pytest
 
 import forecast
 from forecast.data.files.sources import read_table
-from forecast.data.store import open_store
 from forecast.inference.forecasters import choose_forecaster
 from forecast.tools.serve.request import ForecastRequest, RequestReader
 from forecast.tools.serve.trained import make_example, reading_settings
@@ -83,20 +82,3 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
     example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
     assert str(example.grid[model.seq_len - 1]) == model.trained_until
-
-
-def test_a_backtest_is_dated_as_the_file(place: Path, tmp_path: Path, monkeypatch) -> None:
-    options = ("checkpoint=run", "steps=24", f"hydra.run.dir={tmp_path}/out")
-    assert answer(monkeypatch, "backtest", place, *options) == 0
-    found = pd.read_parquet(tmp_path / "out" / "forecasts.parquet")
-    loads = table(slice(0, LAST)).set_index("date")["load"]
-    assert found["truth"].tolist() == loads[found["date"].dt.tz_localize(None)].tolist()
-    assert len(found) == 4 * PRED
-
-
-def test_a_store_keeps_the_ends(place: Path, tmp_path: Path, monkeypatch) -> None:
-    options = ("data.path=load.csv", *OPTIONS[:2], f"output={tmp_path}/load.store", "chunk=400")
-    assert answer(monkeypatch, "convert", place, *options) == 0
-    store = open_store(tmp_path / "load.store")
-    assert store.grid.tolist() == read(place / "load.csv").tolist()
-    assert store.first_date == table(slice(0, 1))["date"].item()

@@ -19,6 +19,12 @@ def make(root: Path, name: str = "run", address: str | None = None) -> MlflowLog
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one database for all tests: MLflow takes seconds to create it."""
+    return tmp_path_factory.mktemp("mlflow")
+
+
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -28,8 +34,17 @@ def read(logger: MlflowLogger) -> Any:
     return logger.experiment.get_run(logger.run_id)
 
 
-def test_a_resumed_run_continues_its_mlflow_run(tmp_path: Path) -> None:
-    first, second = make(tmp_path), make(tmp_path)
+def test_jobs_that_start_together_share_an_experiment(root: Path) -> None:
+    """The first test: the jobs create the tables of the database."""
+    loggers = [make(root, f"run{i}") for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(MlflowLogger.begin, loggers))
+    assert len({logger.run_id for logger in loggers}) == 4
+    assert len({read(logger).info.experiment_id for logger in loggers}) == 1
+
+
+def test_a_resumed_run_continues_its_mlflow_run(root: Path) -> None:
+    first, second = make(root), make(root)
     first.begin()
     first.log_hyperparams(SETTINGS)
     first.log_metrics({"val/mse": 0.5}, step=3)
@@ -50,19 +65,13 @@ def test_a_resumed_run_continues_its_mlflow_run(tmp_path: Path) -> None:
     assert [p.step for p in second.experiment.get_metric_history(run.info.run_id, "val/mse")] == [3, 6]
 
 
-def test_a_resumed_run_starts_anew_without_the_database(tmp_path: Path) -> None:
-    make(tmp_path).begin()
-    moved = make(tmp_path, address=f"sqlite:///{tmp_path / 'other.db'}")
+def test_a_resumed_run_starts_anew_in_a_database_that_does_not_know_it(root: Path) -> None:
+    first = make(root, "moved")
+    first.begin()
+    (root / "moved" / "logs" / "mlflow" / "run_id.txt").write_text("0" * 32)
+    moved = make(root, "moved")
     moved.begin()
     assert read(moved).info.status == "RUNNING"
-
-
-def test_jobs_that_start_together_share_an_experiment(tmp_path: Path) -> None:
-    loggers = [make(tmp_path, f"run{i}") for i in range(4)]
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(MlflowLogger.begin, loggers))
-    assert len({logger.run_id for logger in loggers}) == 4
-    assert len({read(logger).info.experiment_id for logger in loggers}) == 1
 
 
 def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +83,10 @@ def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     assert "me:secret" not in str(caught.value)
 
 
-def test_a_lost_connection_ends_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    logger = make(tmp_path)
+def test_a_lost_connection_ends_no_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logger = make(root, "lost")
     logger.begin()
-    run_id, logger.run_id = logger.run_id, "0" * 32
+    logger.run_id = "0" * 32
     for step in (1, 2):
         logger.log_metrics({"val/mse": 0.5}, step)
     assert capsys.readouterr().err.count("the connection to MLflow was lost") == 1
-    assert run_id

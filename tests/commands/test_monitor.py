@@ -66,7 +66,7 @@ def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pyt
     assert found["periods"]["newer"]["first"] == FIRST_NEWER
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 4, ROWS, ROWS + 4], ids=lambda rows: f"{rows} rows")
+@pytest.mark.parametrize("rows", [0, 4, ROWS + 4], ids=lambda rows: f"{rows} rows")
 def test_too_few_newer_rows_give_the_verdict_unknown(
     place: Path, rows: int, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
@@ -88,16 +88,16 @@ def test_too_few_newer_rows_give_the_verdict_unknown(
     assert "the file needs 5 rows after the test" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("exit_code", "status"), [("true", 3), ("false", 0)])
 def test_a_scheduler_learns_of_drift_by_the_exit_status(
-    place: Path, exit_code: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     table = pd.read_csv(place / "newer.csv")
     table = table[: ROWS + 60]
     table.loc[ROWS:, "temperature"] += 1000
     table.to_csv(place / "shifted.csv", index=False)
     command = ("checkpoint=runs/run", "data.path=shifted.csv", "output=shifted.json", "overwrite=true")
-    assert answer(monkeypatch, "monitor", place, *command, f"exit_code={exit_code}") == status
+    assert answer(monkeypatch, "monitor", place, *command) == 0
+    assert answer(monkeypatch, "monitor", place, *command, "exit_code=true") == 3
     assert json.loads((place / "shifted.json").read_text())["changed"][-1] == "inputs"
     assert "the inputs differ from those of the run" in capsys.readouterr().out.splitlines()[-2]
 

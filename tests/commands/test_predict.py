@@ -1,8 +1,6 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
-import io
-import os
-import shutil
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,11 @@ import torch
 
 from forecast import Model, load
 from forecast.data.time_features import time_features
-from forecast.evaluation.conformal import Calibration
-from forecast.inference.predict import recursive_windows
+from forecast.evaluation.conformal import Calibration, adapt
+from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.predict import calibration_for
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
-from tests.support.commands import answer, train_here, trained
-from tests.support.csv_files import write_csv
+from tests.support.commands import answer, trained
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
 
@@ -98,15 +96,6 @@ def test_a_longer_horizon_reads_its_own_forecasts(model: Model, frame: Any) -> N
     np.testing.assert_allclose(model.predict(horizon=3), found.iloc[:3], rtol=1e-5)
 
 
-def test_conformal_bounds_are_the_stored_offsets(model: Model) -> None:
-    found = model.predict(levels=[80])
-    calibration = model.calibration
-    assert calibration is not None
-    for p, name in ((0.1, "load-lo-80"), (0.9, "load-hi-80")):
-        offset = calibration.offsets[calibration.quantiles.index(p), :, 0].double() * model.scaler.scale[0, 0]
-        np.testing.assert_allclose(found[name], found["load"] + offset.numpy(), rtol=1e-6)
-
-
 def test_a_level_that_is_not_stored_is_calibrated_on_the_training_data(model: Model) -> None:
     stored, new = model.predict(levels=[80]), model.predict(levels=[79.5, 80])
     np.testing.assert_allclose(new["load-lo-80"], stored["load-lo-80"], rtol=1e-4)
@@ -145,30 +134,16 @@ def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytes
     assert len(model.predict(levels=[60], horizon=9)) == 9
 
 
-@pytest.mark.parametrize("features", ["S", "MS"])
-def test_one_target(tmp_path: Path, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = trained(tmp_path, f"features={features}", "data.target=temperature", "attention=nystrom")
+def test_one_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = trained(tmp_path, "features=MS", "data.target=temperature", "attention=nystrom")
     monkeypatch.chdir(tmp_path)
     model = load(folder)
     found = model.predict(levels=[80])
     assert list(found.columns) == ["temperature", "temperature-lo-80", "temperature-hi-80"]
     frame: Any = pd.read_csv("load.csv", parse_dates=["date"], index_col="date")
-    only_read = frame[["temperature"]] if features == "S" else frame
-    pd.testing.assert_frame_equal(model.predict(only_read, levels=[80]), found)
-    if features == "S":
-        assert len(model.predict(horizon=13)) == 13
-    else:
-        with pytest.raises(ConfigError):
-            model.predict(horizon=13)
-
-
-def test_the_latest_run(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, seconds in (("old", 100), ("new", 200), ("unfinished", 300)):
-        shutil.copytree(run, tmp_path / "runs" / "sweep" / name)
-        os.utime(tmp_path / "runs" / "sweep" / name / "metrics.json", (seconds, seconds))
-    (tmp_path / "runs" / "sweep" / "unfinished" / "metrics.json").unlink()
-    assert load("latest").path.parts[-3] == "new"
+    pd.testing.assert_frame_equal(model.predict(frame, levels=[80]), found)
+    with pytest.raises(ConfigError):
+        model.predict(horizon=13)
 
 
 def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
@@ -197,27 +172,25 @@ def test_another_file_is_forecast_with_the_scaler_of_training(
     np.testing.assert_allclose(found, by_hand(model, later.drop(columns="unused")), rtol=1e-5)
 
 
-class TestCommand:
-    def test_it_writes_a_table_and_a_picture_once(
-        self, run, tmp_path, monkeypatch, capsys, frame, model
-    ) -> None:
-        options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}")
-        assert answer(monkeypatch, "predict", tmp_path, *options) == 0
-        out = capsys.readouterr().out
-        assert "5 steps, every hour, 2024-01-13 12:00:00 to 2024-01-13 16:00:00" in out
-        cells = (tmp_path / "forecast.csv").read_text().splitlines()[1].split(",")[1:]
-        assert all(cell == format(float(str(np.float32(cell))), ".12g") for cell in cells), cells
-        assert "80%, 95%, conformal" in out
-        found = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["date"], index_col="date")
-        pd.testing.assert_frame_equal(
-            found, model.predict(frame, levels=[80, 95]), check_freq=False, rtol=1e-6, check_index_type=False
-        )
-        assert (tmp_path / "forecast.png").stat().st_size > 10_000
-        before = (tmp_path / "forecast.csv").read_bytes()
-        assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3") == 2
-        assert (tmp_path / "forecast.csv").read_bytes() == before
-        assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
-        assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
+def test_it_writes_a_table_and_a_picture_once(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, frame: Any, model: Model
+) -> None:
+    options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}")
+    assert answer(monkeypatch, "predict", tmp_path, *options) == 0
+    out = capsys.readouterr().out
+    assert "5 steps, every hour, 2024-01-13 12:00:00 to 2024-01-13 16:00:00" in out
+    cells = (tmp_path / "forecast.csv").read_text().splitlines()[1].split(",")[1:]
+    assert all(cell == format(float(str(np.float32(cell))), ".12g") for cell in cells), cells
+    assert "80%, 95%, conformal" in out
+    found = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["date"], index_col="date")
+    expected = model.predict(frame, levels=[80, 95])
+    pd.testing.assert_frame_equal(found, expected, check_freq=False, rtol=1e-6, check_index_type=False)
+    assert (tmp_path / "forecast.png").stat().st_size > 10_000
+    before = (tmp_path / "forecast.csv").read_bytes()
+    assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3") == 2
+    assert (tmp_path / "forecast.csv").read_bytes() == before
+    assert answer(monkeypatch, "predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
+    assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
 
 
 HOSTILE = {
@@ -228,8 +201,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("how", HOSTILE)
-@pytest.mark.parametrize("where", ["model.attention.encoder", "model.dropout", "data.fill", "data.split"])
+@pytest.mark.parametrize(
+    ("how", "where"),
+    zip(HOSTILE, ["model.attention.encoder", "model.dropout", "data.fill", "data.split"], strict=True),
+)
 def test_a_checkpoint_is_data_and_runs_nothing(run: Path, tmp_path: Path, how: str, where: str) -> None:
     content = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     *path, last = where.split(".")
@@ -260,44 +235,127 @@ def test_a_checkpoint_chooses_no_download(run: Path, tmp_path: Path, monkeypatch
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-def test_recursive_intervals_come_from_all_validation_rows_whatever_the_stride(model: Model) -> None:
-    every, third = (recursive_windows(model.data({"eval_stride": stride}), 8).starts for stride in (1, 3))
-    (first,), (last,) = model.data().rows["val"]
-    assert every == third == [range(first - SEQ, last - 8 - SEQ + 1)]
+# ---- baselines in place of the model, and adaptive intervals
 
 
-def test_a_new_file_is_read_with_the_dates_of_training(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Days up to the 12th do not show which number is the day."""
-    write_csv(tmp_path / "load.csv", rows=320)  # to 14 January
-    frame = pd.read_csv(tmp_path / "load.csv", parse_dates=["date"]).rename(columns={"date": "Date"})
-    frame.to_csv(tmp_path / "load.csv", index=False, date_format="%d/%m/%Y %H:%M")
-    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
-    assert "warning: " in capsys.readouterr().err  # the column is found by its content
-    new = frame.assign(Date=pd.date_range("2024-02-01", periods=len(frame), freq="h"))[:280]  # to the 12th
-    new.to_csv(tmp_path / "iso.csv", index=False)
-    new.to_csv(tmp_path / "new.csv", index=False, date_format="%d/%m/%Y %H:%M")
-    (run,) = (tmp_path / "runs").iterdir()
-    model = load(run)
-    expected = model.predict(new.set_index("Date"))
-    assert expected.index[0] == pd.Timestamp("2024-02-12 16:00")
-    base = [f"checkpoint={model.path}", "data.path=new.csv", "output=-"]
-    capsys.readouterr()
-    assert answer(monkeypatch, "predict", tmp_path, *base, "levels=[]") == 0
-    told = capsys.readouterr()
-    assert "warning: " not in told.err  # the run knows the column
-    written = pd.read_csv(io.StringIO(told.out), index_col="Date", parse_dates=True)
-    pd.testing.assert_frame_equal(written, expected, check_freq=False, rtol=1e-6)
-    assert (
-        answer(monkeypatch, "predict", tmp_path, *base, "data.day_first=false") == 2
-    )  # days of twelve months, with gaps
-    assert capsys.readouterr().out == ""
+def season_of(model: Model) -> int:
+    assert model.baselines is not None
+    return model.baselines.seasonal_naive_season
 
 
-@pytest.mark.parametrize("key", ["checkpoint", "data.path"])
-def test_a_home_folder_that_does_not_exist(
-    key: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+@pytest.mark.parametrize("horizon", [3, 30])
+def test_the_naive_rules_repeat_rows_of_the_file(model: Model, frame: pd.DataFrame, horizon: int) -> None:
+    values, season = frame.to_numpy(), season_of(model)
+    found = model.predict(horizon=horizon, baseline="naive")
+    assert found.index[0] == frame.index[-1] + pd.Timedelta(hours=1)
+    np.testing.assert_allclose(found, np.repeat(values[-1:], horizon, axis=0), rtol=1e-5)
+    found = model.predict(horizon=horizon, baseline="seasonal_naive")
+    np.testing.assert_allclose(found, values[len(values) - season + np.arange(horizon) % season], rtol=1e-5)
+    earlier = model.predict(horizon=horizon, baseline="seasonal_naive", start=frame.index[250])
+    np.testing.assert_allclose(
+        earlier[["load", "temperature"]], values[250 - season + np.arange(horizon) % season], rtol=1e-5
+    )
+    np.testing.assert_array_equal(earlier["load-true"], values[250 : 250 + horizon, 0])
+
+
+def test_the_linear_baseline_reads_its_own_forecasts_beyond_pred_len(
+    model: Model, frame: pd.DataFrame
 ) -> None:
-    given = {"checkpoint": str(run), "output": str(tmp_path / "a.csv"), key: "~nobody_here/a.csv"}
-    settings = [f"{name}={value}" for name, value in given.items()]
-    assert answer(monkeypatch, "predict", run.parents[1], "levels=[]", *settings) == 2
-    assert "~nobody_here" in capsys.readouterr().err
+    assert model.baselines is not None
+    short = model.predict(baseline="linear")
+    long = model.predict(horizon=2 * PRED, baseline="linear")
+    np.testing.assert_allclose(long.iloc[:PRED], short, rtol=1e-6)
+    again = model.predict(pd.concat([frame, short]), baseline="linear")
+    np.testing.assert_allclose(long.iloc[PRED:], again, rtol=1e-4)
+    data = model.data()
+    windows = data.windows["test"]
+    batch = windows.gather(torch.tensor([len(windows) - 1]))
+    forecast = model.baselines.baselines()["linear"](windows, batch)
+    expected = data.unscale_targets(forecast, batch.series)[0]
+    found = model.predict(start=frame.index[-PRED], baseline="linear")
+    np.testing.assert_allclose(found[["load", "temperature"]], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("horizon", [11])
+def test_the_bounds_of_a_baseline_are_from_its_own_errors(
+    model: Model, frame: pd.DataFrame, horizon: int
+) -> None:
+    found = model.predict(horizon=horizon, levels=[50], baseline="seasonal_naive")
+    (first,), (last,) = model.data().rows["val"]
+    values, season, steps = frame[model.target_columns].to_numpy(), season_of(model), np.arange(horizon)
+    errors = np.array([
+        values[origin + steps] - values[origin - season + steps % season]
+        for origin in range(first, last - horizon + 1)
+    ])  # fmt: skip
+    horizons = 1 + (len(errors) - 1) / horizon
+    calibration = Calibration.fit(torch.from_numpy(errors), [50], horizons=horizons)
+    for side, probability in (("lo", 0.25), ("hi", 0.75)):
+        offsets = calibration.offsets[calibration.quantiles.index(probability)].numpy()
+        for place, name in enumerate(model.target_columns):
+            np.testing.assert_allclose(
+                found[f"{name}-{side}-50"] - found[name], offsets[:, place], rtol=1e-3, atol=1e-3
+            )
+
+
+@pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
+def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
+    model: Model, frame: pd.DataFrame, baseline: str | None
+) -> None:
+    start = 228  # the training rows end at row 210
+    options = {"levels": [80], "intervals": "adaptive", "baseline": baseline}
+    found = model.predict(start=frame.index[start], **options)
+    errors = torch.full((1, start - 210, PRED, 2), torch.nan)
+    for number, origin in enumerate(range(210, start)):
+        point = model.predict(start=frame.index[origin], baseline=baseline)[
+            ["load", "temperature"]
+        ].to_numpy()
+        error = (frame.to_numpy()[origin : origin + PRED] - point) / model.target_scaler.scale.numpy()
+        errors[0, number] = torch.from_numpy(error).float()
+    calibration = calibration_for(choose_forecaster(model, baseline), [80], PRED)
+    *_, offsets = adapt(calibration, errors, stride=1)
+    for probability, name in ((0.1, "load-lo-80"), (0.9, "load-hi-80")):
+        offset = offsets[0, calibration.quantiles.index(probability), :, 0] * model.target_scaler.scale[0, 0]
+        np.testing.assert_allclose(found[name] - found["load"], offset, rtol=1e-3, atol=1e-3)
+    changed = frame.copy()
+    changed.iloc[start:] *= 10
+    columns = ["load", "load-lo-80", "load-hi-80"]
+    same = model.predict(changed, start=frame.index[start], **options)[columns]
+    np.testing.assert_array_equal(same, found[columns])
+    moved = []
+    for value in (1e4, -1e4):  # an error above every bound, and one below
+        changed.iloc[215, 0] = value
+        other = model.predict(changed, start=frame.index[start], **options)
+        moved.append(other[["load-lo-80", "load-hi-80"]].sub(other["load"], axis=0).to_numpy())
+    assert (moved[0] != moved[1]).any(axis=1).sum() >= 3  # later errors may bring a bound back
+
+
+def test_the_lines_repeat_what_the_test_found(
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    model: Model,
+) -> None:
+    assert model.test is not None
+    options = (
+        f"checkpoint={run}",
+        f"data.path={run.parents[1] / 'load.csv'}",
+        "levels=[80]",
+        "overwrite=true",
+    )
+    assert answer(monkeypatch, "predict", tmp_path, *options) == 0
+    out = capsys.readouterr().out
+    coverage = model.test.coverage["conformal"]["80"]
+    assert f"test       the 80% interval covered {coverage:.1%} of the values" in out
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["intervals"]["conformal"]["80"]["coverage"] == coverage
+    best = metrics["best_baseline"]
+    less = 1 - metrics["baselines"][best]["mse"] / metrics["test"]["mse"]
+    assert less > 0.01, "the model of one epoch is worse than the best baseline"
+    assert f"had {less:.1%} less MSE than the model: baseline={best} forecasts with it" in out
+    assert answer(monkeypatch, "predict", tmp_path, *options, "baseline=naive", "intervals=adaptive") == 0
+    out = capsys.readouterr().out
+    assert "naive in place of the trained model: repeats the last value" in out
+    assert "80%, adaptive, moved by the errors of 90 earlier forecasts" in out
+    assert "interval covered" not in out  # the test measured no intervals of baselines
+    assert "the coverage of its intervals was not measured" in out

@@ -1,19 +1,15 @@
 """Forecasts of many series from an earlier date, beyond pred_len, and by models trained on data of another layout."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from forecast import Model, load
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import predict
 from forecast.system.errors import DataError
-from tests.support.commands import TINY, only, train, trained_on_series
-from tests.support.csv_files import numbers
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
 SEQ_LEN, PRED_LEN = 12, 5
@@ -26,27 +22,16 @@ def frame() -> pd.DataFrame:
     return long_frame(future=10)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, frame: pd.DataFrame) -> Path:
-    return trained_on_series(tmp_path_factory.mktemp("series"), frame)
-
-
 @pytest.fixture
-def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.chdir(run.parents[1])
-    return load(run)
+def model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(series_run.parents[1])
+    return load(series_run)
 
 
 def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = PRED_LEN) -> pd.DataFrame:
     """What is known on a date: values before it, and prices of the steps from it on."""
     seen = frame.loc[frame["ds"] < start + pd.Timedelta(days=steps)]
     return seen.assign(y=seen["y"].where(seen["ds"] < start))
-
-
-def forecast_quietly(model: Model, frame: pd.DataFrame, **options) -> pd.DataFrame:
-    """A forecast that leaves some series out or whose intervals are rough, which it warns of."""
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        return model.predict(frame, **options)
 
 
 def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
@@ -86,12 +71,6 @@ def test_a_series_with_few_rows_is_forecast_beside_the_others(
     np.testing.assert_allclose(naive, last, rtol=1e-5)
 
 
-def test_series_without_rows_right_before_the_start_are_left_out(model: Model, frame: pd.DataFrame) -> None:
-    after_a = "2024-02-11"  # "a" ends on the day before START
-    found = forecast_quietly(model, frame, start=after_a)
-    assert found.index.unique().tolist() == ["002", "c d", "é"]
-
-
 def test_beyond_pred_len_future_covariates_must_be_known_for_whole_passes(
     model: Model, frame: pd.DataFrame
 ) -> None:
@@ -126,38 +105,6 @@ def test_a_baseline_forecasts_each_series(model: Model, frame: pd.DataFrame) -> 
     assert widths.nunique() == len(LENGTHS)  # each series has its own scale and its own errors  # type: ignore
 
 
-def test_new_series_have_the_scale_of_all_where_training_had(
-    tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame[["unique_id", "ds", "y"]].dropna().to_csv(tmp_path / "sales.csv", index=False)
-    settings = (*TINY, "data=long", "data.path=sales.csv", "data.scale_by=all", "data.split=[0.5,0.3,0.2]")
-    result = train(tmp_path, settings=(*settings, "logger=[]", "trainer.max_epochs=1"))
-    assert result.returncode == 0, result.stderr
-    monkeypatch.chdir(tmp_path)
-    model = load(only(tmp_path, "runs/*"))
-    new = long_frame()[["unique_id", "ds", "y"]].dropna()
-    new = new[new["unique_id"] == new["unique_id"].iloc[0]].assign(unique_id="new")
-    new["y"] = 1000 * new["y"]
-    scaler = model.data(model.open_frame(new)).target_scaler
-    torch.testing.assert_close(scaler.scale[:1], model.scaler.scale[:1])
-
-
-@pytest.fixture
-def trained_on_table(tmp_path: Path) -> Model:
-    numbers(200).to_csv(tmp_path / "load.csv", index=False)
-    result = train(tmp_path, "trainer.max_epochs=1", "logger=[]")
-    assert result.returncode == 0, result.stderr
-    return load(only(tmp_path, "runs/*"))
-
-
-def two_series(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table as the series "one", and ten times its values as "two"."""
-    long = frame.rename(columns={"date": "ds"})
-    number = long.columns.drop("ds")
-    tenfold = long.assign(**{name: 10 * long[name] for name in number})
-    return pd.concat([long.assign(unique_id="one"), tenfold.assign(unique_id="two")])
-
-
 def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
     horizon = PRED_LEN + 3
     found = model.predict(frame, start=START, horizon=horizon)
@@ -172,13 +119,14 @@ def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame
     np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
 
 
-def test_a_model_of_a_table_forecasts_many_series(trained_on_table: Model) -> None:
-    model = trained_on_table
-    long = two_series(numbers(100))
-    source = long_frame_data(
-        long, name="long", columns=model.feature_columns, seq_len=12, pred_len=5, split="test"
-    )
-    found = predict(choose_forecaster(model, None), source.source.read())
+def test_a_model_of_a_table_forecasts_many_series(run: Path) -> None:
+    """A table as the series "one", and ten times its values as "two"."""
+    model, table = load(run), pd.read_csv(run.parents[1] / "load.csv").rename(columns={"date": "ds"})[:100]
+    tenfold = table.assign(load=10 * table["load"], temperature=10 * table["temperature"], unique_id="two")
+    long = pd.concat([table.assign(unique_id="one"), tenfold])
+    columns = model.feature_columns
+    source = long_frame_data(long, name="long", columns=columns, seq_len=12, pred_len=5, split="test").source
+    found = predict(choose_forecaster(model, None), source.read())
     assert found.new == 2
     frame = found.frame()
     assert frame.index.unique().tolist() == ["one", "two"]

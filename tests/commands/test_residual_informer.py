@@ -20,7 +20,6 @@ from forecast.inference.model import load_tested
 from forecast.system.errors import ForecastError
 from forecast.training.losses import MARGIN, shrinkage_and_error
 from tests.support.commands import only, train_here, workplace
-from tests.support.long_variants import every_nth
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
@@ -34,12 +33,11 @@ def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
 
 
-@pytest.mark.parametrize("features", every_nth(["M", "S", "MS"], 3))
 def test_linear_model_is_kept_if_training_lowers_no_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = workplace(tmp_path)
-    asked = (*PRESET, *HARMFUL, "refit=full", f"features={features}", "data.target=load")
+    asked = (*PRESET, *HARMFUL, "refit=full", "data.target=load")
     assert train_here(monkeypatch, folder, *asked) == 0
     run = only(folder, "runs/*")
     best = load_checkpoint(run / "checkpoints" / "best.ckpt")
@@ -54,38 +52,6 @@ def test_linear_model_is_kept_if_training_lowers_no_score(
         answer = torch.from_numpy(weight.T @ (scaled - scaled.mean(0)) + scaled.mean(0))
         (by_hand,) = model.target_scaler.inverse(answer[None], torch.tensor([0]))
         np.testing.assert_allclose(model.predict(frame).to_numpy(), by_hand, rtol=1e-4)
-
-
-@pytest.mark.long
-def test_calendar_effects_are_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every holiday the load is halved: with data.holidays the model forecasts it, and says so before the baselines."""
-    dates = pd.date_range("2016-01-01", "2021-12-31", freq="D")
-    random = np.random.default_rng(0)
-    level = 100 + 10 * (dates.day_of_week < 5) + random.normal(size=len(dates))
-    public = dates.strftime("%m-%d").isin(["01-01", "04-23", "05-01", "05-19", "07-15", "08-30", "10-29"])
-    pd.DataFrame({"date": dates, "load": np.where(public, level / 2, level)}).to_csv(
-        tmp_path / "days.csv", index=False
-    )
-    asked = (
-        "data.path=days.csv",
-        "seq_len=28",
-        "label_len=8",
-        "pred_len=8",
-        "model.d_model=16",
-        "model.d_ff=32",
-    )
-    told = (*PRESET, *asked, "attention=linear", "optimizer.lr=3e-3", "trainer.max_epochs=6")
-    scores = {}
-    for holidays, runs in (("TR", "told"), ("null", "untold")):
-        where = (f"data.holidays={holidays}", f"output_root={runs}")
-        assert train_here(monkeypatch, tmp_path, *told, *where) == 0
-        scores[runs] = read_metrics(only(tmp_path, f"{runs}/*"))["skill"]
-    assert scores["told"] > 0.5
-    assert scores["untold"] < 0.3
-    model = load(only(tmp_path, "told/*"))
-    days = read_table(tmp_path / "days.csv", ["load"])
-    ahead = model.predict(days.loc[:"2021-04-18"])["load"].to_numpy()
-    assert ahead[4] < 85 < 100 < ahead[3]  # 23 April, and the day before
 
 
 def test_what_is_learnt_enters_by_how_sure_validation_windows_are(

@@ -58,12 +58,3 @@ def test_times_are_measured_again_and_kept(
     }
     assert answer(monkeypatch, "compare", place, "runs=[runs]", "overwrite=true") == 0
     assert read_times(place) == after
-
-
-def test_a_run_without_a_checkpoint_is_refused(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(sorted(place.glob("runs/*/checkpoints"))[-1])
-    assert answer(monkeypatch, "compare", place, "runs=[runs]", "retime=true") == 2
-    assert "checkpoints" in capsys.readouterr().err
-    assert not [*place.glob("comparison*"), *place.glob("runs/*/times.json")]

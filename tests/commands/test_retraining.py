@@ -9,11 +9,9 @@ import pandas as pd
 import pytest
 import torch
 
-from forecast import load
 from forecast.data import DataModule
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest
-from forecast.training.module import Forecaster
 from tests.support.commands import TINY, answer, only
 from tests.support.csv_files import write_csv
 
@@ -54,16 +52,6 @@ def test_all_policies_begin_with_one_training(folder: Path) -> None:
     assert saved == [
         "fine_tune/trainings/1/best.ckpt", "scratch/trainings/1/best.ckpt", "trainings/0/best.ckpt"
     ]  # fmt: skip
-
-
-def test_never_is_the_backtest_with_one_training(folder: Path, tmp_path: Path) -> None:
-    write_csv(tmp_path / "load.csv", rows=300)
-    given = [name for name in GIVEN if not name.startswith("refit_every")]
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "backtest", tmp_path, *given) == 0
-    pd.testing.assert_frame_equal(
-        forecasts(only(tmp_path, "runs/*_backtest_*")), forecasts(folder / "never"), check_exact=True
-    )
 
 
 def test_fine_tuning_keeps_the_scaler(folder: Path) -> None:
@@ -115,16 +103,3 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     assert not np.allclose(tuned["linear"], never["linear"])
     assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2
     assert seen[0][0] is not seen[1][0]
-
-
-def test_the_validation_error_counts_measured_values(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(run.parents[1])
-    data = load(run).data()
-    truth = torch.cat(
-        [data.windows["val"].gather(torch.tensor([i])).future for i in range(data.n_windows["val"])]
-    )
-    monkeypatch.setattr(backtest, "compute_output", lambda _, batch: torch.full_like(batch.future, 0.5))
-    forecaster = Forecaster.__new__(Forecaster)
-    forecaster.quantiles = None
-    found = backtest.validation_loss(forecaster, data)
-    assert found == pytest.approx(float(((truth - 0.5) ** 2).mean()))

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from forecast.checkpoints.settings import find_trained
 from forecast.inference.model import load
-from forecast.system.errors import DataError, ForecastError
+from forecast.system.errors import DataError
 from forecast.tools.serve import processes
 from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, graph_file, read_facts
 from forecast.tools.serve.processes import WorkerPool, WorkerProcess, WorkersLost
-from forecast.tools.serve.request import ForecastRequest, read_request
+from forecast.tools.serve.request import read_request
 from forecast.tools.serve.trained import export_model, find_obstacle, make_example
 from forecast.tools.serve.worker import ServedModel, load_models
 from tests.support.served_runs import RUNS
@@ -83,9 +81,13 @@ def check_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-4)  # type: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize(
-    "options", [{"levels": None}, {"horizon": 2, "levels": [80]}, {"levels": []}], ids=str
+    ("name", "options"),
+    [
+        *((name, {"levels": None}) for name in RUNS),
+        ("zone", {"horizon": 2, "levels": [80]}),
+        ("long", {"levels": []}),
+    ],
 )
 def test_the_graph_answers_as_pytorch_does(runs: dict[str, Path], name: str, options: dict[str, Any]) -> None:
     run = runs[name]
@@ -184,21 +186,16 @@ UNUSUAL: dict[str, tuple[Callable[[list[Any]], list[Any]], str]] = {
         "constant in the 12 rows before the forecast: {} is ",
     ),
     "boolean": (lambda cells: [*cells[1:], True], "true and false in {} are read as 1 and 0"),
-    "usual": (lambda cells: cells, ""),
 }
 
 
 @pytest.mark.parametrize(
     ("what", "name", "column"),
     [
-        ("far", "covariates", "temperature"),
-        ("far", "long", "y"),
-        ("constant", "zone", "load"),
-        ("constant", "covariates", "temperature"),
+        ("far", "long", "y"), ("constant", "zone", "load"), ("constant", "covariates", "temperature"),
         ("boolean", "covariates", "load"),
-        ("usual", "zone", "load"),
     ],
-)
+)  # fmt: skip
 def test_inputs_unlike_the_training_data_give_a_warning(
     runs: dict[str, Path], what: str, name: str, column: str
 ) -> None:
@@ -211,16 +208,6 @@ def test_inputs_unlike_the_training_data_give_a_warning(
     assert of_graph == of_torch
     assert is_answered_by_graph(runs[name], request)
     assert of_graph[0].startswith(says.format(column)) if says else of_graph == []
-
-
-def test_pytorch_resolves_the_settings_of_the_data_once(
-    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served = ServedModel("m", runs["zone"], use_graph=False)
-    body = json.dumps(example_of(runs["zone"])).encode()
-    first = served.forecast(body, MAX_ROWS)
-    monkeypatch.setattr("forecast.tools.serve.trained.reading_settings", None)
-    assert served.forecast(body, MAX_ROWS) == first
 
 
 def test_the_example_is_of_a_series_with_a_scale(runs: dict[str, Path]) -> None:
@@ -269,75 +256,6 @@ def test_a_model_that_cannot_be_exported_has_a_reason(runs: dict[str, Path]) -> 
     for option, value in {"as_of": {"temperature": "outlook"}, "known_steps": [3, None, None]}.items():
         model.data_state = {**load(runs["covariates"]).data_state, option: value}
         assert f"data.{option}" in find_obstacle(model)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
-CELLS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(
-        ["", "1e400", "2024-01-12", "2024-01-12T04:00:00+02:00", "0001-01-01", "nan", "é" * 9, "2024-02-30"]
-    )
-)
-
-
-@st.composite
-def damaged_requests(draw: st.DrawFn, example: dict[str, Any]) -> dict[str, Any]:
-    """The example with a cell, a column, a field or rows that are something else."""
-    request = json.loads(json.dumps(example))
-    for _ in range(draw(st.integers(1, 3))):
-        field = draw(st.sampled_from(["rows", *(["future"] if "future" in request else [])]))
-        what = draw(st.sampled_from(["cell", "column", "field", "order", "less"]))
-        columns = request[field]
-        if what == "field" or not isinstance(columns, dict) or not columns:
-            request[draw(st.sampled_from([*ForecastRequest.model_fields, "other"]))] = draw(JSON_VALUES)
-            continue
-        name = draw(st.sampled_from(sorted(columns)))
-        cells = columns[name]
-        if what == "cell" and isinstance(cells, list) and cells:
-            cells[draw(st.integers(0, len(cells) - 1))] = draw(CELLS)
-        elif what == "column":
-            columns[draw(st.sampled_from([name, "x"]))] = draw(st.lists(CELLS, max_size=20) | JSON_VALUES)
-        elif what == "order" and isinstance(cells, list):
-            columns[name] = draw(st.permutations(cells))
-        elif what == "less":
-            n = draw(st.integers(0, 12))
-            request[field] = {k: v[:n] if isinstance(v, list) else v for k, v in columns.items()}
-    return request
-
-
-@pytest.mark.parametrize("name", ["covariates", "long", "zone"])
-@pytest.mark.parametrize(
-    "examples", [15, pytest.param(2_500, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
-)
-def test_a_damaged_request_is_answered_or_refused_in_words(
-    runs: dict[str, Path], name: str, examples: int
-) -> None:
-    """No request ends in an error of the program, and both engines agree on what they refuse."""
-    served = [ServedModel("m", runs[name], use_graph=use_graph) for use_graph in (True, False)]
-
-    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-    @given(damaged_requests(example_of(runs[name])))
-    def check(request: dict[str, Any]) -> None:
-        outcomes = []
-        for each in served:
-            try:
-                outcomes.append(json.loads(each.forecast(json.dumps(request).encode(), MAX_ROWS)))
-            except ForecastError as error:
-                outcomes.append(str(error))
-        found, expected = outcomes
-        if isinstance(found, str) or isinstance(expected, str):
-            assert found == expected
-        else:
-            assert found["warnings"] == expected["warnings"]
-
-    check()
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.commands import TINY, answer, only, train_here
+from tests.support.commands import answer, only, train_here
 from tests.support.long_files import long_frame
-from tests.support.long_variants import every_nth
 
 DATA, AHEAD = ("long", "store"), 10
 KEYS = ("data.id_column=shop", "data.date_column=day")
@@ -74,57 +73,27 @@ def test_training_gives_the_same_windows_and_scores(place: Path) -> None:
     assert len(other) == 4
 
 
-@pytest.mark.parametrize("run", every_nth(DATA, 2))
-def test_evaluation_takes_either(place: Path, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
-    found = []
-    for data in DATA:
-        given = (f"checkpoint=runs/{run}", f"data.path=history.{data}", f"output={run}_{data}.json")
-        assert answer(monkeypatch, "evaluate", place, *given) == 0
-        found.append(json.loads((place / f"{run}_{data}.json").read_text()))
-    assert found[1]["n_windows"] == found[0]["n_windows"] > 100
-    assert scores(found[1]) == pytest.approx(scores(found[0]), rel=1e-3, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("run", "more"),
-    [
-        pytest.param(run, more, id=f"{more[-1]}-{run}", marks=[pytest.mark.long] if (i + j) % 2 == 0 else [])
-        for i, more in enumerate(MORE)
-        for j, run in enumerate(DATA)
-    ],
-)
+@pytest.mark.parametrize("more", MORE, ids=lambda more: more[-1])
 def test_forecasts_from_either(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str, more: tuple[str, ...]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     frames = []
     for data in DATA:
         given = [text.format(data) for text in more]
         output = f"output={tmp_path}/{data}.csv"
-        assert answer(monkeypatch, "predict", place, f"checkpoint=runs/{run}", output, *given) == 0
+        assert answer(monkeypatch, "predict", place, "checkpoint=runs/store", output, *given) == 0
         frames.append(pd.read_csv(tmp_path / f"{data}.csv", index_col=["shop", "day"]))
     assert len(frames[0]) >= 3 * 5
     pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "refit", [(), pytest.param(("refit_every=5", "trainer.max_epochs=1"), marks=pytest.mark.long)]
-)
 def test_a_backtest_is_that_of_the_long_file(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refit: tuple[str, ...]
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
     for data in DATA:
-        start = (f"checkpoint={place}/runs/store",)
-        if refit:
-            start = (*TINY, f"data={data}", *ROLES, *(KEYS if data == "long" else ()), "data.name=sales")
-        given = (
-            *start,
-            f"data.path={place}/history.{data}",
-            "steps=10",
-            f"output_root={tmp_path}/{data}",
-            *refit,
-        )
-        assert answer(monkeypatch, "backtest", place, *given) == 0
+        given = (f"checkpoint={place}/runs/store", f"data.path={place}/history.{data}", "steps=10")
+        assert answer(monkeypatch, "backtest", place, *given, f"output_root={tmp_path}/{data}") == 0
         found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
     assert len(found[0]) == 4 * 10
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.commands.test_loggers import WandbRun
 from tests.support.commands import only, train, train_here, workplace
+from tests.support.wandb_file import WandbRun
 
 
 def results(sweep: Path) -> dict[str, dict[str, Any]]:
@@ -25,7 +25,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProc
     """Two models, two seeds and two horizons, one of which does not fit into the data."""
     folder = workplace(tmp_path_factory.mktemp("sweep"))
     result = train(
-        folder, "-m", "model=informer,informer_stack", "pred_len=5,500", "seed=1,2", "trainer.max_epochs=1"
+        folder,
+        "-m",
+        "model=informer,informer_stack",
+        "pred_len=5,500",
+        "seed=1,2",
+        "trainer.max_epochs=1",
     )
     return only(folder, "runs/*"), result
 
@@ -144,17 +149,3 @@ def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatc
     assert train_here(monkeypatch, place, *overrides, f"hydra.sweep.dir={folder}") == 2
     assert trials(folder) == {**before, 3: None, 4: None}
     assert len(list(folder.glob("*/config.yaml"))) == 5
-
-
-def test_another_search_in_its_folder_is_refused(
-    searched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, _ = searched
-    before = trials(folder)
-    overrides = ("-m", "search=informer", "logger=[]", "pred_len=6", f"hydra.sweep.dir={folder}")
-    assert train_here(monkeypatch, folder.parent.parent, *overrides) == 2
-    assert capsys.readouterr().err == (
-        "error: hydra.sweeper.study_name=forecast: the storage has a study of this name for another search, which "
-        "differs in loss, pred_len, trainer.max_epochs: give this search another name\n"
-    )
-    assert trials(folder) == before

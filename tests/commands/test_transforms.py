@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.api import load
-from tests.support.commands import answer, explain_and_export, only, train_here
+from tests.support.commands import only, train_here
 
 OPTIONS = ("trainer.max_epochs=1", "logger=[]", "data.lower=0", "levels=[80]", "data.season=24")
 
@@ -61,36 +61,3 @@ def test_forecasts_are_inverted_exactly_and_stay_inside(place: Path) -> None:
         if horizon == 5:
             assert (found["sales-lo-80"].to_numpy() <= found["sales"].to_numpy()).all()
             assert (found["sales"].to_numpy() <= found["sales-hi-80"].to_numpy()).all()
-
-
-@pytest.mark.long
-def test_every_command_reads_it(
-    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, metrics = only(place, "runs/*"), metrics_of(place)
-    assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", f"output={tmp_path}/scores.json") == 0
-    assert json.loads((tmp_path / "scores.json").read_text())["test"] == pytest.approx(
-        metrics["test"], rel=1e-5
-    )
-    capsys.readouterr()
-    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", f"output={tmp_path}/next.csv") == 0
-    assert (
-        "values     all targets log1p, at least 0; a forecast is closer to the median"
-        in capsys.readouterr().out
-    )
-    backtest = ("steps=40", f"output_root={tmp_path}")
-    assert answer(monkeypatch, "backtest", place, f"checkpoint={run}", *backtest) == 0
-    folder = only(tmp_path, "*/backtest.json").parent
-    table = pd.read_parquet(folder / "forecasts.parquet")
-    names = ("model", "naive", "seasonal_naive", "linear")
-    assert (table[[*names]].to_numpy() >= 0).all()
-    scale = np.where(table["variable"] == "sales", *load(run).scaler.scale[0].tolist())
-    scores = json.loads((folder / "backtest.json").read_text())
-    error = (np.log1p(table["model"]) - np.log1p(table["truth"])) / scale
-    assert scores["model"]["mse"] == pytest.approx(np.mean(error**2), rel=1e-4)
-    assert scores["model"]["mae_raw"] == pytest.approx(
-        np.abs(table["model"] - table["truth"]).mean(), rel=1e-4
-    )
-    explain_and_export(monkeypatch, place, run, tmp_path)
-    about = json.loads((tmp_path / "model.pt2.json").read_text())
-    assert (about["transforms"], about["lower"]) == (["log1p", "log1p"], [0, 0])

@@ -47,12 +47,8 @@ FEWER = {
     ",8192]": "]",
 }
 SMALL_BENCHMARK = (
-    "repeats=1",
-    "attention_types=[full,linear]",
-    "model.d_model=8",
-    "model.n_heads=2",
-    "memory=false",
-)
+    "repeats=1", "attention_types=[full,linear]", "model.d_model=8", "model.n_heads=2", "memory=false",
+)  # fmt: skip
 MAKES = {  # what a command that takes no training settings leaves behind
     "check": [],
     "convert": ["big.store/store.json"],

@@ -17,23 +17,6 @@ def anonymous() -> float:
     return int(line.split()[1]) / 2**10
 
 
-class Peak(threading.Thread):
-    """A thread that samples the peak of anonymous memory fifty times per second."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.highest, self._ends = anonymous(), threading.Event()
-
-    def run(self) -> None:
-        while not self._ends.wait(0.02):
-            self.highest = max(self.highest, anonymous())
-
-    def end(self) -> float:
-        self._ends.set()
-        self.join()
-        return max(self.highest, anonymous())
-
-
 def main() -> None:
     result = Path(sys.argv.pop(1))
     import lightning  # noqa: F401
@@ -43,13 +26,20 @@ def main() -> None:
     from forecast.system import memory  # noqa: F401
     from forecast.train import train
 
-    before, peak = anonymous(), Peak()
-    peak.start()
+    before = highest = anonymous()
+    ends = threading.Event()
+
+    def sample() -> None:
+        nonlocal highest
+        while not ends.wait(0.02):
+            highest = max(highest, anonymous())
+
+    threading.Thread(target=sample, daemon=True).start()
     try:
         main_with_run_folder("train", train)
     finally:
-        found = {"before_mib": before, "peak_mib": peak.end()}
-        result.write_text(json.dumps({**found, "growth_mib": found["peak_mib"] - before}))
+        ends.set()
+        result.write_text(json.dumps({"growth_mib": max(highest, anonymous()) - before}))
 
 
 if __name__ == "__main__":

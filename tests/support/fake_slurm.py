@@ -46,17 +46,10 @@ def task(script: str, index: str) -> None:
     while mine.read_text() == "RUNNING":
         again = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
         numbers = {
-            "SLURM_ARRAY_JOB_ID": ARRAY,
-            "SLURM_ARRAY_TASK_ID": index,
-            "SLURM_JOB_ID": str(5000 + int(index)),
-        }
-        here = {
-            "SLURM_JOB_NODELIST": "localhost",
-            "SLURM_NTASKS": "1",
-            "SLURM_PROCID": "0",
-            "SLURM_LOCALID": "0",
-        }
-        status = subprocess.run(["bash", script], env={**os.environ, **numbers, **here, **again}).returncode
+            "SLURM_ARRAY_JOB_ID": ARRAY, "SLURM_ARRAY_TASK_ID": index, "SLURM_JOB_ID": str(5000 + int(index)),
+            "SLURM_JOB_NODELIST": "localhost", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
+        }  # fmt: skip
+        status = subprocess.run(["bash", script], env={**os.environ, **numbers, **again}).returncode
         if mine.read_text() == "REQUEUED":
             mine.write_text("RUNNING")
             restarts += 1

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.commands import TINY, answer
+from tests.support.commands import MLP, PLAIN, answer
 from tests.support.covariate_file import COVARIATES, table
 from tests.support.long_files import long_frame
 
-SMALL = (*TINY, "logger=[]", "pictures=false", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
+SMALL = (*MLP, PLAIN, "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
 LONG = (
     "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
     "data.static_covariates=[region,size]", "data.future_covariates=[price]",
@@ -18,16 +18,10 @@ RUNS: dict[str, tuple[str, ...]] = {
     "covariates": ("data=csv", "data.path=table.csv", *COVARIATES),
     "long": (*LONG, "refit=full"),
     "zone": (
-        "data=csv",
-        "data.path=zone.csv",
-        "data.columns=[load]",
-        "data.holidays=DE",
-        "data.transform=log1p",
-        "data.lower=0",
-        "loss=quantile",
-        "levels=[50,80]",
+        "data=csv", "data.path=zone.csv", "data.columns=[load]", "data.holidays=DE", "data.transform=log1p",
+        "data.lower=0", "loss=quantile", "levels=[50,80]",
     ),
-}
+}  # fmt: skip
 
 
 def train_served_runs(folder: Path) -> dict[str, Path]:
@@ -40,9 +34,7 @@ def train_served_runs(folder: Path) -> dict[str, Path]:
     )
     long_frame(future=10).to_csv(folder / "long.csv", index=False)
     found = {}
-    options_of_all = (
-        *SMALL, "attention=full", "model.encoder_layers=1", "levels=[80]", "data.split=[0.5,0.3,0.2]",
-    )  # fmt: skip
+    options_of_all = (*SMALL, "levels=[80]", "data.split=[0.5,0.3,0.2]")
     for name, options in RUNS.items():
         place = folder / "runs" / name
         with pytest.MonkeyPatch.context() as patch:

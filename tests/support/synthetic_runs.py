@@ -171,24 +171,6 @@ def forecasts(
     return pd.concat(parts, ignore_index=True)
 
 
-def make_many(root: Path, *, widths: int = 8, seeds: int = 5) -> list[Path]:
-    """Write runs of 5 attention types × `widths` × `seeds`, with files as large as those of runs on ETTh1."""
-    made = []
-    for number, kind in enumerate(("full", "probsparse", "linear", "nystrom", "fastformer")):
-        base = configuration(f"attention={kind}", "pred_len=96", "seq_len=192")
-        for width in range(widths):
-            for seed in range(seeds):
-                config = {**base, "seed": seed, "model": {**base["model"], "d_model": 16 * (width + 1)}}
-                mse = 0.4 + 0.01 * number + 0.02 * width + 0.001 * seed
-                made.append(
-                    make_run(
-                        root / f"{kind}-{width}-{seed}", config, mse=mse, windows=2800, epochs=50,
-                        variables=("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"),
-                    )
-                )  # fmt: skip
-    return made
-
-
 def make_variants(
     root: Path, errors: dict[str, float], *, seeds: int = 2, spread: float = 1e-4, **more: Any
 ) -> None:

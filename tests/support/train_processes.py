@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import traceback
@@ -17,21 +16,10 @@ processes.set_forkserver_preload(["forecast.training.run", "forecast.cli.main"])
 
 
 def start(
-    folder: Path,
-    *overrides: str,
-    crash_at: int | None = None,
-    file_limit: int | None = None,
-    environment: dict[str, str] | None = None,
+    folder: Path, *overrides: str, crash_at: int | None = None, environment: dict[str, str] | None = None
 ) -> BaseProcess:
-    """Start a run in `folder`.
-
-    Args:
-        crash_at: number of the call of a function in `CRASH_POINTS` before which the process is killed; from 1.
-        file_limit: largest size of a file that the process can write, in bytes.
-    """
-    process = processes.Process(
-        target=_run, args=(folder, overrides, crash_at, file_limit, environment or {})
-    )
+    """Start a run in `folder`, which is killed before call `crash_at`, from 1, of a function in `CRASH_POINTS`."""
+    process = processes.Process(target=_run, args=(folder, overrides, crash_at, environment or {}))
     process.start()
     return process
 
@@ -48,19 +36,11 @@ def said(folder: Path) -> str:
     return (folder / "said.txt").read_text()
 
 
-def _run(
-    folder: Path,
-    overrides: tuple[str, ...],
-    crash_at: int | None,
-    file_limit: int | None,
-    environment: dict[str, str],
-) -> None:
+def _run(folder: Path, overrides: tuple[str, ...], crash_at: int | None, environment: dict[str, str]) -> None:
     os.chdir(folder)
     os.environ.update(environment)
     # of another test in this process: there a killed run's id stays taken
     os.environ.pop("WANDB_SERVICE", None)
-    if file_limit is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     out = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)

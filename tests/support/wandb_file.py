@@ -17,10 +17,8 @@ def records(path: Path) -> Iterator[Record]:
     assert content[:4] == b":W&B"
     position = FILE_HEADER
     while position < len(content):
-        if (
-            left := BLOCK - position % BLOCK
-        ) < HEADER.size:  # the rest of a block too short for a header is padding
-            position += left
+        if (left := BLOCK - position % BLOCK) < HEADER.size:
+            position += left  # padding: the rest of a block is too short for a header
             continue
         if position + HEADER.size > len(content):
             return  # the writer was killed
@@ -45,7 +43,6 @@ class WandbRun:
         self.config: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
         self.summary: dict[str, Any] = {}
-        self.artifacts: list[Any] = []
         for record in records(path):
             if record.HasField("run"):
                 self.run = record.run
@@ -56,8 +53,6 @@ class WandbRun:
                 self.history.append(
                     {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
                 )
-            elif record.HasField("artifact"):
-                self.artifacts.append(record.artifact)
             elif record.HasField("summary"):
                 items = record.summary.update
                 self.summary |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}

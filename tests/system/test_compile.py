@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from forecast.attention import ProbSparseAttention
-from forecast.attention.sliding_window import flex_window_attention, sliding_window_attention
 from forecast.training.hardware import compile_where_possible
 from tests.support import commands
-from tests.support.attention_types import CASES, QUERY_LEN, build, heads, inputs
+from tests.support.attention_types import CASES, build, inputs
 from tests.support.long_variants import every_nth
 
 
@@ -47,17 +46,6 @@ class TestOneGraph:
         ).module()
         few = (query[:2], memory[:2] if role == "cross" else query[:2])
         torch.testing.assert_close(exported(*few), layer(*few))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("after", [0, 9])
-def test_flex_attention_has_the_window_of_the_blocks(after: int) -> None:
-    """On the CPU, where FlexAttention has no backward pass; with a CUDA device, `test_gpu.py` has both passes."""
-    q, k, v = (x.float() for x in heads(QUERY_LEN, QUERY_LEN, 16))
-    with torch.inference_mode():
-        out = flex_window_attention(q, k, v, 9, after)
-    expected = sliding_window_attention(q, k, v, attention_window=9, causal=after == 0)
-    torch.testing.assert_close(out, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.long

@@ -51,11 +51,10 @@ def run(folder: Path, libraries: set[str], *calls: tuple[str, ...], status: int 
     return result.stdout.split("---\n")[1:], result.stderr
 
 
-@pytest.mark.parametrize("question", ["--help", "--cfg=job"])
-def test_descriptions_of_commands_import_no_library(tmp_path: Path, question: str) -> None:
-    commands = sorted(COMMANDS)
-    answers, _ = run(tmp_path, LIBRARIES | TABLES, *((command, question) for command in commands))
-    for command, answer in zip(commands, answers, strict=True):
+def test_descriptions_of_commands_import_no_library(tmp_path: Path) -> None:
+    asked = [(command, question) for command in sorted(COMMANDS) for question in ("--help", "--cfg=job")]
+    answers, _ = run(tmp_path, LIBRARIES | TABLES, *asked)
+    for (command, question), answer in zip(asked, answers, strict=True):
         if question == "--help":
             assert f"python -m forecast.{command}" in answer
         else:
@@ -63,25 +62,18 @@ def test_descriptions_of_commands_import_no_library(tmp_path: Path, question: st
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_is_refused_before_libraries_are_imported(tmp_path: Path) -> None:
-    (tmp_path / "load.csv").write_text(REFUSED)
-    calls = [(command, "data=csv", "data.path=load.csv") for command in ("train", "backtest", "check")]
-    _, said = run(tmp_path, LIBRARIES, *calls, ("convert", "data.path=load.csv"), status=2)
-    assert said.count("line 3") == 4
-
-
-def test_a_file_for_a_model_is_refused_before_libraries_are_imported(
+def test_what_is_refused_is_refused_before_libraries_are_imported(
     run_of_default_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "load.csv").write_text(REFUSED)
+    of_files = [(command, "data=csv", "data.path=load.csv") for command in ("train", "backtest", "check")]
     given = (f"checkpoint={run_of_default_model}", "data.path=load.csv")
-    commands = ("predict", "evaluate", "backtest", "explain", "export", "monitor")
-    _, said = run(tmp_path, LIBRARIES, *((command, *given) for command in commands), status=2)
-    assert said.count("line 3") == len(commands)
-
-
-def test_a_folder_without_runs_is_refused_before_libraries_are_imported(tmp_path: Path) -> None:
-    _, said = run(tmp_path, LIBRARIES, ("compare", "."), status=2)
+    of_models = [
+        (name, *given) for name in ("predict", "evaluate", "backtest", "explain", "export", "monitor")
+    ]
+    calls = [*of_files, ("convert", "data.path=load.csv"), *of_models, ("compare", ".")]
+    _, said = run(tmp_path, LIBRARIES, *calls, status=2)
+    assert said.count("line 3") == 10
     assert "no finished run" in said
 
 
@@ -108,14 +100,9 @@ def run_of_default_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of the default model, whose linear model reads every column."""
     folder = workplace(tmp_path_factory.mktemp("imports"))
     settings = (
-        "data=csv",
-        "data.path=load.csv",
-        "seq_len=24",
-        "label_len=6",
-        "pred_len=6",
-        "trainer.max_epochs=1",
+        "data=csv", "data.path=load.csv", "seq_len=24", "label_len=6", "pred_len=6", "trainer.max_epochs=1",
         "logger=[]",
-    )
+    )  # fmt: skip
     result = train(folder, settings=settings)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*")

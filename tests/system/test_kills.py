@@ -42,12 +42,7 @@ VARIANTS = {
         "logger=csv",
     ),
     "refit": ("refit=full", "loss=quantile", "logger=csv"),
-    "fitted": (
-        "model=residual_informer",
-        "model.patch_len=4",
-        "refit=full",
-        "logger=csv",
-    ),  # in part, before training
+    "fitted": ("model=residual_informer", "model.patch_len=4", "refit=full", "logger=csv"),  # before training
 }
 
 

@@ -2,22 +2,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from forecast.system import signals
-from tests.support import figure_process
-
-MESSAGE = "stopped by SIGTERM while it drew figures; repeat the command with resume=auto to continue"
-
-
-@pytest.mark.parametrize("call", [1, 2, 3, 7])
-def test_a_signal_below_a_callback_of_c_code_stops_the_run(tmp_path: Path, call: int) -> None:
-    """The C code of matplotlib turns an exception raised there into `ValueError: Invalid bounding box`."""
-    process = figure_process.start(tmp_path, signal_in_callback=call)
-    process.join(60)
-    assert (process.exitcode, (tmp_path / "output.txt").read_text().strip()) == (signals.STATUS, MESSAGE)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "forecast"
@@ -77,6 +78,7 @@ def module_of(parts: list[str]) -> str:
     return ".".join(parts) or "__init__"
 
 
+@cache
 def all_imports() -> set[tuple[str, str]]:
     """(importing module, imported module)."""
     return {(name, target) for name in MODULES for target in imported(name) if target != name}

@@ -44,6 +44,7 @@ def test_a_type_of_a_users_own_fills_each_slot_it_can_serve(tmp_path, monkeypatc
     assert slots.name == "mine-cross-mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTENTION_TYPES)
 def test_three_slots(name):
     conf = compose_config(f"attention={name}", *(f"{key}={value}" for key, value in KNOBS.items()))

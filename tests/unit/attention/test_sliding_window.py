@@ -21,6 +21,7 @@ def masked_softmax(q, k, v, window: int, *, causal: bool) -> torch.Tensor:
     return scores.softmax(-1) @ v
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 48, LENGTH])
 @pytest.mark.parametrize("window", [1, 7, 17, 60, LENGTH])

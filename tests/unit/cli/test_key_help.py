@@ -7,6 +7,8 @@ import pytest
 from forecast.cli.compose import compose_command, describe_keys, read_comments
 from tests.support.configurations import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_key_in_the_help_of_a_command_has_a_comment(command: str) -> None:

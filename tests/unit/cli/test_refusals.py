@@ -11,6 +11,8 @@ from forecast.cli.compose import compose_command, describe_keys, find_named_file
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from tests.support.refusals import Refusal
 
+pytestmark = pytest.mark.slow
+
 
 def override(arguments: str, says: str) -> Refusal:
     return Refusal(arguments, says, ConfigError, lambda folder: compose_command("train", arguments.split()))

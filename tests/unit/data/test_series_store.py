@@ -15,6 +15,8 @@ from forecast.system.errors import ForecastError
 from tests.support.long_files import long_frame
 from tests.support.stores import write_store
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
 NUMBERS = ["y", "temperature", "price"]
 

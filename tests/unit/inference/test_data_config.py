@@ -13,6 +13,8 @@ from forecast.inference.model_data import choose_data_config, name_keys
 from forecast.system.errors import CONF
 from tests.support.configurations import composed_once, with_values
 
+pytestmark = pytest.mark.slow
+
 SETS = sorted(path.stem for path in (CONF / "data").glob("*.yaml"))
 
 

@@ -8,6 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from forecast.reports import figures
 from forecast.reports.plots import PlottedForecast
 
+pytestmark = pytest.mark.slow
+
 LONG = "Sonstige Konventionelle Erzeugung der Kraftwerke in Deutschland und Luxemburg [MWh]"
 
 

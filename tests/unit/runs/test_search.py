@@ -18,6 +18,8 @@ from forecast.runs.search import RESULTS, read_search_space, remaining_trials
 from forecast.runs.summary import print_unfinished
 from forecast.system.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 Score = Callable[[dict[str, str]], Any]
 
 SPACE = {"lr": "tag(log, interval(1e-4, 1e-2))", "width": "choice(16, 32)", "layers": "range(1, 4)"}

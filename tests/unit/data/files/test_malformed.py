@@ -1,4 +1,4 @@
-"""The files of `scripts/malformed`: those that are read or refused, and the settings that messages name."""
+"""The files of `tests/support/malformed`: those that are read or refused, and the settings that messages name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +12,10 @@ from forecast.cli.overrides import quote
 from forecast.data import Panel
 from forecast.data.files.sources import FileSource, LongSource
 from forecast.system.errors import ForecastError, printable
-from malformed import files, tables
-from malformed.case import Case, advised
+from tests.support.malformed import files, tables
+from tests.support.malformed.case import Case, advised
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,8 @@ from forecast.reports.compare.task import BEST, EQUAL, ONE_SEED
 from forecast.reports.tables import print_table, write_latex, write_markdown
 from tests.support.synthetic_runs import compare, configuration, make_run
 
+pytestmark = pytest.mark.slow
+
 WINDOWS = 2000
 
 

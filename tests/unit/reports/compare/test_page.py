@@ -11,6 +11,8 @@ from forecast.reports.compare.page import Chart, find_pareto_front, make_section
 from forecast.reports.plots import ATTENTION_TYPES, COLOURS, colour_number
 from tests.support.synthetic_runs import compare, configuration, make_run
 
+pytestmark = pytest.mark.slow
+
 
 def charts(root: Path) -> dict[str, Chart]:
     (task,) = compare(root)

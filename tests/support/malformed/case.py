@@ -17,7 +17,7 @@ class Case:
     Attributes:
         what: description of the case.
         says: the message after `error: `, with `{path}` for the file and `…` for text that differs between machines;
-            or `WORKS` if the file is read as the table of `malformed.tables`.
+            or `WORKS` if the file is read as the table of `tests.support.malformed.tables`.
         content: the bytes of the file, or a function that writes it at the given path; None: there is no file.
         overrides: overrides of the command.
         name: name of the file.
