@@ -63,7 +63,6 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("runs/full-1 output=page.pdf", "output=page.pdf: the page is an HTML file; give a name that ends in .html"),
         Case("empty", "no finished run in empty (empty: not a run folder)"),
         Case("stopped", "no finished run in stopped (stopped: did not finish)"),
-        Case("runs by=d_model", "by=d_model: no variants differ in this setting alone; they differ in attention"),
         Case("runs score=rmse", "score=rmse is not one of mse, mae, crps"),
         Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
     ],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import FinishedRun, find_run_folders, read_runs
+from forecast.reports.compare.task import group_into_tasks
 from tests.support.commands import train_here, workplace
 
 SEEDS = (1, 2, 3, 4, 5, 6)

@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.runs.search import RESULTS, read_search_space, remaining_trials
-from forecast.runs.summary import print_unfinished
+from forecast.runs.sweep import print_unfinished
 from forecast.system.errors import ConfigError
 
 Score = Callable[[dict[str, str]], Any]
