@@ -54,26 +54,26 @@ class LossDifference:
         """p-value times `comparisons`, at most 1."""
         return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the mean, which excludes 0 where `adjusted_p_value` is below 1 − `level`.
+    def interval(self) -> tuple[float, float]:
+        """95% confidence interval of the mean, which excludes 0 where `adjusted_p_value` is below 5%.
 
-        With equal `comparisons`, all intervals made together hold their means with probability `level`.
+        With equal `comparisons`, all intervals made together hold their means with a probability of 95%.
         """
-        half = self._quantile(level) * math.sqrt(self.variance)
+        half = self._quantile * math.sqrt(self.variance)
         return self.mean - half, self.mean + half
 
-    def relative_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of mean / base, the relative difference ρ of the losses (Fieller 1954).
+    def relative_interval(self) -> tuple[float, float]:
+        """95% confidence interval of mean / base, the relative difference ρ of the losses (Fieller 1954).
 
         It holds each ρ for which the test does not reject that the mean of first − (1 + ρ) · other is zero. At ρ = 0
-        this is the test of `p_value`, so the interval excludes 0 where `adjusted_p_value` is below 1 − `level`. It has
+        this is the test of `p_value`, so the interval excludes 0 where `adjusted_p_value` is below 5%. It has
         the size of the test, because it counts the variance of `base`: in simulations, 94% to 96% of the intervals hold
         ρ, and of `interval` / `base`, 88% to 100% (tests/unit/evaluation/test_significance.py).
 
         NaN where there are too few independent windows: where it is unbounded, or holds −1. A loss is not negative, so
         ρ > −1; an interval that reaches −1 only says that the variances are too large for the test.
         """
-        quantile = self._quantile(level)
+        quantile = self._quantile
         square = self.base**2 - quantile**2 * self.base_variance
         if not square > 0:
             return math.nan, math.nan
@@ -83,13 +83,14 @@ class LossDifference:
         low, high = (middle - half) / square, (middle + half) / square
         return (low, high) if low > -1 else (math.nan, math.nan)
 
-    def _quantile(self, level: float) -> float:
-        """The quantile of Student's t for two-sided intervals of this level; NaN where there are too few windows."""
+    @property
+    def _quantile(self) -> float:
+        """The quantile of Student's t for two-sided 95% intervals; NaN where there are too few windows."""
         if not self.degrees_of_freedom:
             return math.nan
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.degrees_of_freedom, 1 - (1 - level) / (2 * self.comparisons)))
+        return float(stdtrit(self.degrees_of_freedom, 1 - (1 - 0.95) / (2 * self.comparisons)))
 
 
 def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:

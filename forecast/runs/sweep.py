@@ -147,14 +147,7 @@ def job_number(folder: Path) -> tuple[int, str]:
 
 
 def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
-    """Name the jobs that failed, were interrupted, still run or did not begin, and the best trial of a search.
-
-    Args:
-        folder: the sweep's folder.
-        runs: its jobs.
-        expected: number of jobs that the sweep was to have.
-        can_resume: whether the command can resume a sweep.
-    """
+    """Name the jobs of those `expected` that failed, were stopped, still run or did not begin, and the best trial."""
     for run in runs:
         if run.is_running:
             print(f"still running, by another process: {run.folder.name}")
@@ -168,10 +161,9 @@ def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_re
         print("repeat the command with resume=auto to continue")
     found = folder / "optimization_results.yaml"  # Optuna's
     if found.exists():
-        best = OmegaConf.to_container(OmegaConf.load(found))
-        assert isinstance(best, dict)
-        settings = " ".join(f"{key}={value}" for key, value in best["best_params"].items())
-        print(f"best validation {best['score']} {best['best_value']:.4f}: {settings}")
+        best = OmegaConf.load(found)
+        settings = " ".join(f"{key}={value}" for key, value in best.best_params.items())
+        print(f"best validation {best.score} {best.best_value:.4f}: {settings}")
 
 
 # ---- resuming
@@ -231,20 +223,15 @@ def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
     except OmegaConfBaseException:  # the job itself reports what is wrong
         return f"{stem}_{suffix}"
     found = find_job(_root_, digest) if _root_.get("resume") == "auto" else None
-    return found.name if found is not None else f"{stem}_{short_digest(digest)}-{suffix}"
+    return found.name if found is not None else f"{stem}_{digest[:8]}-{suffix}"
 
 
 OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
-def short_digest(digest: str) -> str:
-    """Return the part of a digest that a folder's name contains."""
-    return digest[:8]
-
-
 def find_job(config: DictConfig, digest: str) -> Path | None:
     """Find the newest folder in the sweep with a configuration of this digest."""
-    folders = Path(config.hydra.sweep.dir).glob(f"*_{short_digest(digest)}-*")
+    folders = Path(config.hydra.sweep.dir).glob(f"*_{digest[:8]}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
         if not written.exists() or digest_of(read_config(written)) == digest:
@@ -326,7 +313,7 @@ def record_lost_job(config: DictConfig, number: int, reason: str) -> float | Non
     digest = digest_of_new(config)
     folder = find_job(config, digest)
     if folder is None:
-        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{short_digest(digest)}-lost"
+        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{digest[:8]}-lost"
         folder.mkdir()
     elif (score := score_if_finished(folder, config)) is not None:
         return score
@@ -381,13 +368,7 @@ class SweepProgress:
         return " ".join(own) or "run"
 
     def report(self, name: str, folder: Path | None, failure: str = "") -> None:
-        """Print the line of a run that ended: its scores, or why it failed.
-
-        Args:
-            name: see `name`.
-            folder: its folder; None if it has none.
-            failure: the reason, where the folder holds none.
-        """
+        """Print the line of a run that ended: its scores, or why it failed (`failure`, if its folder has no reason)."""
         self.n_ended += 1
         error, found = folder and folder / "error.txt", folder and result_file(folder)
         if error and error.exists():

@@ -330,8 +330,8 @@ def draw_steps(task: Task) -> Chart:
 
 def draw_forecasts(task: Task) -> Chart:
     """Draw forecasts of the same test windows, by the first run of each entry."""
-    tables = {entry: entry.runs[0].forecasts for entry in (*task.variants, *task.baselines)}
-    by_window = {
+    tables: dict[Entry, Any] = {entry: entry.runs[0].forecasts for entry in (*task.variants, *task.baselines)}
+    by_window: dict[Entry, dict[Any, Any]] = {
         entry: dict(iter(table.groupby(["window", "variable"], sort=False, observed=True)))
         for entry, table in tables.items()
     }

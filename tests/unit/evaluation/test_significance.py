@@ -286,7 +286,7 @@ def test_an_interval_excludes_zero_where_the_adjusted_p_value_is_small() -> None
     for number in range(50):
         first, second = RNG(number).normal(0.1, 1, 400), RNG(number + 100).normal(size=400)
         found = diebold_mariano(first, second, 4, comparisons=3)
-        low, high = found.interval(0.95)
+        low, high = found.interval()
         assert (low > 0 or high < 0) == (found.adjusted_p_value < 0.05)
         assert (low + high) / 2 == pytest.approx(found.mean)
 

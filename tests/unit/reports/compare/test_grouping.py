@@ -32,10 +32,6 @@ def test_seeds_form_a_variant(pair: Path) -> None:
     assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
     assert task.shared["seq_len"] == "336"
     assert "model.attention.name" not in task.shared
-
-
-def test_losses_are_the_mean_over_seeds(pair: Path) -> None:
-    (task,) = compare(pair)
     tables = [pd.read_parquet(pair / f"full-{seed}" / "errors_by_window.parquet") for seed in (1, 2)]
     assert task.best.losses == pytest.approx(np.mean([table["model_mse"] for table in tables], axis=0))
     assert task.differences["linear"].mean == pytest.approx(0.05)
