@@ -15,11 +15,9 @@ from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.formatting import quote_for_shell, write_setting
 
 if TYPE_CHECKING:
-    from forecast.reports.compare.factors import Factor
     from forecast.reports.compare.run_folders import FinishedRun
     from forecast.reports.compare.task import Task
 
-ATTENTION = "attention"  # the setting that `by` names unless told otherwise
 TABLE_SUFFIXES = (".csv", ".md", ".tex")
 
 
@@ -33,17 +31,15 @@ def compare(config: DictConfig) -> None:
             no such reference.
     """
     from forecast.evaluation.scores import SCALED_SCORES
-    from forecast.reports.compare.grouping import group_into_tasks
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
-    from forecast.reports.compare.task import BEST
+    from forecast.reports.compare.task import BEST, group_into_tasks
 
     output = Path(config.output)
     if output.suffix != ".html":
         raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
     check_choice("score", config.score, SCALED_SCORES)
     paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
-    factor_path = output.with_name(f"{output.stem}-by-{str(config.by).replace('/', '-')}.csv")
-    check_output_files(*paths, *([factor_path] if config.by else []), overwrite=config.overwrite)
+    check_output_files(*paths, overwrite=config.overwrite)
 
     places = [config.runs] if isinstance(config.runs, str) else list(map(str, config.runs))
     if not places:
@@ -55,39 +51,26 @@ def compare(config: DictConfig) -> None:
     check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
-    factor = choose_factor(tasks, config)
-    if config.retime:  # after an unknown setting was refused
+    if config.retime:  # after an unknown reference was refused
         tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
-        factor = choose_factor(tasks, config)
 
     from forecast.reports.compare import tables
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
     from forecast.reports.tables import write_latex, write_markdown
 
     overview = tables.make_overview_table(tasks).without({"best variant", "skill", "its name"})
-    short = [overview] if len(tasks) > 1 else []
-    short += [*([tables.make_factor_table(factor)] if factor else []), *map(tables.make_short_table, tasks)]
+    short = [*[overview] * (len(tasks) > 1), *map(tables.make_short_table, tasks)]
     contents = [
-        render_page(str(config.title), tasks, excluded, factor),
+        render_page(str(config.title), tasks, excluded),
         tables.format_csv(tables.make_rows(tasks)),
         "\n\n".join(map(write_markdown, [*short, tables.make_card_table(tasks)])) + "\n",
         "\n\n".join([r"% Needs \usepackage{booktabs}", *map(write_latex, short)]) + "\n",
     ]
-    if factor:
-        paths.append(factor_path)
-        contents.append(tables.format_csv(tables.make_factor_rows(factor)))
     with ExitStack() as files:
         for path, content in zip(paths, contents, strict=True):
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
-    tables.print_tables(tasks, excluded, factor)
+    tables.print_tables(tasks, excluded)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
-
-
-def choose_factor(tasks: "Sequence[Task]", config: DictConfig) -> "Factor | None":
-    """Return the setting that `by` names; None without `by`, and for the attention type where it does not vary."""
-    from forecast.reports.compare.factors import find_factor
-
-    return find_factor(tasks, str(config.by), required=config.by != ATTENTION) if config.by else None
 
 
 def retime_runs(runs: "Sequence[FinishedRun]", tasks: "Sequence[Task]") -> "list[FinishedRun]":
@@ -119,15 +102,14 @@ def show_sweep(folder: Path) -> None:
     Runs with trained quantiles are compared by CRPS, others by MSE.
     If a baseline is better than every variant, the command forecasts with the baseline.
     """
-    from forecast.reports.compare.factors import find_factor
-    from forecast.reports.compare.grouping import group_into_tasks
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
     from forecast.reports.compare.tables import format_csv, make_rows, print_tables
+    from forecast.reports.compare.task import group_into_tasks
 
     runs, _ = read_runs(find_run_folders([str(folder)]))
     has_quantiles = bool(runs) and all("validation_quantile_loss" in run.metrics for run in runs)
     tasks = group_into_tasks(runs, score="crps" if has_quantiles else "mse")
-    print_tables(tasks, [], find_factor(tasks, ATTENTION))
+    print_tables(tasks, [])
     if has_quantiles:
         print(
             "ranked and tested by CRPS, as the runs have trained quantiles: skill, too, is that of the CRPS"

@@ -5,33 +5,28 @@ windows; missing true values do not count:
 
     offset = w · offset of the step + (1 − w) · √(1 + 1/n) · pooled offset,   w = n / (n + 30)
 
-n is the number of horizons that the validation rows hold, at least 1.
+n is the number of horizons that the validation rows hold, at least 1. The factor √(1 + 1/n), the constant 30 and the
+symmetry of pooled offsets were chosen on data. The coverage is not guaranteed, as windows overlap and data drift, so
+every test measures it (docs/intervals.md).
 
-The weighted mean has no guarantee. With many windows it approaches split conformal prediction, whose coverage is
-guaranteed for exchangeable windows. Windows that overlap and data that drift are not exchangeable, so every test
-measures and reports the coverage. The factor √(1 + 1/n), the constant 30 and the symmetry of pooled offsets were chosen
-on data (docs/intervals.md).
+The offset of a step is a quantile of the errors of one step of the horizon and one variable: of m sorted errors
+number ⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋ for τ < ½, as in split conformal prediction (Papadopoulos et al.
+2002).
 
-The offset of a step is a quantile of the errors of one step of the horizon and one variable: of m sorted errors number
-⌈(m + 1)τ⌉ for τ ≥ ½ and number ⌊(m + 1)τ⌋ for τ < ½. This rounding away from the median is that of split conformal
-prediction (Papadopoulos et al. 2002).
-
-A few overlapping windows are too little data to estimate a quantile for each step. The pooled offset uses the errors of
-all steps of a variable: it is a factor times s, where s is the root mean square of the errors of the step (Lei et al.
-2018, locally weighted conformal inference). The factor is
+The pooled offset uses the errors of all steps of a variable: it is a factor times s, where s is the root mean square
+of the errors of the step (Lei et al. 2018, locally weighted conformal inference). The factor is
 
     √p · (quantile of |error| / s, with both signs) + (1 − √p) · quantile of error / s
 
-p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the mean
-sign of each window. It is at least 2¹⁻ⁿ, the p-value of n equal signs, where n is the number of horizons in the
-validation rows. A bias or a skew that a few windows do not prove is thus only a part of the interval.
+p is the p-value of the hypothesis that errors are as often positive as negative, in a Diebold-Mariano test of the
+mean sign of each window. It is at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do
+not prove is thus only a part of the interval.
 
-Adaptive offsets follow drift. The offset q of probability τ begins at its value of the calibration. With each error e =
-truth − forecast that becomes known, it moves by η · (τ − 1[e ≤ q]): down where the error lies at or below it, up where
-the error lies above. This is online gradient descent on the pinball loss, the quantile tracker of Angelopoulos, Candès
-and Tibshirani 2023. Over T updates, the share of errors at or below their offset differs from τ by |last − first
-offset| / (η · T), whatever the errors are: no distribution is assumed. The error of step h (0: the first) is known
-h + 1 rows after the origin of its forecast; the offsets of a forecast use those of origins at least h + 1 rows earlier.
+Adaptive offsets begin at those of the calibration. With each error e = truth − forecast that becomes known, the
+offset q of probability τ moves by η · (τ − 1[e ≤ q]): online gradient descent on the pinball loss (Angelopoulos,
+Candès and Tibshirani 2023). Over T updates, the share of errors at or below their offset differs from τ by |last −
+first offset| / (η · T), whatever the errors are. The error of step h (0: the first) is known h + 1 rows after the
+origin of its forecast.
 """
 
 import math
@@ -47,7 +42,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.levels import DECILES, Level, bounds, probabilities, windows_needed
+from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, windows_needed
 from forecast.evaluation.significance import diebold_mariano
 
 MAX_POOLED = 1 << 20

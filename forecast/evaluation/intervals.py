@@ -18,6 +18,7 @@ forecast the approximation is 5% too large.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from torch import Tensor
 from forecast.data.scaler import Scaler
 from forecast.evaluation.conformal import Calibration, calibrated_levels
 from forecast.evaluation.errors import RunningSums
-from forecast.evaluation.levels import CONFORMAL, DECILES, QUANTILE, Level, bounds, trained_levels
+from forecast.evaluation.scores import CONFORMAL, DECILES, QUANTILE, Level, bounds, trained_levels
 
 
 def map_quantiles(
@@ -167,14 +168,13 @@ Intervals = Mapping[str, IntervalSums]
 """Sums of the interval scores, by method."""
 
 
-def tabulate_coverage_by_step(sums: Intervals) -> dict[str, Float64[np.ndarray, " pred_len"]]:
-    """Return the coverage of each step as columns of `errors_by_step.csv`. Every process must call this."""
-    return name_coverage(sums, {method: each.coverage_by_step() for method, each in sums.items()})
-
-
-def tabulate_coverage_by_variable(sums: Intervals) -> dict[str, Float64[np.ndarray, " n_targets"]]:
-    """Return the coverage of each variable as columns of `errors_by_variable.csv`. Every process must call this."""
-    return name_coverage(sums, {method: each.coverage_by_variable() for method, each in sums.items()})
+def tabulate_coverage(
+    sums: Intervals, by: Literal["step", "variable"]
+) -> dict[str, Float64[np.ndarray, " rows"]]:
+    """Return the coverage of each step, or of each variable, as columns of a table. Every process must call this."""
+    return name_coverage(
+        sums, {method: getattr(each, f"coverage_by_{by}")() for method, each in sums.items()}
+    )
 
 
 def name_coverage(

@@ -23,11 +23,9 @@ from forecast.evaluation.intervals import (
     make_interval_sums,
     map_quantiles,
     name_coverage,
-    tabulate_coverage_by_step,
-    tabulate_coverage_by_variable,
+    tabulate_coverage,
 )
-from forecast.evaluation.levels import CONFORMAL, DECILES, Level, bounds
-from forecast.evaluation.scores import LABELS, MODEL, SCALED_SCORES
+from forecast.evaluation.scores import CONFORMAL, DECILES, LABELS, MODEL, SCALED_SCORES, Level, bounds
 from forecast.models.layers import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
@@ -173,8 +171,8 @@ class SplitScorer:
             errors,
             {name: each / observed for name, each in windows.items()},
             {method: sums.compute() for method, sums in intervals.items()},
-            coverage_by_step=tabulate_coverage_by_step(intervals),
-            coverage_by_variable=tabulate_coverage_by_variable(intervals),
+            coverage_by_step=tabulate_coverage(intervals, "step"),
+            coverage_by_variable=tabulate_coverage(intervals, "variable"),
             coverage_by_window=name_coverage(intervals, covered),
             baselines=self.baselines,
         )
@@ -376,6 +374,11 @@ class Backtest:
     def errors(self) -> dict[str, Errors]:
         """Errors of the model and of each baseline, by name."""
         return {name: sums.compute() for name, sums in self.sums.items()}
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest MSE."""
+        return min(LABELS, key=lambda name: self.errors[name].scores()["mse"])
 
     def scaled_errors(self, name: str) -> Values:
         """Scaled errors, forecast − truth, of every value."""

@@ -1,28 +1,34 @@
-"""Names of forecasters and scores, and the scores of a test that are printed with a forecast. Imports no torch."""
+"""Names of forecasters, scores and levels of intervals, and the scores that are printed with a forecast.
+
+Imports no torch.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
-from forecast.evaluation.levels import QUANTILE
+from forecast.system.errors import ConfigError
 
 MODEL = "model"
 
 MAX_MISS = 0.1
 """A coverage that differs from its level by more is explained."""
 
-LARGER_ERRORS = 1.2
-"""Ratio of errors, or its reciprocal, from which the errors of two periods are called different."""
-
-ONE_SIDED = 3
-"""Ratio of the values above and below an interval, or its reciprocal, from which they lie on one side."""
-
 FEW_HORIZONS = 5
 """Conformal intervals from fewer horizons of validation rows are called rough."""
+
+Level = int | float  # nominal coverage of an interval, in percent
+QUANTILE_LOSS = "quantile"
+CONFORMAL, QUANTILE, ADAPTIVE = INTERVAL_METHODS = ("conformal", "quantile", "adaptive")
+"""Where the bounds of intervals come from: errors on validation windows, quantiles that the network forecasts, or
+conformal bounds that follow the errors on rows after training."""
+DECILES = tuple(n / 10 for n in range(1, 10))
+MIN_WINDOWS = 3
+"""Fewest validation windows on which an interval is calibrated."""
 
 
 class BaselineFacts(NamedTuple):
@@ -172,44 +178,36 @@ class ReportedScores:
         return min((name for name in self.mse if name != MODEL), key=lambda name: self.mse[name])
 
 
+FACTS_OF_MISS = {
+    "above": "{:.1%} of the values lie above it",
+    "below": "{:.1%} below it",
+    "error_ratio": "the errors are {:.1f} times those on the validation windows",
+    "horizons": "these hold {:.1f} horizons",
+}
+"""Scores of intervals that show why a coverage misses its level."""
+
+
 def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Explain, by method, a coverage that differs from its level by more than `MAX_MISS`; of several, the farthest.
 
     Args:
-        intervals: by method, what `IntervalSums.compute` returned; runs of an older version have fewer entries.
+        intervals: by method, what `IntervalSums.compute` returned.
     """
     found = {}
     for method, scores in intervals.items():
         levels = {level: each for level, each in scores.items() if isinstance(each, Mapping)}
         misses = {level: nan_if_none(each["coverage"]) - float(level) / 100 for level, each in levels.items()}
         far = {level: miss for level, miss in misses.items() if abs(miss) > MAX_MISS}  # NaN is not
-        if not far:
-            continue
-        level, miss = max(far.items(), key=lambda item: abs(item[1]))
-        causes = list_causes(scores, levels[level], miss)
-        if method == QUANTILE:
-            causes.pop("horizons", None)
-        points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
-        text = "; ".join(causes.values()) or "the cause is unknown"
-        found[method] = f"the {level}% interval ({method}) covers {points} than its level: {text}"
+        if far:
+            level, miss = max(far.items(), key=lambda item: abs(item[1]))
+            known = {**scores, **levels[level]}
+            facts = [
+                text.format(known[key]) for key, text in FACTS_OF_MISS.items() if known.get(key) is not None
+            ]
+            points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
+            why = f": {', '.join(facts)}" if facts else ""
+            found[method] = f"the {level}% interval ({method}) covers {points} than its level{why}"
     return found
-
-
-def list_causes(scores: Mapping[str, Any], level: Mapping[str, Any], miss: float) -> dict[str, str]:
-    """List what makes a coverage too low (`miss` < 0) or too high, in words, by the entries that show it."""
-    ratio, horizons = (nan_if_none(scores.get(name)) for name in ("error_ratio", "horizons"))
-    above, below = (nan_if_none(level.get(side)) for side in ("above", "below"))
-    causes = {}
-    if ratio > LARGER_ERRORS if miss < 0 else ratio < 1 / LARGER_ERRORS:
-        causes["error_ratio"] = f"the errors are {ratio:.1f} times those on the validation windows"
-    if miss < 0 and max(above, below) > ONE_SIDED * min(above, below):
-        causes["sides"] = (
-            f"{above:.1%} of the values lie above it and {below:.1%} below: the forecasts are too "
-            f"{'low' if above > below else 'high'}, as after a change of level or trend"
-        )
-    if horizons < FEW_HORIZONS:
-        causes["horizons"] = f"the validation rows hold only {horizons:.1f} horizons"
-    return causes
 
 
 def nan_if_none(value: float | None) -> float:
@@ -224,3 +222,53 @@ def round_to_unit(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         factor = 10.0 ** (digits - np.floor(np.log10(unit)))
         return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
+
+
+# ---- levels of intervals
+
+
+def parse_levels(levels: Any) -> tuple[Level, ...]:
+    """Sort interval levels, in percent, and remove duplicates. Raises ConfigError for an invalid level."""
+    if isinstance(levels, str) or not isinstance(levels, Sequence):
+        raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
+    for level in levels:
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 1 <= level < 100:
+            raise ConfigError(
+                f"levels={list(levels)}: {level} is not a percentage from 1 to below 100, such as 90"
+            )
+    return tuple(sorted(set(levels)))
+
+
+def bounds(level: Level) -> tuple[float, float]:
+    """Probabilities of the lower and the upper bound of a central interval: 80 → 0.1 and 0.9."""
+    return round(0.5 - level / 200, 6), round(0.5 + level / 200, 6)
+
+
+def probabilities(levels: Sequence[Level], others: Sequence[float] = DECILES) -> tuple[float, ...]:
+    """Sorted probabilities of the median, of the bounds of `levels`, and `others`."""
+    return tuple(sorted({0.5, *others, *(p for level in parse_levels(levels) for p in bounds(level))}))
+
+
+def trained_quantiles(loss: str, levels: Sequence[Level]) -> tuple[float, ...] | None:
+    """Return the probabilities of loss=quantile: deciles and the bounds of the levels; None for other losses."""
+    return probabilities(levels) if loss == QUANTILE_LOSS else None
+
+
+def trained_levels(quantiles: Sequence[float], levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return the levels whose bounds are among trained quantiles."""
+    return tuple(level for level in levels if set(bounds(level)) <= set(quantiles))
+
+
+def list_untrained(quantiles: Sequence[float], levels: Sequence[Level]) -> list[str]:
+    """List the levels whose bounds are not among trained quantiles, as text."""
+    trained = trained_levels(quantiles, levels)
+    return [f"{level:g}" for level in levels if level not in trained]
+
+
+def windows_needed(level: Level, pooled_steps: int) -> int:
+    """The fewest windows on which the bounds of an interval of this level, in percent, can be calibrated.
+
+    The tails of the errors of `pooled_steps` steps must hold one error each.
+    """
+    n_errors = math.ceil(round(200 / (100 - level), 6)) - 1
+    return max(MIN_WINDOWS, -(-n_errors // pooled_steps))

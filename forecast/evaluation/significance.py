@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
 
 SIGNIFICANCE_LEVEL = 0.05
 """Tests with a smaller p-value are significant."""
@@ -22,7 +21,7 @@ class LossDifference:
     variance: of the mean; NaN where there are too few windows.
     degrees_of_freedom: of the variance; 0 where there are too few windows.
     comparisons: factor of the p-value that corrects it for tests made together.
-    base: mean loss of the other forecaster; 1 if the difference is relative to it already.
+    base: mean loss of the other forecaster.
     base_variance, base_covariance: variance of `base`, and its covariance with `mean`.
     independent: number of windows that share no step; NaN where windows are not what is lacking.
     """
@@ -55,26 +54,26 @@ class LossDifference:
         """p-value times `comparisons`, at most 1."""
         return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the mean, which excludes 0 where `adjusted_p_value` is below 1 − `level`.
+    def interval(self) -> tuple[float, float]:
+        """95% confidence interval of the mean, which excludes 0 where `adjusted_p_value` is below 5%.
 
-        With equal `comparisons`, all intervals made together hold their means with probability `level`.
+        With equal `comparisons`, all intervals made together hold their means with a probability of 95%.
         """
-        half = self._quantile(level) * math.sqrt(self.variance)
+        half = self._quantile * math.sqrt(self.variance)
         return self.mean - half, self.mean + half
 
-    def relative_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of mean / base, the relative difference ρ of the losses (Fieller 1954).
+    def relative_interval(self) -> tuple[float, float]:
+        """95% confidence interval of mean / base, the relative difference ρ of the losses (Fieller 1954).
 
         It holds each ρ for which the test does not reject that the mean of first − (1 + ρ) · other is zero. At ρ = 0
-        this is the test of `p_value`, so the interval excludes 0 where `adjusted_p_value` is below 1 − `level`. It has
+        this is the test of `p_value`, so the interval excludes 0 where `adjusted_p_value` is below 5%. It has
         the size of the test, because it counts the variance of `base`: in simulations, 94% to 96% of the intervals hold
         ρ, and of `interval` / `base`, 88% to 100% (tests/unit/evaluation/test_significance.py).
 
         NaN where there are too few independent windows: where it is unbounded, or holds −1. A loss is not negative, so
         ρ > −1; an interval that reaches −1 only says that the variances are too large for the test.
         """
-        quantile = self._quantile(level)
+        quantile = self._quantile
         square = self.base**2 - quantile**2 * self.base_variance
         if not square > 0:
             return math.nan, math.nan
@@ -84,13 +83,14 @@ class LossDifference:
         low, high = (middle - half) / square, (middle + half) / square
         return (low, high) if low > -1 else (math.nan, math.nan)
 
-    def _quantile(self, level: float) -> float:
-        """The quantile of Student's t for two-sided intervals of this level; NaN where there are too few windows."""
+    @property
+    def _quantile(self) -> float:
+        """The quantile of Student's t for two-sided 95% intervals; NaN where there are too few windows."""
         if not self.degrees_of_freedom:
             return math.nan
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.degrees_of_freedom, 1 - (1 - level) / (2 * self.comparisons)))
+        return float(stdtrit(self.degrees_of_freedom, 1 - (1 - 0.95) / (2 * self.comparisons)))
 
 
 def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:
@@ -100,24 +100,6 @@ def add_variances(parts: Sequence[LossDifference]) -> tuple[float, float]:
     if not total:
         return total, float(degrees.sum())
     return total, total**2 / float((variances**2 / degrees).sum())
-
-
-def average_differences(differences: Sequence[LossDifference], weights: Sequence[float]) -> LossDifference:
-    """The weighted mean of relative differences on independent windows, such as those of several data sets.
-
-    Args:
-        differences: one per data set; where one has too few windows to test, so has the mean.
-        weights: one per difference; they sum to 1.
-    """
-    mean = sum(weight * one.mean for weight, one in zip(weights, differences, strict=True))
-    independent = sum(one.independent for one in differences)
-    if not all(one.degrees_of_freedom for one in differences):
-        return LossDifference(mean, math.nan, 0.0, independent=independent)
-    weighted = [
-        replace(one, variance=weight**2 * one.variance)
-        for weight, one in zip(weights, differences, strict=True)
-    ]
-    return LossDifference(mean, *add_variances(weighted), independent=independent)
 
 
 @dataclass(frozen=True)
@@ -218,9 +200,8 @@ def count_cosines(n: int, overlap: int) -> int:
 def add_seed_variance(
     difference: LossDifference,
     seeds: SeedVariance,
-    pairs: Iterable[tuple[Mapping[int, float], Mapping[int, float]]],
-    *,
-    is_relative: bool = False,
+    one: Mapping[int, float],
+    other: Mapping[int, float],
 ) -> LossDifference:
     """Add the variance over seeds to the variance over windows of a loss difference.
 
@@ -232,35 +213,28 @@ def add_seed_variance(
     Args:
         difference: of losses that are averaged over the seeds of each forecaster.
         seeds: the variances of a run and of the rest.
-        pairs: the loss of each run of the two forecasters by seed, in each comparison that `difference` averages; empty
-            for one that is not trained. A seed counts as if it had the same effect in all of them.
-        is_relative: the difference is relative to the loss of the other forecaster already.
+        one, other: the loss of each run of the two forecasters by seed; empty for one that is not trained.
 
     Returns:
         The difference; without a test (and with NaN as `independent`) if two trained forecasters differ, but no variant
         has two seeds, so that the variance of a run is not known.
     """
-    shares, of_pairs, is_unknown = [], [], False
-    for pair in pairs:
-        one, other = ({} if is_deterministic(runs.values()) else runs for runs in pair)
-        gaps = [one[seed] - other[seed] for seed in one.keys() & other.keys()]
-        equal = 2 * len(gaps) / (len(one) * len(other) or 1)
-        shares.append((1 / len(one) if one else 0.0, 1 / len(other) if other else 0.0, equal))
-        of_pairs.append(float(np.var(gaps, ddof=1)) / 2 if len(gaps) > 1 else 0.0)
-        is_unknown |= not seeds.degrees_of_freedom and all(pair) and bool(one or other)
-    if is_unknown:
+    are_trained = bool(one) and bool(other)
+    one, other = ({} if is_deterministic(runs.values()) else runs for runs in (one, other))
+    if not seeds.degrees_of_freedom and are_trained and (one or other):
         return LossDifference(difference.mean, math.nan, 0.0)
     if not difference.degrees_of_freedom or not seeds.degrees_of_freedom:
         return difference
-    first, base, paired = np.mean(shares, axis=0).tolist()
-    rest, rest_degrees = max(seeds.rest, float(np.mean(of_pairs))), seeds.rest_degrees
+    first, base = (1 / len(runs) if runs else 0.0 for runs in (one, other))
+    gaps = [one[seed] - other[seed] for seed in one.keys() & other.keys()]
+    paired = 2 * len(gaps) / (len(one) * len(other) or 1)
+    of_pair = float(np.var(gaps, ddof=1)) / 2 if len(gaps) > 1 else 0.0
+    rest, rest_degrees = max(seeds.rest, of_pair), seeds.rest_degrees
     if not rest_degrees:
         paired, rest, rest_degrees = 0.0, seeds.variance, seeds.degrees_of_freedom
     of_run = LossDifference(0.0, (first + base - paired) * seeds.variance, seeds.degrees_of_freedom)
     of_rest = LossDifference(0.0, paired * rest, rest_degrees)
     variance, degrees = add_variances([difference, of_run, of_rest])
-    if is_relative:
-        return replace(difference, variance=variance, degrees_of_freedom=degrees)
     covariance = paired / 2 * (seeds.variance - rest)  # of the two means
     return replace(
         difference,
@@ -307,59 +281,3 @@ def step_down(tests: Mapping[str, LossDifference], factor: int | float) -> dict[
         corrected[name] = replace(tests[name], comparisons=factor * left)
         left -= corrected[name].adjusted_p_value < SIGNIFICANCE_LEVEL
     return corrected
-
-
-@dataclass(frozen=True, eq=False)
-class DatedLosses:
-    """Losses of one task.
-
-    losses: loss at each date (n,).
-    dates: forecast starts, in ascending order without duplicates (n,).
-    overlap: number of neighbouring losses that share steps.
-    """
-
-    losses: np.ndarray
-    dates: np.ndarray
-    overlap: int
-
-
-def share_period(one: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two periods share at least half of the shorter one, given their dates in ascending order."""
-    shared = min(one[-1], other[-1]) - max(one[0], other[0])
-    return bool(shared >= min(one[-1] - one[0], other[-1] - other[0]) / 2)
-
-
-def average_by_date(series: Sequence[DatedLosses], weights: Sequence[float]) -> DatedLosses:
-    """Return the weighted mean of series of losses, date by date, for a test of its mean.
-
-    Losses on the same dates have the same shocks, so their covariance has to count. On the N dates of all series, a
-    series of n losses d(t) is its mean plus N/n · (d(t) − mean) on its own dates, and its mean on the others: the mean
-    and its variance remain those of the n losses.
-
-    Args:
-        series: the losses, at least one series.
-        weights: one per series; they sum to 1.
-    """
-    dates = np.unique(np.concatenate([one.dates for one in series]))
-    total = np.zeros(len(dates))
-    for one, weight in zip(series, weights, strict=True):
-        mean, scale = one.losses.mean(), len(dates) / len(one.losses)
-        total += weight * mean
-        total[np.searchsorted(dates, one.dates)] += weight * scale * (one.losses - mean)
-    overlap = max(math.ceil(one.overlap * len(dates) / len(one.losses)) for one in series)
-    return DatedLosses(total, dates, overlap)
-
-
-def rank_errors(
-    errors: Float[np.ndarray, "sets n_forecasters"], tolerance: float
-) -> Float[np.ndarray, "sets n_forecasters"]:
-    """Return the rank of each error in its row, 1 for the lowest; equal errors share the mean of their ranks.
-
-    Args:
-        errors: of each forecaster on each data set.
-        tolerance: relative difference up to which errors count as equal.
-    """
-    one, other = errors[:, :, None], errors[:, None, :]
-    equal = np.isclose(one, other, rtol=tolerance, atol=0)
-    lower = (other < one) & ~equal
-    return lower.sum(2) + (equal.sum(2) + 1) / 2

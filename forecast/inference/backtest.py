@@ -30,9 +30,8 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, adapt, calibrate
 from forecast.evaluation.intervals import make_interval_sums, map_quantiles
-from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, QUANTILE, list_untrained
 from forecast.evaluation.measurement import Backtest, Origins, PerOrigin
-from forecast.evaluation.scores import MODEL
+from forecast.evaluation.scores import ADAPTIVE, CONFORMAL, MODEL, QUANTILE, list_untrained
 from forecast.inference.evaluate import baselines_for
 from forecast.inference.forecast import NEVER, SCRATCH, interval_methods, list_policies
 from forecast.inference.forecasters import choose_forecaster

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from forecast.data import Batch, DataModule
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.levels import parse_levels
 from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors
+from forecast.evaluation.scores import parse_levels
 from forecast.inference.model import TrainedModel
 from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import CheckpointError, check_choice

@@ -15,13 +15,18 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.data.utc_offset import UtcOffset
-from forecast.evaluation.levels import ADAPTIVE, CONFORMAL, INTERVAL_METHODS, QUANTILE, Level, parse_levels
 from forecast.evaluation.scores import (
+    ADAPTIVE,
+    CONFORMAL,
+    INTERVAL_METHODS,
     LABELS,
     MODEL,
+    QUANTILE,
     SAME_ERROR,
+    Level,
     ReportedScores,
     describe_change,
+    parse_levels,
     round_to_unit,
 )
 from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots

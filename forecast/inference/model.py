@@ -16,8 +16,7 @@ from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.levels import trained_quantiles
-from forecast.evaluation.scores import MODEL, ReportedScores
+from forecast.evaluation.scores import MODEL, ReportedScores, trained_quantiles
 from forecast.inference.model_data import ModelData, known_columns
 from forecast.models import ForecastModel
 from forecast.models.residual import arrange_quantiles, take_median

@@ -17,16 +17,16 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
-from forecast.evaluation.levels import (
+from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,
+    MODEL,
     QUANTILE,
     Level,
     bounds,
     list_untrained,
     parse_levels,
 )
-from forecast.evaluation.scores import MODEL
 from forecast.inference.forecast import (
     AUTO,
     FAR,

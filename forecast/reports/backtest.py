@@ -14,14 +14,15 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from forecast.data.panel import id_columns, of_series, series_entry
-from forecast.evaluation.intervals import tabulate_coverage_by_step, tabulate_coverage_by_variable
-from forecast.evaluation.levels import QUANTILE, Level
+from forecast.evaluation.intervals import tabulate_coverage
 from forecast.evaluation.measurement import Backtest, Origins, name_bounds
 from forecast.evaluation.scores import (
     LABELS,
     MODEL,
+    QUANTILE,
     SAME_ERROR,
     SCORES,
+    Level,
     describe_change,
     explain_misses,
     labels,
@@ -90,14 +91,9 @@ def compare(
     return Verdict(describe_verdict(*labels, change, difference), change, difference.adjusted_p_value)
 
 
-def find_best_baseline(backtest: Backtest) -> str:
-    """Return the baseline with the lowest MSE."""
-    return min(LABELS, key=lambda name: backtest.errors[name].scores()["mse"])
-
-
 def compare_with_baseline(backtest: Backtest) -> Verdict:
     """Compare the model of a backtest with the baseline of the lowest MSE, chosen among all."""
-    best = find_best_baseline(backtest)
+    best = backtest.best_baseline
     labels = "the model", f"{LABELS[best]} (the best baseline by scaled MSE)"
     return compare(backtest, MODEL, backtest, best, labels, len(LABELS))
 
@@ -187,7 +183,7 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "trainings": [str(date) for date in backtest.known_until],
         "model": scores.pop(MODEL),
         "baselines": scores,
-        "best_baseline": find_best_baseline(backtest),
+        "best_baseline": backtest.best_baseline,
         "verdict": verdict.sentence,
         "p_value": verdict.p_value,
         "intervals": {method: sums.compute() for method, sums in backtest.intervals.items()},
@@ -198,8 +194,8 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
 def save_backtest(folder: Path, backtest: Backtest) -> None:
     """Write the tables and the figures, and backtest.json last."""
     origins, intervals = tabulate_origins(backtest), backtest.intervals
-    steps = tabulate_steps(backtest.errors, tabulate_coverage_by_step(intervals))
-    coverage = tabulate_coverage_by_variable(intervals)
+    steps = tabulate_steps(backtest.errors, tabulate_coverage(intervals, "step"))
+    coverage = tabulate_coverage(intervals, "variable")
     variables = tabulate_variables(backtest.columns, backtest.errors, coverage)
     tables = {"origin": origins, "step": steps, "variable": variables}
     for name, table in tables.items():
@@ -321,11 +317,9 @@ def select_successive(origins: Origins, series: int, pred_len: int) -> Int64[np.
     rows, of_series = origins.rows, np.flatnonzero(origins.series == series)
     chosen = [of_series[-1]]
     for origin in of_series[::-1]:
-        if len(chosen) >= MIN_ORIGINS and rows[chosen[0]] + pred_len - rows[origin] > MAX_STEPS:
-            break
         if rows[origin] + pred_len <= rows[chosen[-1]]:
             chosen.append(origin)
-    return np.array(chosen[::-1], dtype=np.int64)
+    return np.array(chosen[: max(MIN_ORIGINS, MAX_STEPS // pred_len)][::-1], dtype=np.int64)
 
 
 def select_interval(backtest: Backtest) -> tuple[str, Level] | None:
@@ -383,7 +377,7 @@ PolicyBacktests = Mapping[str, Backtest]
 
 
 def report_policies(folder: Path, policies: PolicyBacktests) -> None:
-    """Write retraining.csv and then retraining.json, and print the same: each policy, and what training again brings.
+    """Write retraining.json, and print the same: each policy, and what training again brings.
 
     The other policies are compared with the first one, with a correction for their number.
     """
@@ -402,9 +396,6 @@ def report_policies(folder: Path, policies: PolicyBacktests) -> None:
             more = content[name]["training_seconds"] - content[first]["training_seconds"]
             cost = f"{format_duration(abs(more))} {'more' if more >= 0 else 'less'} training"
             findings.append(f"{verdict.sentence}; {cost}")
-    table = pd.DataFrame.from_dict(content, orient="index").rename_axis("policy")
-    with atomic_file(folder / "retraining.csv") as temporary:
-        table.drop(columns="intervals").to_csv(temporary)
     write_json(folder / "retraining.json", {"policies": content, "findings": findings})
     columns = {
         "trainings": [str(one["trainings"]) for one in content.values()],

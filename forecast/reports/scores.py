@@ -41,15 +41,6 @@ def describe_skill(skill: float, baseline: str) -> str:
     return f"skill {skill:.3f}: WORSE than {baseline} by {percent} in squared error; use {baseline}"
 
 
-def note_on_absolute_error(skill: float, scores: Mapping[str, Mapping[str, float]]) -> str:
-    """Name the baseline with the lowest MAE if the model is better in squared error alone, else an empty string."""
-    best = min(scores, key=lambda name: scores[name]["mae"])
-    excess = scores[MODEL]["mae"] / scores[best]["mae"] - 1 if scores[best]["mae"] else 0.0
-    if skill <= 0 or f"{100 * excess:.1f}" == "0.0":
-        return ""
-    return f"by absolute error (MAE), {LABELS[best]} is better than the model by {100 * excess:.1f}%"
-
-
 def describe_significance(results: Results, data: DataModule) -> str:
     """The interval of the difference in squared error from the best baseline; empty if they are equal.
 
@@ -80,7 +71,6 @@ def print_scores(title: str, attention: str, results: Results, data: DataModule)
     lines = [
         describe_skill(results.skill, LABELS[results.best_baseline]),
         describe_significance(results, data),
-        note_on_absolute_error(results.skill, results.scores),
     ]
     for method, found in results.intervals.items():
         levels = [
@@ -129,7 +119,7 @@ def tabulate_variables(
     Args:
         columns: the variables.
         errors: by forecaster.
-        coverage: from `intervals.tabulate_coverage_by_variable`.
+        coverage: from `intervals.tabulate_coverage`.
     """
     by_variable = {name: each.by_variable() for name, each in errors.items()}
     return _tabulate_errors({"variable": columns}, by_variable, list(SCORES), coverage)
@@ -140,7 +130,7 @@ def tabulate_steps(
 ) -> pd.DataFrame:
     """Return one row for each step of the horizon: the scaled scores of each forecaster, and the coverage.
 
-    `coverage` is that of `intervals.tabulate_coverage_by_step`.
+    `coverage` is that of `intervals.tabulate_coverage`.
     """
     by_step = {name: each.by_step() for name, each in errors.items()}
     steps = np.arange(1, len(by_step[MODEL]["mse"]) + 1)

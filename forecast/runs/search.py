@@ -19,18 +19,16 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file
 from forecast.system.formatting import shorten
 from forecast.system.keys import identifying_overrides, key_of_override
 
-RESULTS = "optimization_results.yaml"
-"""The file in a sweep's folder that holds the parameters and the value of the best trial."""
+RESULTS = "optimization_results.yaml"  # in a sweep's folder: the parameters and the value of the best trial
 
-SEARCH = "search"
-"""The attribute of a study that holds the overrides of its search."""
+SEARCH = "search"  # the attribute of a study that holds the overrides of its search
 
 Draw = Callable[[Trial], Any]
 """Draws the value of one parameter of a trial."""
@@ -129,7 +127,8 @@ def save_best(study: optuna.Study, folder: Path) -> None:
 def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     """Queue the unfinished trials of an interrupted study, and return the settings that run only these.
 
-    `n_trials` counts the trials that have a result.
+    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
+    with the same values, unless another trial has them. `n_trials` counts the trials that have a result.
 
     Args:
         arguments: the overrides of the command.
@@ -147,17 +146,6 @@ def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str,
         return {}
     check_same_search(study, identify_search(sweeper.params, arguments))
     trials = study.get_trials(deepcopy=False)
-    queue_unfinished(study, storage, trials)
-    done = sum(trial.state == TrialState.COMPLETE for trial in trials)
-    return {"hydra.sweeper.n_trials": max(0, sweeper.n_trials - done)}
-
-
-def queue_unfinished(study: optuna.Study, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> None:
-    """Queue the trials of a study that were running or have failed.
-
-    A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
-    with the same values, unless another trial has them.
-    """
     for trial in trials:
         if trial.state == TrialState.RUNNING:
             storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
@@ -167,6 +155,8 @@ def queue_unfinished(study: optuna.Study, storage: BaseStorage, trials: Sequence
         if trial.state == TrialState.FAIL and trial.params not in known:
             study.enqueue_trial(trial.params)
             known.append(trial.params)
+    done = sum(trial.state == TrialState.COMPLETE for trial in trials)
+    return {"hydra.sweeper.n_trials": max(0, sweeper.n_trials - done)}
 
 
 # ---- the space
@@ -190,24 +180,15 @@ def read_search_space(
     parsed = OverridesParser.create(config_loader).parse_overrides(list(arguments))
     last = {override.get_key_element().lstrip("+~"): override for override in parsed}
     drawn = [o for o in last.values() if o.is_sweep_override()]
-    check_comparable(drawn)
+    for override in drawn:
+        key, text = override.get_key_element(), override.input_line or ""
+        if key == "levels" or (key == "loss" and "quantile" in text):
+            raise ConfigError(
+                f"{text}: the scores of trials cannot be compared: loss=quantile has the quantile loss, which depends "
+                "on levels, and other losses have the MSE; search with one loss and one list of levels"
+            )
     draws = {o.get_key_element(): draw_of(o) for o in drawn}
     return draws, [o.input_line or "" for o in last.values() if not o.is_sweep_override()]
-
-
-def check_comparable(drawn: Sequence[Override]) -> None:
-    """Raise ConfigError if the search would draw what the validation score measures: quantiles or their levels."""
-    for override in drawn:
-        key = override.get_key_element()
-        if key == "levels":
-            raise ConfigError(
-                f"{override.input_line}: the quantile loss, which a search compares, depends on levels"
-            )
-        if key == "loss" and "quantile" in (override.input_line or ""):
-            raise ConfigError(
-                f"{override.input_line}: a search compares the quantile loss of trials with loss=quantile and the MSE "
-                "of others, so it cannot draw both"
-            )
 
 
 def draw_of(override: Override) -> Draw:

@@ -91,14 +91,79 @@ def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     sweep, _current = _current, None
     if sweep is None:
         return 0
-    from forecast.runs import summary  # NumPy, which --help need not wait for
-
     with sweep.lock:
-        jobs = summary.read_jobs(sweep.folder)
-        summary.print_unfinished(sweep.folder, jobs, sweep.n_jobs, can_resume=can_resume)
+        jobs = read_jobs(sweep.folder)
+        print_unfinished(sweep.folder, jobs, sweep.n_jobs, can_resume=can_resume)
         if show is not None and any(job.is_done for job in jobs):
             show(sweep.folder)
     return sweep.n_failed
+
+
+# ---- what the jobs did
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job of a sweep: its folder, and its final metrics or its error."""
+
+    folder: Path
+    metrics: dict[str, Any] | None
+    error: str | None
+    is_running: bool = False  # by another process
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run was tested and had no error afterwards, for example in a refit."""
+        return self.metrics is not None and self.error is None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the run has neither results nor an error, and no process works on it."""
+        return result_file(self.folder) is None and self.error is None and not self.is_running
+
+
+def read_jobs(folder: Path) -> list[Run]:
+    """Read the jobs in a sweep's folder, in the order of their numbers."""
+    folders = {path.parent for path in folder.glob("*/overrides.yaml")}
+    return [read_run(job) for job in sorted(folders, key=job_number)]
+
+
+def read_run(folder: Path) -> Run:
+    """Read a job's metrics or error."""
+    metrics, error = folder / "metrics.json", folder / "error.txt"
+    try:
+        scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
+    except ValueError as damage:
+        return Run(folder, None, f"metrics.json: cannot be read: {damage}")
+    if error.exists():
+        return Run(folder, scores, error.read_text().strip())
+    return Run(folder, scores, None, is_running=scores is None and is_running(folder))
+
+
+def job_number(folder: Path) -> tuple[int, str]:
+    """Return the sort key of a job's folder: its number, then its name."""
+    number = folder.name.split("_")[0]
+    return (int(number) if number.isdigit() else -1, folder.name)
+
+
+def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_resume: bool) -> None:
+    """Name the jobs of those `expected` that failed, were stopped, still run or did not begin, and the best trial."""
+    for run in runs:
+        if run.is_running:
+            print(f"still running, by another process: {run.folder.name}")
+        elif run.error is not None:
+            print(f"failed: {run.folder.name}: {run.error}")
+        elif run.is_interrupted:
+            print(f"interrupted: {run.folder.name}")
+    if len(runs) < expected:
+        print(f"not begun: {plural(expected - len(runs), 'run')}")
+    if can_resume and (len(runs) < expected or any(run.is_interrupted for run in runs)):
+        print("repeat the command with resume=auto to continue")
+    found = folder / "optimization_results.yaml"  # Optuna's
+    if found.exists():
+        best = OmegaConf.load(found)
+        settings = " ".join(f"{key}={value}" for key, value in best.best_params.items())
+        print(f"best validation {best.score} {best.best_value:.4f}: {settings}")
 
 
 # ---- resuming
@@ -158,20 +223,15 @@ def job_folder(stem: str, suffix: str, *, _root_: DictConfig) -> str:
     except OmegaConfBaseException:  # the job itself reports what is wrong
         return f"{stem}_{suffix}"
     found = find_job(_root_, digest) if _root_.get("resume") == "auto" else None
-    return found.name if found is not None else f"{stem}_{short_digest(digest)}-{suffix}"
+    return found.name if found is not None else f"{stem}_{digest[:8]}-{suffix}"
 
 
 OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
-def short_digest(digest: str) -> str:
-    """Return the part of a digest that a folder's name contains."""
-    return digest[:8]
-
-
 def find_job(config: DictConfig, digest: str) -> Path | None:
     """Find the newest folder in the sweep with a configuration of this digest."""
-    folders = Path(config.hydra.sweep.dir).glob(f"*_{short_digest(digest)}-*")
+    folders = Path(config.hydra.sweep.dir).glob(f"*_{digest[:8]}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
         if not written.exists() or digest_of(read_config(written)) == digest:
@@ -253,7 +313,7 @@ def record_lost_job(config: DictConfig, number: int, reason: str) -> float | Non
     digest = digest_of_new(config)
     folder = find_job(config, digest)
     if folder is None:
-        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{short_digest(digest)}-lost"
+        folder = Path(config.hydra.sweep.dir) / f"{number}_{config.run_name}_{digest[:8]}-lost"
         folder.mkdir()
     elif (score := score_if_finished(folder, config)) is not None:
         return score
@@ -308,13 +368,7 @@ class SweepProgress:
         return " ".join(own) or "run"
 
     def report(self, name: str, folder: Path | None, failure: str = "") -> None:
-        """Print the line of a run that ended: its scores, or why it failed.
-
-        Args:
-            name: see `name`.
-            folder: its folder; None if it has none.
-            failure: the reason, where the folder holds none.
-        """
+        """Print the line of a run that ended: its scores, or why it failed (`failure`, if its folder has no reason)."""
         self.n_ended += 1
         error, found = folder and folder / "error.txt", folder and result_file(folder)
         if error and error.exists():

@@ -207,7 +207,7 @@ COMMAND_KEYS = (
     Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
-    *(Key(name, RESULT, text=True) for name in ("reference", "by")),
+    Key("reference", RESULT, text=True),
     Key("retime", RESULT),
     *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data")),
     *(Key(name, SOURCE) for name in ("runs", "runs.features", "runs.pred_len")),

@@ -10,8 +10,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from forecast.evaluation.levels import CONFORMAL, QUANTILE
-from forecast.evaluation.scores import BASELINES
+from forecast.evaluation.scores import BASELINES, CONFORMAL, QUANTILE
 from forecast.system.keys import TABLE
 
 VARIANT = tuple(row.name for row in TABLE if row.variant)

@@ -20,8 +20,8 @@ from forecast.data import DataModule, Windows
 from forecast.data.domain import ASINH, LOG1P, NONE
 from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.evaluation.baselines import FittedBaselines, Linear, thin_validation
-from forecast.evaluation.levels import parse_levels, trained_quantiles
 from forecast.evaluation.measurement import score_windows
+from forecast.evaluation.scores import parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.models.base import LinearForecast, WarmStart
 from forecast.system import signals

@@ -20,9 +20,8 @@ from forecast.data import Batch, DataModule, WindowLoader
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import Errors
-from forecast.evaluation.levels import Level, parse_levels, trained_quantiles
 from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors, new_sums
-from forecast.evaluation.scores import MODEL
+from forecast.evaluation.scores import MODEL, Level, parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
 from forecast.models.residual import arrange_quantiles, take_median

@@ -16,7 +16,7 @@ from forecast.cli.compose import find_named_files
 from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.data.time_features import parse_frequency
-from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
+from forecast.evaluation.scores import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, check_count
 from forecast.system.keys import MODEL_KEYS, TASK_KEYS

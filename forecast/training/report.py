@@ -19,13 +19,14 @@ from forecast.data.covariates import describe_known
 from forecast.data.panel import ID_COLUMN, describe_missing, describe_panel, id_columns
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.baselines import NaiveShrinkage
-from forecast.evaluation.levels import Level, bounds
 from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import (
     BASELINES,
     FEW_HORIZONS,
     LABELS,
     MODEL,
+    Level,
+    bounds,
     labels,
     name_tested,
 )

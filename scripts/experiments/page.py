@@ -14,7 +14,7 @@ from scipy import stats
 from experiments import cells as declared
 from experiments.command import TABLES
 from experiments.store import Store
-from forecast.runs.summary import mean_and_std
+from forecast.reports.compare.task import mean_and_std
 from forecast.system.files import atomic_file
 from tables import list_rows, markdown_table, milliseconds, pivot
 

@@ -55,7 +55,6 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("empty/notes.txt", "no finished run in empty/notes.txt (no folders)"),
         Case("empty", "no finished run in empty (empty: not a run folder)"),
         Case("stopped", "no finished run in stopped (stopped: did not finish)"),
-        Case("runs by=d_model", "by=d_model: no variants differ in this setting alone; they differ in attention"),
         Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
     ],
     ("convert", "table"): [

@@ -92,7 +92,7 @@ def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
 def run_here(folder: Path, **changed: object) -> None:
     config = {
         "runs": [str(folder / "runs")], "output": str(folder / "comparison.html"), "overwrite": False, "title": "x",
-        "score": "mse", "reference": "best", "by": "attention", "retime": False,
+        "score": "mse", "reference": "best", "retime": False,
     }  # fmt: skip
     command.compare(OmegaConf.create(config | changed))
 
@@ -108,16 +108,6 @@ def test_either_all_files_are_written_or_none(
     assert files(tmp_path) == []
     run_here(tmp_path)
     assert files(tmp_path) == FILES
-
-
-def test_an_effect_over_two_comparisons_has_a_file(tmp_path: Path) -> None:
-    for attention, mse in {"full": 0.4, "linear": 0.5}.items():
-        for width in (16, 32):
-            config = configuration(f"attention={attention}", f"model.d_model={width}")
-            make_run(tmp_path / "runs" / f"{attention}-{width}", config, mse=mse + width / 1000)
-    run_here(tmp_path)
-    assert files(tmp_path) == ["comparison-by-attention.csv", *FILES]
-    assert list(pd.read_csv(tmp_path / "comparison-by-attention.csv")["attention"]) == ["full", "linear"]
 
 
 def test_the_paper_tables(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
-from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import read_runs
+from forecast.reports.compare.task import group_into_tasks
 from forecast.reports.plots import attention_colour
 from forecast.reports.tables import format_interval
 from forecast.runs import sweep

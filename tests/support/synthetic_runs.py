@@ -15,9 +15,8 @@ from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
 from forecast.evaluation.scores import MODEL, SCORES
-from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Task, group_into_tasks
 
 BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean squared errors
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from forecast.reports.compare.factors import find_factor
-from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.page import render_page
 from forecast.reports.compare.run_folders import find_run_folders, read_runs
+from forecast.reports.compare.task import group_into_tasks
 from tests.support.browser import opened
 from tests.support.synthetic_runs import configuration, make_run
 
@@ -59,7 +58,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def written(runs: Path, path: Path, title: str = "Comparison") -> Path:
     finished, excluded = read_runs(find_run_folders([str(runs)]))
     tasks = group_into_tasks(finished)
-    path.write_text(render_page(title, tasks, excluded, find_factor(tasks, "attention")))
+    path.write_text(render_page(title, tasks, excluded))
     return path
 
 
@@ -86,9 +85,10 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
         "return [...document.querySelectorAll('figure')].map((f) => "
         "[f.querySelector('h4').textContent, f.querySelectorAll('.trace.scatter path').length])"
     )
-    last = ["Error by horizon step", "Error by variable", "Forecasts of the same test windows"]
-    headings = ["Error by variant", "Accuracy against cost", "Training curves", *last]
-    expected = ["Difference from full", *headings]  # a task of one variant shows its baselines
+    expected = [
+        "Difference from full", "Accuracy against cost", "Training curves", "Error by horizon step",
+        "Forecasts of the same test windows",
+    ]  # fmt: skip
     assert [heading for heading, _ in drawn][-len(expected) :] == expected
     assert all(paths > 0 for _, paths in drawn)
     assert browser.run("return performance.getEntriesByType('resource').map((e) => e.name)") == []

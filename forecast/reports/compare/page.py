@@ -15,27 +15,24 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
-from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.findings import describe_test
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.tables import (
+    COSTS,
+    describe_test,
     make_card_table,
-    make_factor_table,
     make_interval_table,
     make_overview_table,
     make_settings_table,
     make_task_table,
 )
-from forecast.reports.compare.task import COSTS, Entry, Task
+from forecast.reports.compare.task import Entry, Task
 from forecast.reports.plots import COLOURS, colour_number
 from forecast.system.formatting import plural
 
 HERE = Path(__file__).parent
 
 
-def render_page(
-    title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun], factor: Factor | None = None
-) -> str:
+def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> str:
     """Return the page. Jinja escapes names and settings, in the HTML and in the embedded JSON."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -50,7 +47,6 @@ def render_page(
         loader=(HERE / "loader.js").read_text(),
         figures=[chart.figure() for section in sections for chart in section["charts"]],
         tasks=sections,
-        factor=make_factor_table(factor) if factor else None,
         overview=make_overview_table(tasks),
         excluded=excluded,
         card=make_card_table(tasks),
@@ -86,8 +82,8 @@ def make_section(task: Task) -> dict[str, Any]:
 
 
 SHOWN_AT_FIRST = 8  # variants drawn when the page opens; the legend shows the others
-MAX_LISTED = 40  # variants in a chart of one row each
-MAX_VARIABLES, MAX_FORECAST_VARIABLES = 24, 4  # in the charts of errors and of forecasts
+MAX_LISTED = 40  # variants in the chart of differences
+MAX_FORECAST_VARIABLES = 4
 DIGITS = 4  # significant digits of a value
 DASHES = ("solid", "dot", "longdash", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
@@ -181,31 +177,20 @@ def make_line(task: Task, entry: Entry, x: Any, y: Any, **more: Any) -> Trace:
     }  # fmt: skip
 
 
-def list_names(names: Sequence[str]) -> dict[str, Any]:
-    """Return the layout of a chart with a row for each name, the first one above."""
-    ticks = {"tickvals": list(range(len(names))), "ticktext": [escape(name, 30) for name in names]}
-    height = max(340, 110 + 26 * len(names))
-    axis = {**ticks, "range": [len(names) - 0.4, -0.6], "zeroline": False}
-    return {"height": height, "showlegend": False, "yaxis": axis}
-
-
 def make_task_charts(task: Task) -> list[Chart]:
     """Return the charts of a task."""
     made = (
-        draw_differences(task), draw_errors(task), draw_costs(task), draw_scaling(task), draw_curves(task),
-        draw_steps(task), draw_variables(task), draw_forecasts(task),
+        draw_differences(task), draw_costs(task), draw_scaling(task), draw_curves(task), draw_steps(task),
+        draw_forecasts(task),
     )  # fmt: skip
     return [chart for chart in made if chart is not None]
 
 
 def draw_differences(task: Task) -> Chart | None:
-    """Draw relative differences from the reference with their intervals; None if none is known.
-
-    Baselines, which may be so far off that variants look equal, are drawn only where no variant can be.
-    """
-    known: dict[Entry, list[float]] = {}
-    for entries in (task.variants[:MAX_LISTED], task.baselines):
-        for entry in () if known else (entry for entry in entries if entry is not task.reference):
+    """Draw relative differences of variants from the reference with their intervals; None if none is known."""
+    known = {}
+    for entry in task.variants[:MAX_LISTED]:
+        if entry is not task.reference:
             numbers = (task.relative_difference(entry), *task.differences[entry.name].relative_interval())
             if not np.isnan(numbers).any():
                 known[entry] = [100 * number for number in numbers]
@@ -222,34 +207,14 @@ def draw_differences(task: Task) -> Chart | None:
         f"With 95 % intervals that are corrected for the number of tests{of_seeds}. An interval that contains 0: no "
         "significant difference."
     )
+    names = [escape(entry.name, 30) for entry in known]
+    rows = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.4, -0.6]}
     layout = {
-        **list_names([entry.name for entry in known]),
+        "height": max(340, 110 + 26 * len(names)), "showlegend": False, "yaxis": {**rows, "zeroline": False},
         "xaxis": {"ticksuffix": " %", "rangemode": "tozero"},
-    }
+    }  # fmt: skip
     title = f"difference of {task.score_label}"
     return Chart(f"Difference from {task.reference.name}", caption, {title: traces}, "xaxis", layout)
-
-
-def draw_errors(task: Task) -> Chart:
-    """Draw the error of each run, its mean and its standard deviation over seeds."""
-    listed = task.variants[:MAX_LISTED]
-    traces = []
-    for row, entry in enumerate(listed):
-        errors = entry.values(entry.score)
-        seeds = [f"seed {escape(str(run.metrics['seed']))}" for run in entry.runs]
-        style = {"visible": True, "text": seeds, "hovertemplate": "%{x}<extra>%{text}</extra>"}
-        circles = make_line(task, entry, round_values(errors), [row] * len(errors), mode="markers", **style)
-        circles["marker"] |= {"symbol": "circle-open", "size": 8}
-        deviation = {"type": "data", "array": [float(np.std(errors, ddof=1)) if len(errors) > 1 else 0]}
-        mean = {"mode": "markers", "visible": True, "error_x": deviation}
-        traces += [circles, make_line(task, entry, round_values([entry.error]), [row], **mean)]
-    best = task.best_baseline
-    traces.append(make_line(task, best, round_values([best.error] * 2), [-0.6, len(listed) - 0.4]))
-    caption = "Rings: single runs. Filled: mean ± standard deviation over seeds. Dashed: the best baseline."
-    if len(task.variants) > MAX_LISTED:
-        caption += f" Only the {MAX_LISTED} best variants are shown."
-    names = list_names([entry.name for entry in listed])
-    return Chart("Error by variant", caption, {f"{task.score_label} (scaled)": traces}, "xaxis", names)
 
 
 def draw_costs(task: Task) -> Chart | None:
@@ -263,7 +228,7 @@ def draw_costs(task: Task) -> Chart | None:
         drawn = [
             make_line(task, e, round_values([x]), round_values([y]), mode="markers") for e, x, y in points
         ]
-        front = [] if task.count_disturbed_runs(column.key) else find_pareto_front(costs, errors)
+        front = find_pareto_front(costs, errors) if task.is_compared(column.key) else []
         line = {"shape": "hv", "color": GREY, "width": 2, "dash": "dot"}
         x, y = (round_values([values[i] for i in front]) for values in (costs, errors))
         drawn.append(
@@ -363,33 +328,10 @@ def draw_steps(task: Task) -> Chart:
     return Chart("Error by horizon step", caption, {f"{task.score_label} (scaled)": traces}, "yaxis", axes)
 
 
-def draw_variables(task: Task) -> Chart:
-    """Draw the error of the variables with the best variant's largest errors, in the order of the data."""
-    largest = np.sort(np.argsort(-task.best.average_over_seeds("variables"))[:MAX_VARIABLES])
-    names = [str(task.first_run.variables["variable"][i]) for i in largest]
-    traces = [
-        make_line(
-            task, entry, round_values(entry.average_over_seeds("variables")[largest]), list(range(len(largest))),
-            mode="markers",
-        )
-        for entry in (*task.variants, *task.baselines)
-    ]  # fmt: skip
-    caption = (
-        f"{task.score_label}, averaged over seeds; at most {MAX_VARIABLES} variables with the largest errors."
-    )
-    layout = {**list_names(names), "showlegend": True, "xaxis": {"rangemode": "tozero"}}
-    return Chart("Error by variable", caption, {f"{task.score_label} (scaled)": traces}, "xaxis", layout)
-
-
-def draw_forecasts(task: Task) -> Chart | None:
-    """Draw forecasts of the same test windows, by the first run of each entry that saved any; None if none did."""
-    tables = {}
-    for entry in (*task.variants, *task.baselines):
-        if run := next((run for run in entry.runs if run.has_forecasts), None):
-            tables[entry] = run.forecasts
-    if not tables:
-        return None
-    by_window = {
+def draw_forecasts(task: Task) -> Chart:
+    """Draw forecasts of the same test windows, by the first run of each entry."""
+    tables: dict[Entry, Any] = {entry: entry.runs[0].forecasts for entry in (*task.variants, *task.baselines)}
+    by_window: dict[Entry, dict[Any, Any]] = {
         entry: dict(iter(table.groupby(["window", "variable"], sort=False, observed=True)))
         for entry, table in tables.items()
     }
@@ -411,6 +353,4 @@ def draw_forecasts(task: Task) -> Chart | None:
         }  # fmt: skip
         choices[f"window {window}, from {dates[ahead][0]}: {variable}"] = [truth, *drawn]
     caption = "In original units; the forecast of each variant is that of its first seed."
-    if missing := [entry.name for entry in (*task.variants, *task.baselines) if entry not in tables]:
-        caption += f" Not shown, because their run folders have no forecasts.parquet: {', '.join(missing)}."
     return Chart("Forecasts of the same test windows", caption, choices, "yaxis", {"xaxis": {"type": "date"}})

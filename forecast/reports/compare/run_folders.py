@@ -18,8 +18,8 @@ from pyarrow import csv, string
 from pyarrow.csv import ConvertOptions, ReadOptions
 from pyarrow.parquet import ParquetFile
 
-from forecast.runs.summary import job_number, naive_fingerprint, read_run
-from forecast.runs.sweep import COMMAND
+from forecast.evaluation.scores import BASELINES
+from forecast.runs.sweep import COMMAND, job_number, read_run
 from forecast.system.errors import ConfigError, user_path
 from forecast.system.formatting import quote_for_shell
 from forecast.system.keys import variant_settings
@@ -47,13 +47,18 @@ def parse_settings(text: str) -> Any:
     return yaml.load(text, LOADER)
 
 
-TABLES = ("metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet")
+TABLES = (
+    "metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.parquet",
+)  # fmt: skip
 TIMES_FILE = "times.json"
 """A file of a run folder: its times, measured again by `forecast.compare retime=true`."""
-NEW_TIMES = {"session": str, "device": str, "threads": int, "ms_per_window": float}
-"""The entries of `TIMES_FILE`."""
 
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
+
+
+def naive_fingerprint(metrics: dict[str, Any]) -> str:
+    """Return the MSE of the naive baseline to five digits. It depends on the scales and on the test rows."""
+    return f"{metrics['baselines']['naive']['mse']:.5g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,6 @@ class FinishedRun:
 
     folder: the run folder.
     source: name of the data file.
-    checkpoint: checkpoint that training started from, or None.
     metrics: content of metrics.json.
     settings: settings that affect the tested forecasts, by dotted key.
     curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
@@ -74,7 +78,6 @@ class FinishedRun:
 
     folder: Path
     source: str
-    checkpoint: str | None
     metrics: dict[str, Any]
     settings: dict[str, Any]
     curves: pd.DataFrame
@@ -103,11 +106,6 @@ class FinishedRun:
         # windows of several series may start one step apart, whatever the stride
         stride = 1 if len(self.ids) > 1 else int(self.metrics.get("eval_stride") or 1)
         return ceil(int(self.metrics["pred_len"]) / stride)
-
-    @property
-    def has_forecasts(self) -> bool:
-        """Whether the folder holds forecasts.parquet, which older runs did not write."""
-        return (self.folder / "forecasts.parquet").exists()
 
     @cached_property
     def forecasts(self) -> pd.DataFrame:
@@ -178,7 +176,6 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[FinishedRun], list[Excluded
         runs[identity] = newer
         if older is not newer:
             reason = f"same settings and seed as the newer run {newer.folder.name}"
-            reason += ", from another checkpoint" if older.checkpoint != newer.checkpoint else ""
             excluded.append(ExcludedRun(older.folder, reason))
     return list(runs.values()), excluded
 
@@ -216,22 +213,22 @@ def read_finished_run(folder: Path) -> FinishedRun:
         raise NotComparable(state.error or ("still running" if state.is_running else "did not finish"))
     if state.metrics["test"]["mse"] is None or not isfinite(state.metrics["test"]["mse"]):
         raise NotComparable("its test MSE is not a number")
-    if "naive" not in state.metrics.get("baselines", {}):
-        raise NotComparable("metrics.json has no scores of the baselines")
+    if lacking := [name for name in BASELINES if name not in state.metrics.get("baselines", {})]:
+        raise NotComparable(f"metrics.json has no scores of the baseline {lacking[0]}")
     missing = [name for name in TABLES if not (folder / name).exists()]
     if missing:
         raise NotComparable(f"{missing[0]} is missing")
+    times = folder / TIMES_FILE
     return FinishedRun(
         folder,
         Path(str(config["data"].get("path") or config["data"]["name"])).name,
-        config.get("checkpoint"),
         state.metrics,
         variant_settings(config),
         curves=read_csv(folder / "metrics.csv"),
         steps=read_csv(folder / "errors_by_step.csv"),
         variables=read_csv(folder / "errors_by_variable.csv"),
         windows=read_parquet(folder / "errors_by_window.parquet"),
-        new_times=read_new_times(folder / TIMES_FILE),
+        new_times=json.loads(times.read_text()) if times.exists() else {},
         command=read_command(folder),
     )
 
@@ -245,17 +242,6 @@ def read_command(folder: Path) -> str:
     typed = [remove_folders(str(each), folder) for each in parse_settings(path.read_text(encoding="utf-8"))]
     shown = [quote_for_shell(each) for each in typed if each != "hydra.mode=MULTIRUN"]
     return " ".join(["python -m forecast.train", *["-m"] * swept, *shown])
-
-
-def read_new_times(path: Path) -> dict[str, Any]:
-    """Read the times of `retime=true`; none if the file is absent. Raises NotComparable for a damaged file."""
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(path.read_text())
-        return {name: kind(found[name]) for name, kind in NEW_TIMES.items()}
-    except (ValueError, TypeError, KeyError):
-        raise NotComparable(f"{path.name} is damaged: remove it") from None
 
 
 def remove_folders(text: str, folder: Path) -> str:
@@ -289,8 +275,8 @@ TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs; for those that overlapped in time with another one, no time can be compared.
 
-    Runs without the entry `finished` in metrics.json count as run alone. Of a run that was resumed, only the time
-    since then is known to be undisturbed, so its times of training cannot be compared.
+    Of a run that was resumed, only the time since then is known to be undisturbed, so its times of training cannot be
+    compared.
     """
     runs = list(runs)
     periods = sorted(find_period(run) for run in runs if "finished" in run.metrics)

@@ -1,34 +1,68 @@
-"""The tables of a comparison: as `Table` for people, and as rows of a CSV file."""
+"""The findings and the tables of a comparison: as `Table` for people, and as rows of a CSV file."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from forecast import __version__
-from forecast.evaluation.scores import LINEAR_ALONE, explain_misses
-from forecast.evaluation.significance import LossDifference
-from forecast.reports.compare.factors import Factor
-from forecast.reports.compare.findings import describe_factor, describe_task, describe_test, describe_times
+from forecast.evaluation.scores import LINEAR_ALONE, SCORES
+from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.run_folders import ExcludedRun
-from forecast.reports.compare.task import COSTS, NO_DIFFERENCE, SCORE_COLUMNS, Entry, Task
+from forecast.reports.compare.task import (
+    EQUAL,
+    NO_DIFFERENCE,
+    NOT_SIGNIFICANT,
+    ONE_SEED,
+    TOO_FEW,
+    Entry,
+    Task,
+    mean_and_std,
+)
 from forecast.reports.tables import (
     MISSING,
     Cell,
     Column,
     Table,
     format_interval,
+    format_number,
     format_p_value,
     format_percent,
     print_lines,
     print_table,
 )
-from forecast.runs.summary import mean_and_std
 from forecast.system.formatting import format_tokens, plural, shorten
 
+EQUIVALENCE_MARGIN = 0.05
+"""Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
+
+MAX_NAMED = 3  # equivalent variants that an answer names
+
+LOW_POWER = 8  # degrees of freedom below which the test detects only large differences
+
+SKILL = Column(
+    "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
+)
+SCORE_COLUMNS = [
+    Column(name, score.label if score.unit == "scaled" else score.heading("{} ({})"), score.meaning, "lower")
+    for name, score in SCORES.items()
+]
+SCORE_COLUMNS.insert(2, SKILL)
+COSTS = (
+    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
+    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
+    Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
+    Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),
+    Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
+    Column("epochs", "epochs", "number of epochs trained"),
+)  # fmt: skip
 NAME = Column("name", "variant", "settings in which the variants differ; baselines are in italics")
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
 VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
@@ -38,19 +72,170 @@ SHORT = {
 }  # fmt: skip
 """Columns of the terminal, of papers and of READMEs, beside the tested score."""
 LEFT_OUT = (
-    "n_parameters", "peak_memory_mb", "rank", "p", "mse", "mae", "skill", "ms_per_window", "cost", "seeds",
+    "n_parameters", "peak_memory_mb", "p", "mse", "mae", "skill", "ms_per_window", "seeds",
 )  # fmt: skip
 """Columns that a narrow terminal leaves out, in this order, but for the tested score."""
 
 
-def print_tables(
-    tasks: Sequence[Task], excluded: Sequence[ExcludedRun], factor: Factor | None = None
-) -> None:
+# ---- findings
+
+
+def is_equivalent(task: Task, entry: Entry) -> bool:
+    """Return whether the error is that of the best variant, or at most `EQUIVALENCE_MARGIN` higher (95%)."""
+    verdict = task.get_verdict(entry)
+    if verdict != NOT_SIGNIFICANT:
+        return verdict == EQUAL
+    return task.differences[entry.name].relative_interval()[1] <= EQUIVALENCE_MARGIN
+
+
+def describe_choice(task: Task) -> str:
+    """Return which variant to use, the names of those level with the best one, and the numbers of the others.
+
+    The fastest of the best variant and the equivalent ones is recommended. Another variant is faster than the best one
+    if all its times are lower than all times of that. If only inconclusive variants are close to the best one, or some
+    could not be tested, none is recommended.
+    """
+    best, *others = task.variants
+    equivalent = [each for each in others if is_equivalent(task, each)]
+    counts = Counter(task.get_verdict(each) for each in others if each not in equivalent)
+    error = format_number(*mean_and_std(best.values(best.score)))
+    lowest = f"has the lowest {task.score_label}, {error}{describe_time(best)}"
+    use, used = "Of the variants, use" if task.is_baseline_better else "Use", best
+    if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
+        sentences = [f"{best.name} {lowest}; no variant is known to be the best."]
+    else:
+        faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
+        used = min(faster, key=lambda each: fmean(each.times), default=best)
+        sentences = [f"{use} {best.name}: it {lowest}."]
+    if used is not best:
+        difference, change = task.differences[used.name], "none"
+        if task.get_verdict(used) != EQUAL:
+            change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
+        fastest = f"the fastest of {len(equivalent) + 1} equivalent variants{describe_time(used)}"
+        sentences = [f"{use} {used.name}, {fastest}; {best.name} {lowest}, difference {change}."]
+    if names := [each.name for each in equivalent if each is not used]:
+        sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
+    meanings = {
+        NOT_SIGNIFICANT: f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)",
+        ONE_SEED: f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more",
+        TOO_FEW: f"not compared with {best.name}: too few test windows or seeds",
+        "worse": "significantly worse",
+    }
+    counted = []
+    for verdict, n in ((verdict, counts[verdict]) for verdict in meanings if counts[verdict]):
+        subject = n if counted else plural(n, "variant")
+        counted.append(f"{subject} {'is' if n == 1 else 'are'} {meanings[verdict]}")
+    return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
+
+
+def describe_time(entry: Entry) -> str:
+    """Return the mean inference time, as the table shows it; empty if it is unknown or not comparable."""
+    time = fmean(entry.times)
+    return "" if math.isnan(time) else f" ({format_number(time)} ms a window)"
+
+
+def describe_task(task: Task) -> list[str]:
+    """Return the result in sentences: which variant to use, the baselines, what attention is worth, and the times.
+
+    Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
+    """
+    task, metrics = task.with_best_as_reference, task.all_metrics
+    untrained = sum(run.get("best_epoch") == 0 for run in metrics)
+    which = "The run" if len(metrics) == 1 else f"{untrained} of {len(metrics)} runs"
+    why = "no epoch was 1% better on validation windows, so attention has no part in the scores"
+    linear_only = f"{which} kept only the linear model: {why}." if untrained else ""
+    if untrained == len(metrics):
+        return [linear_only]
+    sentences = [describe_choice(task)] if len(task.variants) > 1 else []
+    sentences.insert(0 if task.is_baseline_better else len(sentences), describe_baseline(task))
+    return [*sentences, *filter(None, (describe_attention(task), linear_only, describe_times(task)))]
+
+
+def describe_baseline(task: Task) -> str:
+    """Return how the variants compare with the best baseline."""
+    best = task.best_baseline
+    baseline = f"the best baseline, {best.name} ({task.score_label} {format_number(best.error)})"
+    if task.is_baseline_better:
+        return f"Use {baseline}: it is significantly better than every variant."
+    winners = sum(fmean(task.skill(entry)) > 0 for entry in task.variants)
+    count = plural(len(task.variants), "variant")
+    verb = "has" if winners == 1 else "have"
+    verdict = task.with_baseline_as_reference.get_verdict(task.best)
+    doubt = "" if verdict == "better" else f" ({task.best.name}: {verdict})"
+    return f"{winners} of {count} {verb} a lower error than {baseline}{doubt}."
+
+
+def describe_attention(task: Task) -> str:
+    """Return the error that attention removes: that of the best variant against the control `none`.
+
+    It is empty without exactly one variant of the control, or if differences cannot be tested.
+    """
+    controls = [entry for entry in task.variants if entry.runs[0].metrics["attention"] == "none"]
+    others = [entry for entry in task.variants if entry not in controls]
+    if len(controls) != 1 or not others:
+        return ""
+    (control,), best = controls, others[0]
+    against = replace(task, reference_name=control.name)
+    verdict = against.get_verdict(best)
+    if verdict == "worse":
+        return f"Attention is worth nothing here: {best.name}, the best of the others, is worse than {control.name}."
+    if verdict not in ("better", NOT_SIGNIFICANT):
+        return ""
+    interval = format_interval(against.differences[best.name], of_decrease=True)
+    worth = f"{format_percent(-against.relative_difference(best))} {interval}"
+    is_not = "" if verdict == "better" else "; the difference is not significant"
+    return (
+        f"Attention is worth {worth} of the error here: {best.name} against {control.name}, which mixes no "
+        f"tokens{is_not}."
+    )
+
+
+def describe_times(task: Task) -> str:
+    """Return which times were measured again, and how many runs have times that cannot be compared; empty if none."""
+    metrics, disturbed = task.first_run.metrics, task.count_disturbed_runs("seconds")
+    beside = f"{plural(disturbed, 'run')} cannot be compared: other compared runs ran at the same time."
+    if "session" in metrics:
+        where = f"{metrics['device']}, {plural(metrics['threads'], 'thread')}"
+        run_times = f" Run times of {beside}" if disturbed else ""
+        return f"ms/window was measured again after training ({where}).{run_times}"
+    return f"Times of {beside} retime=true measures ms/window again." if disturbed else ""
+
+
+def describe_test(task: Task) -> str:
+    """Return how the significance was tested, or an empty string if there is only one variant."""
+    if len(task.variants) < 2:
+        return ""
+    degrees = count_cosines(len(task.best.tested_losses), task.overlap)
+    if degrees == 0:
+        return "No test: it needs test windows that span at least two horizons."
+    kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
+    loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
+    seeds = (
+        "Its variance holds the windows and the seeds (runs with the same seed are paired; pooled over the variants); "
+        "degrees of freedom are those of Welch and Satterthwaite."
+        if task.knows_seeds
+        else "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
+        "these runs only."
+    )
+    horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
+    few = f" The windows span only {horizons}, so only large differences are significant."
+    return (
+        f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. {seeds} The "
+        f"variance over windows, which overlap, is estimated from {plural(degrees, 'cosine term')} (Lazarus et al. "
+        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for all pairs of variants, and of "
+        "variants and baselines, step by step (Holm)." + few * (degrees < LOW_POWER)
+    )
+
+
+# ---- tables
+
+
+def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
     """Print the findings, the tables and the excluded runs."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 200  # keep rows on one line in a file
-    for table in [*map(make_short_table, tasks), *([make_factor_table(factor)] if factor else [])]:
+    for table in map(make_short_table, tasks):
         print_lines(console, table.sentences)
         print_table(table, console, LEFT_OUT)
     print_lines(console, [f"excluded: {run.folder.name}: {run.reason}" for run in excluded])
@@ -93,17 +278,23 @@ def row_style(task: Task, entry: Entry) -> str:
 
 def make_cells(task: Task, entry: Entry, columns: Sequence[Column], best: dict[str, float]) -> list[Cell]:
     """Return the row of an entry. `best` has the best mean of each score and cost."""
-    is_worse = task.is_worse_than_baseline(entry)
+    is_worse, verdict = task.is_worse_than_baseline(entry), task.get_verdict(entry)
     beaten = f"; beaten by {task.best_baseline.name}" if is_worse else ""
     cells = {
         "name": Cell.from_text(entry.name),
-        "verdict": make_verdict(task.get_verdict(entry), beaten),
+        "verdict": Cell.from_text(verdict + beaten, VERDICT_STYLES.get(verdict, "tied")),
         "seeds": Cell(MISSING) if entry.is_baseline else Cell.from_number(float(len(entry.runs))),
         "tokens": Cell(describe_tokens(entry)),
         **dict.fromkeys(TEST, Cell(MISSING)),
     }
     if entry is not task.reference:
-        cells |= make_test_cells(task.differences[entry.name], task.relative_difference(entry))
+        difference, change = task.differences[entry.name], task.relative_difference(entry)
+        p_value = difference.adjusted_p_value
+        cells |= {
+            "change": Cell(format_percent(change), None if math.isnan(change) else change),
+            "interval": Cell(format_interval(difference)),
+            "p": Cell(format_p_value(p_value), None if math.isnan(p_value) else p_value),
+        }
     for column in columns:
         if column.key not in cells:
             mean, deviation = mean_and_std(task.get_values(entry, column))
@@ -111,20 +302,6 @@ def make_cells(task: Task, entry: Entry, columns: Sequence[Column], best: dict[s
             style = "leads" if is_best else "bad" if column.key == "skill" and is_worse else ""
             cells[column.key] = Cell.from_number(mean, deviation, style)
     return [cells[column.key] for column in columns]
-
-
-def make_verdict(verdict: str, more: str = "") -> Cell:
-    return Cell.from_text(verdict + more, VERDICT_STYLES.get(verdict, "tied"))
-
-
-def make_test_cells(difference: LossDifference, change: float) -> dict[str, Cell]:
-    """Return the relative difference from the reference, its interval and the adjusted p-value."""
-    p_value = difference.adjusted_p_value
-    return {
-        "change": Cell(format_percent(change), None if math.isnan(change) else change),
-        "interval": Cell(format_interval(difference)),
-        "p": Cell(format_p_value(p_value), None if math.isnan(p_value) else p_value),
-    }
 
 
 def describe_tokens(entry: Entry) -> str:
@@ -166,15 +343,11 @@ def make_interval_table(task: Task) -> Table | None:
         NAME,
         Column("method", "method", "method that made the intervals"),
         *(Column(name, name.replace("_", " "), "scaled, or in original units (raw)") for name in names),
-        Column("misses", "misses", "why a coverage is more than ten points off"),
     ]
     rows = []
     for entry, method, scores in found:
-        misses = (explain_misses(run.metrics.get("intervals") or {}).get(method) for run in entry.runs)
-        texts = entry.name, method, next(filter(None, misses), MISSING)
-        name, made, missed = map(Cell.from_text, texts)
         numbers = (Cell.from_number(*scores.get(each, (math.nan, math.nan))) for each in names)
-        rows.append(("", [name, made, *numbers, missed]))
+        rows.append(("", [*map(Cell.from_text, (entry.name, method)), *numbers]))
     return Table("Prediction intervals, mean ± standard deviation over seeds", columns, rows)
 
 
@@ -189,7 +362,10 @@ def make_settings_table(task: Task) -> Table:
 
 
 def make_overview_table(tasks: Sequence[Task]) -> Table:
-    """Return one row per task: the best variant, its skill, and the errors of the variants that all tasks have."""
+    """Return one row per task: the best variant, its skill, and the errors of the variants that all tasks have.
+
+    Their average rank over the tasks, 1 for the lowest error in every task, is the last row.
+    """
     by_name = [{entry.name.removesuffix(LINEAR_ALONE): entry for entry in task.variants} for task in tasks]
     shared = [name for name in by_name[0] if all(name in entries for entries in by_name)]
     rows = []
@@ -206,6 +382,11 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
             Cell.from_text(baseline.name),
         ]
         rows.append(("", cells))
+    if len(tasks) > 1 and len(shared) > 1:
+        errors = pd.DataFrame([[entries[name].error for name in shared] for entries in by_name])
+        ranks = (Cell(f"{rank:.2f}", rank) for rank in errors.rank(axis=1).mean())
+        blank = Cell(MISSING)
+        rows.append(("", [Cell.from_text("average rank"), *[blank] * 3, *ranks, *[blank] * 2]))
     names = "data", "horizon", "best variant", "skill", *shared, "best baseline", "its name"
     columns = [Column(name, name) for name in names]
     return Table(f"{tasks[0].score_label} by data set and horizon", columns, rows)
@@ -229,39 +410,8 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
     return Table("Card of this comparison", [Column("fact", "fact"), Column("value", "value")], rows)
 
 
-def make_factor_table(factor: Factor) -> Table:
-    """Return one row per value of the factor: its error relative to the best value's, skill, cost and rank."""
-    columns = [
-        Column("level", factor.name, "value of the setting"),
-        Column("verdict", "verdict", "result of the test against the best value at the 5 % level"),
-        Column("change", "vs best", "mean relative difference of the error from the best value's"),
-        Column("interval", "95 % interval", "of that difference, corrected for all tests"),
-        Column("p", "p", "adjusted p-value"),
-        Column("skill", "skill", "1 − geometric mean of error / error of the best baseline"),
-        Column("cost", "time vs best", "inference time per window relative to the best value's"),
-        Column("rank", "average rank", "over the tasks; 1: the lowest error in every task"),
-    ]
-    rows = []
-    for level in factor.levels:
-        skill, cost, rank = factor.skill(level), factor.relative_time(level), factor.average_ranks[level]
-        difference = factor.differences.get(level)
-        tests = (
-            make_test_cells(difference, difference.mean) if difference else dict.fromkeys(TEST, Cell(MISSING))
-        )
-        cells = [
-            Cell.from_text(level),
-            make_verdict(factor.get_verdict(level)),
-            *tests.values(),
-            Cell.from_number(skill, style="bad" if skill < 0 else ""),
-            Cell(MISSING) if math.isnan(cost) else Cell(f"{cost:.2f} ×", cost),
-            Cell(f"{rank:.2f}", rank),
-        ]
-        rows.append(("best" * (level == factor.best), cells))
-    return Table(f"{factor.name}, {factor.extent}", columns, rows, describe_factor(factor))
-
-
 def format_csv(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the rows of `make_rows` or `make_factor_rows` as CSV."""
+    """Return the rows of `make_rows` as CSV."""
     return pd.DataFrame(rows).map(escape_formula).to_csv(index=False)
 
 
@@ -269,17 +419,6 @@ def escape_formula(value: Any) -> Any:
     """Quote text that a spreadsheet would run as a formula, because names may come from other people's files."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula else value
-
-
-def make_test_row(difference: LossDifference, interval: tuple[float, float]) -> dict[str, float]:
-    """Return the entries of a row that describe a test."""
-    low, high = interval
-    return {
-        "difference": difference.mean,
-        "difference_low": low,
-        "difference_high": high,
-        "p_adjusted": difference.adjusted_p_value,
-    }
 
 
 def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
@@ -296,10 +435,14 @@ def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
                 mean, deviation = mean_and_std(task.get_values(entry, column))
                 row |= {column.key: mean, f"{column.key}_dev": deviation}
             difference = task.differences.get(entry.name, NO_DIFFERENCE)
+            low, high = difference.interval()
             row |= {
                 "tested_score": entry.score,
                 "reference": task.reference.name,
-                **make_test_row(difference, difference.interval()),
+                "difference": difference.mean,
+                "difference_low": low,
+                "difference_high": high,
+                "p_adjusted": difference.adjusted_p_value,
                 "p_value": difference.p_value,
                 "verdict": task.get_verdict(entry),
                 "worse_than_best_baseline": task.is_worse_than_baseline(entry),
@@ -307,19 +450,3 @@ def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
             for method, scores in collect_interval_scores(entry).items():
                 row |= {f"{method}_{name}": value for name, (value, _) in scores.items()}
             yield row | task.settings.get(entry.name, {})
-
-
-def make_factor_rows(factor: Factor) -> Iterator[dict[str, Any]]:
-    """Yield each value of the factor: its error relative to the best value's, skill, cost and rank."""
-    for level in factor.levels:
-        difference = factor.differences.get(level, NO_DIFFERENCE)
-        yield {
-            factor.name: level,
-            "verdict": factor.get_verdict(level),
-            "comparisons": len(factor.groups),
-            "tasks": len(factor.tasks),
-            **make_test_row(difference, difference.relative_interval()),
-            "skill": factor.skill(level),
-            "relative_time": factor.relative_time(level),
-            "average_rank": factor.average_ranks[level],
-        }

@@ -1,6 +1,11 @@
-"""A forecasting task: the variants and baselines that forecast the same test windows, their scores, costs and tests."""
+"""Tasks, whose runs forecast the same test windows, and their variants, whose runs differ only in the seed.
 
+A task has the scores, costs and tests of its variants and baselines.
+"""
+
+import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from forecast.evaluation.scores import SAME_ERROR, SCORES
+from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, SAME_ERROR, name_tested
 from forecast.evaluation.significance import (
     ROUND_OFF,
     SIGNIFICANCE_LEVEL,
@@ -19,33 +24,21 @@ from forecast.evaluation.significance import (
     step_down,
     sum_losses_by_date,
 )
-from forecast.reports.compare.run_folders import FinishedRun
-from forecast.reports.tables import Column
-from forecast.runs.summary import mean_and_std
+from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs, use_new_times
+from forecast.reports.tables import MISSING, Column
+from forecast.system.errors import ConfigError
+from forecast.system.formatting import shorten
+from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
 
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
 ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"
+ATTENTION = "model.attention.name"
+RESERVED = {"seeds", "mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb"}
+"""Columns of tables that no setting may be named like."""
 NO_DIFFERENCE = LossDifference(0.0, math.nan, 0.0)
-
-SKILL = Column(
-    "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
-)
-SCORE_COLUMNS = [
-    Column(name, score.label if score.unit == "scaled" else score.heading("{} ({})"), score.meaning, "lower")
-    for name, score in SCORES.items()
-]
-SCORE_COLUMNS.insert(2, SKILL)
-COSTS = (
-    Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
-    Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
-    Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
-    Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),
-    Column("windows_per_second", "training windows/s", "training windows per second", "higher"),
-    Column("epochs", "epochs", "number of epochs trained"),
-)  # fmt: skip
 
 
 def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> list[list[Item]]:
@@ -58,6 +51,12 @@ def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> li
         else:
             group.append(item)
     return groups
+
+
+def mean_and_std(values: Iterable[float | None]) -> tuple[float, float]:
+    """Return mean and sample standard deviation, NaN where undefined. None, which is NaN in JSON, counts as NaN."""
+    numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
+    return float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +207,6 @@ class Task:
         """Number of neighbouring losses that share steps."""
         return self.first_run.overlap
 
-    @cached_property
-    def dates(self) -> np.ndarray:
-        """Forecast start of each of the `tested_losses` (n,)."""
-        return np.unique(self.first_run.windows["forecast_start"].to_numpy())
-
     @property
     def all_metrics(self) -> list[dict[str, Any]]:
         return [run.metrics for entry in self.variants for run in entry.runs]
@@ -220,6 +214,11 @@ class Task:
     def count_disturbed_runs(self, cost: str) -> int:
         """Return the number of runs whose cost was measured while another compared run ran."""
         return sum(cost in run.disturbed for entry in self.variants for run in entry.runs)
+
+    def is_compared(self, cost: str) -> bool:
+        """Whether a cost tells the variants apart: undisturbed in each run, and not made equal by `match`."""
+        is_matched = cost == "n_parameters" and self.shared.get("match") == "parameters"
+        return not is_matched and not self.count_disturbed_runs(cost)
 
     def skill(self, entry: Entry) -> list[float]:
         """Return 1 − error / the best baseline's error of each run: 0 up to `SAME_ERROR`, NaN if the latter is 0."""
@@ -258,7 +257,8 @@ class Task:
                 entry.name: add_seed_variance(
                     diebold_mariano(entry.tested_losses, reference.tested_losses, self.overlap),
                     seeds,
-                    [(runs.get(entry.name, {}), runs.get(reference.name, {}))],
+                    runs.get(entry.name, {}),
+                    runs.get(reference.name, {}),
                 )
                 for entry in entries
                 if entry is not reference
@@ -295,7 +295,7 @@ class Task:
         """Return the best mean of a column among the variants; NaN if there is none, or if it cannot be compared."""
         means = [float(np.mean(self.get_values(entry, column))) for entry in self.variants]
         known = [mean for mean in means if not math.isnan(mean)]
-        if not known or column.better == "neither" or self.count_disturbed_runs(column.key):
+        if not known or column.better == "neither" or not self.is_compared(column.key):
             return math.nan
         return min(known) if column.better == "lower" else max(known)
 
@@ -307,3 +307,193 @@ def judge(difference: LossDifference) -> str:
     if difference.adjusted_p_value >= SIGNIFICANCE_LEVEL:
         return TOO_FEW if difference.degrees_of_freedom < MIN_DEGREES else NOT_SIGNIFICANT
     return "worse" if difference.mean > 0 else "better"
+
+
+# ---- grouping of runs into tasks and variants
+
+
+def group_into_tasks(
+    runs: Iterable[FinishedRun], score: str = "mse", reference: str | None = None
+) -> list[Task]:
+    """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique.
+
+    Args:
+        runs: the finished runs.
+        score: the error that ranks and tests variants and baselines, `mse`, `mae` or `crps`.
+        reference: name of the variant or baseline that the others are compared with; None: the best variant.
+
+    Raises:
+        ConfigError: a task has no variant or baseline of the name `reference`.
+    """
+    groups = [use_new_times(group) for group in group_by(mark_overlapping_runs(runs), is_same_task)]
+    titles = [make_title(group[0]) for group in groups]
+    for name in {name for name in titles if titles.count(name) > 1}:
+        same = [i for i, other in enumerate(titles) if other == name]
+        differences = find_differences([format_settings(groups[i][0]) for i in same], prefix="data.")
+        for number, (i, values) in enumerate(zip(same, differences, strict=True), start=1):
+            titles[i] += ", " + (", ".join(f"{k}={v}" for k, v in values.items()) or f"data {number}")
+    made = [make_task(title, group, score) for title, group in zip(titles, groups, strict=True)]
+    if reference is not None:
+        made = [replace(task, reference_name=find_reference(task, reference)) for task in made]
+    return sorted(made, key=lambda task: (task.title.split(",")[0], task.pred_len, task.title))
+
+
+def is_same_task(one: FinishedRun, other: FinishedRun) -> bool:
+    """Return whether two runs forecast the same test windows of the same scaled values.
+
+    Dates and columns are compared exactly. Values and scale are the same if the naive forecast has the same error in
+    every window.
+    """
+    a, b = one.windows, other.windows
+    return (
+        all(one.metrics[key] == other.metrics[key] for key in ("data", "features", "pred_len"))
+        and len(a) == len(b)
+        and one.ids == other.ids
+        and bool((a["forecast_start"].to_numpy() == b["forecast_start"].to_numpy()).all())
+        and list(one.variables["variable"]) == list(other.variables["variable"])
+        and np.allclose(a["naive_mse"], b["naive_mse"], rtol=1e-3, atol=1e-9)
+    )
+
+
+def make_title(run: FinishedRun) -> str:
+    metrics = run.metrics
+    data = run.source if metrics["data"] in FILE_SOURCES else metrics["data"]
+    return f"{data}, {metrics['pred_len']} steps ahead, features={metrics['features']}"
+
+
+def find_reference(task: Task, name: str) -> str:
+    """Return the name of the entry that is called so, with or without the note that only its linear model was kept.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    names = [entry.name for entry in (*task.variants, *task.baselines)]
+    for found in names:
+        if name in (found, found.removesuffix(LINEAR_ALONE)):
+            return found
+    raise ConfigError(
+        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(names)}"
+    )
+
+
+def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
+    """Group the runs of a task into variants, and name them."""
+    texts = {run: format_settings(run) for run in runs}
+    if len({run.source for run in runs}) > 1:  # files with the same test rows and other training rows
+        texts = {run: {**text, "data.path": run.source} for run, text in texts.items()}
+    groups: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        groups.setdefault(repr(sorted(texts[run].items())), []).append(run)
+    by_seed = [sorted(group, key=lambda run: run.metrics["seed"]) for group in groups.values()]
+    configurations = [texts[group[0]] for group in by_seed]
+    differences, baselines = find_differences(configurations), make_baselines(runs, score)
+    names = name_variants(differences, configurations, taken=[baseline.name for baseline in baselines])
+    names = [
+        name_tested(name, untrained=all(run.metrics.get("best_epoch") == 0 for run in group))
+        for name, group in zip(names, by_seed, strict=True)
+    ]
+    variants = [Entry(name, group, score=score) for name, group in zip(names, by_seed, strict=True)]
+    first = texts[runs[0]].items()
+    return Task(
+        title,
+        sorted(variants, key=lambda entry: entry.error),
+        baselines,
+        dict(zip(names, differences, strict=True)),
+        {key: value for key, value in first if all(text.get(key) == value for text in texts.values())},
+    )
+
+
+def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
+    """Return each baseline once, or once for each setting that it was fitted to, such as `seq_len`."""
+    found: dict[str, Entry] = {}
+    for column, facts in BASELINES.items():
+        name, setting = facts.label, facts.depends_on
+        entries = (Entry(name, [run], column, score=score) for run in runs)
+        # sums over batches differ by round-off
+        fits = group_by(entries, lambda one, other: math.isclose(one.error, other.error, rel_tol=ROUND_OFF))
+        for first, *_ in fits:
+            run = first.runs[0]
+            value = {**run.settings, **run.metrics}.get(setting) if setting else None
+            suffix = f" ({setting}={value})" if setting and len(fits) > 1 else ""
+            found.setdefault(f"{name}{suffix}", replace(first, name=f"{name}{suffix}"))
+    return sorted(found.values(), key=lambda entry: entry.error)
+
+
+def format_settings(run: FinishedRun) -> dict[str, str]:
+    """Return every setting of a run as text, without the seed. A class is given by its name."""
+    found = {}
+    for key, value in run.settings.items():
+        if key != "seed":
+            text = value if isinstance(value, str) else json.dumps(value)
+            found[key] = text.rsplit(".", 1)[-1] if key.endswith("._target_") else text
+    return found
+
+
+def find_differences(settings: list[dict[str, str]], prefix: str = "") -> list[dict[str, str]]:
+    """Return the settings in which configurations differ, by short name, one dictionary per configuration.
+
+    Two kinds of settings are omitted: copies of another setting, such as `model.seq_len` of `seq_len`, and settings
+    that follow from one that is already listed, such as AdamW's weight decay where every run with AdamW has the same.
+
+    Args:
+        settings: configurations as `format_settings` returns them.
+        prefix: compare only keys that start with it.
+    """
+    keys = dict.fromkeys(key for one in settings for key in one if key.startswith(prefix))
+    ordered = sorted(keys, key=lambda key: (key != ATTENTION, key.count("."), not key.endswith("._target_")))
+    chosen: dict[str, tuple[str, ...]] = {}
+    for key in ordered:
+        values = tuple(one.get(key, MISSING) for one in settings)
+        if len(set(values)) == 1 or values in chosen.values():
+            continue
+        # choices of the class or name of the group that contains the key
+        choices = [
+            column
+            for other, column in chosen.items()
+            if other.endswith(("._target_", ".name")) and key.startswith(other.rpartition(".")[0] + ".")
+        ]
+        same_name = [column for other, column in chosen.items() if other == key.rsplit(".", 1)[-1]]
+        causes = list(zip(*choices, *same_name, strict=True))
+        if choices and len({*zip(causes, values, strict=True)}) == len({*causes}):
+            continue
+        chosen[key] = values
+    labels: dict[str, str] = {}
+    for key in chosen:
+        label = "attention" if key == ATTENTION else key.removesuffix("._target_")
+        labels[key] = key if label in labels.values() else label
+    last = {key: label.rsplit(".", 1)[-1] for key, label in labels.items()}
+    counts = Counter(last.values())
+    short = {key: labels[key] if counts[name] > 1 or name in RESERVED else name for key, name in last.items()}
+    return [{short[key]: values[i] for key, values in chosen.items()} for i in range(len(settings))]
+
+
+def name_variants(
+    differences: list[dict[str, str]], settings: list[dict[str, str]], taken: Sequence[str] = ()
+) -> list[str]:
+    """Return a name such as `probsparse, d_model=32` for each configuration, unlike all others and `taken`.
+
+    A name is the attention type, if the types differ, and the values that most variants do not share. Shortened values
+    are tried first, then full values, then missing ones too. If no names are unique, they are numbered.
+    """
+    counts = (Counter(values[key] for values in differences).most_common(1)[0] for key in differences[0])
+    majority = [value if 2 * count > len(differences) else None for value, count in counts]
+    names: list[str] = []
+    for omitted, write in ((MISSING, shorten_number), (MISSING, str), (None, str)):
+        names = []
+        for values, configuration in zip(differences, settings, strict=True):
+            parts = [values.get("attention", "")]
+            for (key, value), common in zip(values.items(), majority, strict=True):
+                if key != "attention" and value not in (common, omitted):
+                    parts.append(f"{key}={write(value)}")
+            names.append(", ".join(filter(None, parts)) or configuration.get(ATTENTION, MISSING))
+        if len({*names, *taken}) == len(names) + len(taken):
+            return names
+    return [f"{number}. {name}" for number, name in enumerate(names, start=1)]
+
+
+def shorten_number(value: str) -> str:
+    """Shorten a number of many digits, such as one drawn by Optuna, to four digits."""
+    try:
+        return value if len(value) < 8 else f"{float(value):.4g}"
+    except ValueError:
+        return value

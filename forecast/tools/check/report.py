@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from forecast.data.panel import describe_size
-from forecast.evaluation.levels import windows_needed
-from forecast.evaluation.scores import LABELS
+from forecast.evaluation.scores import LABELS, windows_needed
 from forecast.system.formatting import plural, shorten, write_setting, write_value
 from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis

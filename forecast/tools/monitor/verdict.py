@@ -33,8 +33,7 @@ from jaxtyping import Float64
 from forecast.data import DataModule, Panel
 from forecast.data.row_ranges import RowRanges
 from forecast.data.time_features import future_dates
-from forecast.evaluation.levels import CONFORMAL, QUANTILE
-from forecast.evaluation.scores import BASELINES, MODEL
+from forecast.evaluation.scores import BASELINES, CONFORMAL, MODEL, QUANTILE
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     LossDifference,

@@ -13,8 +13,7 @@ from forecast import __version__
 from forecast.data.covariates import encode_static
 from forecast.data.domain import Domain, check_values
 from forecast.data.panel import Panel
-from forecast.evaluation.levels import Level, bounds, parse_levels
-from forecast.evaluation.scores import ReportedScores
+from forecast.evaluation.scores import Level, ReportedScores, bounds, parse_levels
 from forecast.inference.forecast import (
     Forecast,
     ForecasterFacts,

@@ -17,7 +17,7 @@ from forecast.data.files.sources import TableSource
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import utc_offset_of
-from forecast.evaluation.levels import CONFORMAL, QUANTILE, bounds
+from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import (
     PointForecaster,

@@ -16,7 +16,7 @@ from forecast.data.windows import SEASONS_BACK, Fill
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
 from forecast.evaluation.errors import ErrorSums, window_errors
-from forecast.evaluation.levels import DECILES
+from forecast.evaluation.scores import DECILES
 
 SEASON = 4
 

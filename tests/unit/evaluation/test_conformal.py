@@ -14,7 +14,7 @@ from forecast.evaluation.conformal import (
     pooled_offsets,
     step_offsets,
 )
-from forecast.evaluation.levels import DECILES, bounds
+from forecast.evaluation.scores import DECILES, bounds
 
 
 def draw_errors(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import crps, pinball
-from forecast.evaluation.levels import DECILES
-from forecast.evaluation.scores import SCALED_SCORES, SCORES
+from forecast.evaluation.scores import DECILES, SCALED_SCORES, SCORES
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)

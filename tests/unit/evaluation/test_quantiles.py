@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn.metrics import mean_pinball_loss
 
 from forecast.evaluation.intervals import crps_weights, pinball
-from forecast.evaluation.levels import probabilities
+from forecast.evaluation.scores import probabilities
 from forecast.models.residual import arrange_quantiles
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from forecast.evaluation.conformal import Calibration, calibrated_levels
-from forecast.evaluation.levels import parse_levels
+from forecast.evaluation.scores import parse_levels
 from forecast.system.errors import ConfigError
 from tests.support.refusals import Refusal
 

@@ -93,7 +93,8 @@ def compare_with(
             name: add_seed_variance(
                 diebold_mariano(losses[name], losses[reference], overlap),
                 seeds,
-                [(runs[name], runs[reference])],
+                runs[name],
+                runs[reference],
             )
             for name in losses
             if name != reference
@@ -189,7 +190,7 @@ def find_worse(
     best, variance = int(np.argmin(means)), SeedVariance.estimate(runs)
     tests = {
         str(i): add_seed_variance(
-            LossDifference(means[i] - means[best], 1e-9, 9.0), variance, [(one, runs[best])]
+            LossDifference(means[i] - means[best], 1e-9, 9.0), variance, one, runs[best]
         )
         for i, one in enumerate(runs)
         if i != best
@@ -257,7 +258,7 @@ def test_the_variance_over_seeds_is_that_of_the_two_way_model() -> None:
     assert alone.rest_degrees == 0
 
     of_windows = diebold_mariano(RNG(0).normal(size=500), RNG(1).normal(size=500), 5)
-    found = add_seed_variance(of_windows, seeds, [(runs[0], dict(list(runs[1].items())[:2]))])
+    found = add_seed_variance(of_windows, seeds, runs[0], dict(list(runs[1].items())[:2]))
     parts = (1 / 4 + 1 / 2 - 4 / 8) * seeds.variance, 4 / 8 * seeds.rest
     degrees = of_windows.degrees_of_freedom, seeds.degrees_of_freedom, 6
     total = of_windows.variance + sum(parts)
@@ -285,7 +286,7 @@ def test_an_interval_excludes_zero_where_the_adjusted_p_value_is_small() -> None
     for number in range(50):
         first, second = RNG(number).normal(0.1, 1, 400), RNG(number + 100).normal(size=400)
         found = diebold_mariano(first, second, 4, comparisons=3)
-        low, high = found.interval(0.95)
+        low, high = found.interval()
         assert (low > 0 or high < 0) == (found.adjusted_p_value < 0.05)
         assert (low + high) / 2 == pytest.approx(found.mean)
 

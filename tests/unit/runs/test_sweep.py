@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from forecast.runs import sweep
 from forecast.runs.folder import write_overrides
-from forecast.runs.summary import read_jobs
+from forecast.runs.sweep import read_jobs
 
 
 def job(folder: Path, name: str, **files: str) -> None:

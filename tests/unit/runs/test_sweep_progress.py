@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from forecast.runs import summary
-from forecast.runs.sweep import SweepProgress
+from forecast.runs.sweep import SweepProgress, print_unfinished, read_jobs
 
 SCORES = {"mse": 0.25, "mae": 0.4}
 METRICS = {"test": SCORES, "skill": 0.125, "seconds": 3.2, "seed": 1, "baselines": {"naive": {"mse": 1.0}}}
@@ -39,7 +38,7 @@ def test_a_run_that_ended_shows_its_scores_and_is_not_interrupted(
     assert first == f"2 runs in {tmp_path}; the output of each is in its {command}.log"
     assert done.startswith(f"[1/2] seed=1   {line}   about ")
     assert empty == "[2/2] seed=2   failed: it ended without results"
-    jobs = summary.read_jobs(tmp_path)
+    jobs = read_jobs(tmp_path)
     assert [job.is_interrupted for job in jobs] == [False, True]
 
 
@@ -48,7 +47,7 @@ def test_only_a_command_that_can_resume_is_told_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], can_resume: bool
 ) -> None:
     write(tmp_path / "0_empty", {})
-    summary.print_unfinished(tmp_path, summary.read_jobs(tmp_path), 2, can_resume=can_resume)
+    print_unfinished(tmp_path, read_jobs(tmp_path), 2, can_resume=can_resume)
     told = capsys.readouterr().out
     assert told.startswith("interrupted: 0_empty\nnot begun: 1 run\n")
     assert ("repeat the command with resume=auto" in told) == can_resume

@@ -13,10 +13,10 @@ import pytest
 
 from forecast.evaluation.scores import SAME_ERROR
 from forecast.evaluation.significance import LossDifference, diebold_mariano
-from forecast.reports.compare.findings import describe_task, describe_test
-from forecast.reports.compare.grouping import find_reference
 from forecast.reports.compare.tables import (
     collect_interval_scores,
+    describe_task,
+    describe_test,
     make_card_table,
     make_interval_table,
     make_overview_table,
@@ -24,7 +24,7 @@ from forecast.reports.compare.tables import (
     make_short_table,
     print_tables,
 )
-from forecast.reports.compare.task import Task
+from forecast.reports.compare.task import Task, find_reference
 from forecast.reports.tables import (
     MISSING,
     format_interval,
@@ -221,6 +221,7 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
     assert texts == [
         ["sample, features=M", "12", "0.400 ± 0.000", "0.410 ± 0.000"],
         ["sample, features=M", "24", "0.460 ± 0.000", "0.450 ± 0.000"],
+        ["average rank", "–", "1.50", "1.50"],
     ]
     latex = write_latex(table)
     assert r"\caption{MSE by data set and horizon.}" in latex

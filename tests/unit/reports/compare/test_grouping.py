@@ -1,6 +1,5 @@
 """Grouping of runs into tasks and variants, and the names of these."""
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forecast.reports.compare.grouping import ATTENTION, find_differences, name_variants
+from forecast.reports.compare.task import ATTENTION, find_differences, name_variants
 from tests.support.synthetic_runs import compare, configuration, make_run
 
 KEYS = st.sampled_from(
@@ -33,10 +32,6 @@ def test_seeds_form_a_variant(pair: Path) -> None:
     assert task.settings == {"full": {"attention": "full"}, "linear": {"attention": "linear"}}
     assert task.shared["seq_len"] == "336"
     assert "model.attention.name" not in task.shared
-
-
-def test_losses_are_the_mean_over_seeds(pair: Path) -> None:
-    (task,) = compare(pair)
     tables = [pd.read_parquet(pair / f"full-{seed}" / "errors_by_window.parquet") for seed in (1, 2)]
     assert task.best.losses == pytest.approx(np.mean([table["model_mse"] for table in tables], axis=0))
     assert task.differences["linear"].mean == pytest.approx(0.05)
@@ -117,21 +112,6 @@ def test_what_makes_a_variant(
         make_run(tmp_path / str(name), change(configuration(given), name), mse=0.4 + 0.01 * name)
     (task,) = compare(tmp_path)
     assert {entry.name: len(entry.runs) for entry in task.variants} == dict.fromkeys(names, 1)
-
-
-def test_a_run_without_a_baseline_is_compare(tmp_path: Path) -> None:
-    """As of an older version: the baseline is that of the other runs."""
-    for seed in (1, 2):
-        make_run(tmp_path / str(seed), with_seed(configuration("attention=full"), seed), mse=0.4)
-    path = tmp_path / "1" / "metrics.json"
-    metrics = json.loads(path.read_text())
-    del metrics["baselines"]["linear"]
-    path.write_text(json.dumps(metrics))
-    (task,) = compare(tmp_path)
-    runs = {entry.column: entry.runs[0].metrics["seed"] for entry in task.baselines}
-    assert len(task.best.runs) == 2
-    assert runs["linear"] == 2
-    assert set(runs) == {"naive", "seasonal_naive", "linear"}
 
 
 @given(

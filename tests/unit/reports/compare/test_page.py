@@ -36,8 +36,8 @@ def test_the_pareto_front_agrees_with_its_definition(seed: int) -> None:
 def test_the_charts_show_the_numbers_of_the_runs(pair: Path) -> None:
     drawn = charts(pair)
     assert list(drawn) == [
-        "Difference from full", "Error by variant", "Accuracy against cost", "Training curves",
-        "Error by horizon step", "Error by variable", "Forecasts of the same test windows",
+        "Difference from full", "Accuracy against cost", "Training curves", "Error by horizon step",
+        "Forecasts of the same test windows",
     ]  # fmt: skip
     costs = drawn["Accuracy against cost"].choices["ms/window"]
     assert [trace["name"] for trace in costs] == ["full", "linear", "Pareto front"]
@@ -57,16 +57,6 @@ def test_the_charts_show_the_numbers_of_the_runs(pair: Path) -> None:
     visible = [button["args"][0]["visible"] for button in buttons]
     assert [trace["visible"] for trace in figure["data"]] == visible[0]
     assert {sum(map(bool, each)) for each in visible} == {len(lines) + 1}
-
-
-def test_variants_without_forecasts_are_named(pair: Path) -> None:
-    for seed in (1, 2):
-        (pair / f"full-{seed}" / "forecasts.parquet").unlink()
-    chart = charts(pair)["Forecasts of the same test windows"]
-    assert chart.caption.endswith("Not shown, because their run folders have no forecasts.parquet: full.")
-    for seed in (1, 2):
-        (pair / f"linear-{seed}" / "forecasts.parquet").unlink()
-    assert "Forecasts of the same test windows" not in charts(pair)
 
 
 def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> dict[str, Chart]:

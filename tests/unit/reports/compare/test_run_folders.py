@@ -10,7 +10,6 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from forecast.reports.compare.grouping import group_into_tasks
 from forecast.reports.compare.run_folders import (
     ExcludedRun,
     FinishedRun,
@@ -18,6 +17,7 @@ from forecast.reports.compare.run_folders import (
     read_run_folder,
     read_runs,
 )
+from forecast.reports.compare.task import group_into_tasks
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -30,7 +30,7 @@ def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
         os.utime(tmp_path / name / "metrics.json", (age, age))
     runs, excluded = read_runs(find_run_folders([str(tmp_path)]))
     assert {run.folder.name: run.reason for run in excluded} == {
-        "a": "same settings and seed as the newer run b, from another checkpoint",
+        "a": "same settings and seed as the newer run b",
         "b": "same settings and seed as the newer run c",
     }
     (task,) = group_into_tasks(runs)
@@ -39,15 +39,7 @@ def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("stride", "ids", "overlap"),
-    [
-        (1, None, 24),
-        (None, None, 24),
-        (5, None, 5),
-        (24, None, 1),
-        (100, None, 1),
-        (5, "ab", 24),
-        (5, "a", 5),
-    ],
+    [(None, None, 24), (5, None, 5), (100, None, 1), (5, "ab", 24), (5, "a", 5)],
 )
 def test_forecast_starts_whose_windows_share_a_step(
     stride: int | None, ids: str | None, overlap: int
@@ -55,7 +47,7 @@ def test_forecast_starts_whose_windows_share_a_step(
     """Windows of several series may start one step apart, whatever the stride; runs of old versions have none."""
     table, no = pd.DataFrame({} if ids is None else {"unique_id": list(ids)}), pd.DataFrame()
     facts = {"pred_len": 24, "eval_stride": stride}
-    run = FinishedRun(Path(), "", None, facts, {}, no, no, no, table)
+    run = FinishedRun(Path(), "", facts, {}, no, no, no, table)
     assert (run.overlap, run.ids) == (overlap, list(ids or ""))
 
 
@@ -102,8 +94,7 @@ def lock_run(run: Path) -> None:
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json: cannot be read: Expecting property name"),
         (lambda run: (run / "metrics.json").write_text('{"test": {"mse": null}}'), "its test MSE is not a number"),
         (lambda run: (run / "errors_by_step.csv").unlink(), "errors_by_step.csv is missing"),
-        (lambda run: (run / "times.json").write_text("[]"), "times.json is damaged: remove it"),
-        (lambda run: (run / "times.json").write_text('{"session": "x"}'), "times.json is damaged: remove it"),
+        (lambda run: (run / "times.json").write_text("["), "cannot be read: "),
         (lambda run: (run / "errors_by_window.parquet").write_text("x"), "cannot be read: "),
         (lambda run: (run / "config.yaml").write_text("benchmark: {}\n"), "not a training run"),
         (

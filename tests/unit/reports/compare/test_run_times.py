@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forecast.reports.compare.findings import describe_task, describe_times
 from forecast.reports.compare.page import draw_costs
 from forecast.reports.compare.run_folders import TIMES, find_run_folders, mark_overlapping_runs, read_runs
-from forecast.reports.compare.tables import make_task_table
+from forecast.reports.compare.tables import describe_task, describe_times, make_task_table
 from forecast.reports.compare.task import Task
 from tests.support.synthetic_runs import compare, configuration, make_run, make_variants
 
@@ -68,6 +67,15 @@ def test_a_resumed_run_disturbs_others_only_since_it_was_resumed(tmp_path: Path)
     runs, _ = read_runs(find_run_folders([str(tmp_path)]))
     disturbed = {run.folder.name: run.disturbed for run in mark_overlapping_runs(runs)}
     assert disturbed == {"full": TIMES - {"ms_per_window"}, "linear": frozenset()}
+
+
+@pytest.mark.parametrize("match", [None, "parameters"])
+def test_a_number_of_parameters_that_match_made_equal_has_no_best(match: str | None, tmp_path: Path) -> None:
+    for attention, n_parameters in {"full": 1000, "none": 998}.items():
+        config = {**configuration(f"attention={attention}"), "match": match}
+        make_run(tmp_path / attention, config, mse=0.4, n_parameters=n_parameters)
+    (task,) = compare(tmp_path)
+    assert ({"n_parameters", "parameters"} & find_bold(task) == set()) == (match == "parameters")
 
 
 @pytest.mark.parametrize(("memory_of", "compares"), [("device", True), ("process", False)])
