@@ -47,7 +47,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("checkpoint={series_run} data.path=long.csv steps=61", "steps=61: the longest series of long.csv has 60 rows: give fewer steps"),
     ],
     ("check", "table"): [
-        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or set data.na_values=[much] if they are missing values"),
+        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or name it in data.na_values if it is a missing value"),
         Case("data.path=texts.csv data.target=load", "texts.csv: target 'load' is text: choose a column of numbers as data.target (temperature)"),
         Case("data.path=texts.csv data.columns=[load]", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
         Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from forecast.data.files.dates import split_dates
-from forecast.data.files.patterns import find_parts
 from forecast.data.files.sources import LongSource, read_frame, read_table
+from forecast.data.files.text import find_parts
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])

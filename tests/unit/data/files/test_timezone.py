@@ -13,7 +13,6 @@ from forecast.data import csv_data, long_data, read_frame
 from forecast.data.files.sources import FrameSource, read_table
 from forecast.data.store import open_store
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError
 from tests.support.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
@@ -227,44 +226,6 @@ def test_days_have_no_utc_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for table in tables:
         assert table.utc_offset.minutes is None
         assert table.grid.equals(days)
-
-
-HOURS = [*pd.date_range("2024-01-01", periods=24 * 330, freq="h")]
-SKIPPED, REPEATED = (HOURS.index(pd.Timestamp(text)) for text in ("2024-03-31 02:00", "2024-10-27 02:00"))
-NEW_YORK = HOURS.index(pd.Timestamp("2024-03-10 02:00"))
-
-
-@pytest.mark.parametrize(
-    ("dates", "is_advised"),
-    [
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED + 1] + HOURS[REPEATED:], True),
-        (HOURS[: REPEATED + 1] + HOURS[REPEATED:], False),  # in which 02:00 of 31 March does not exist
-        (
-            HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED] + [HOURS[REPEATED]] * 3 + HOURS[REPEATED + 1 :],
-            False,
-        ),
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED], True),
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 :], True),
-        (HOURS[:NEW_YORK] + HOURS[NEW_YORK + 1 : SKIPPED] + HOURS[SKIPPED + 1 : REPEATED], False),
-    ],
-    ids=["a zone", "not skipped", "three times", "spring alone", "not repeated", "two zones"],
-)
-def test_a_time_zone_is_advised_only_if_the_dates_can_be_read_with_it(
-    tmp_path: Path, dates: list[pd.Timestamp], is_advised: bool
-) -> None:
-    path = tmp_path / "local.csv"
-    pd.DataFrame({"date": dates, "load": range(len(dates))}).to_csv(path, index=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            read_table(path)
-            said = " ".join(str(one.message) for one in caught)
-        except DataError as error:
-            said = str(error)
-    assert ("set data.timezone=Europe/Berlin" in said) is is_advised
-    assert "timezone" not in said or is_advised
-    if is_advised:
-        assert (np.diff(read_table(path, timezone="Europe/Berlin").grid) == np.timedelta64(1, "h")).all()
 
 
 def test_a_local_date_that_clocks_skip_or_repeat_is_read():
