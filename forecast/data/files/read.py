@@ -2,11 +2,11 @@
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -66,11 +66,15 @@ def read_file(
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
-        names, dates = _read_schema(path)
-        if options.start is None:
-            roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
-        roles = _resolve(path, roles, names, options)
-        cells = _read_parquet(path, [name for name in roles.all if name in names], roles.id_columns)
+        with _opened_parquet(path) as dataset:
+            names, kinds = dataset.schema.names, dataset.schema.types
+            if options.start is None:
+                are_dates = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in kinds]
+                dates = list(compress(names, are_dates))
+                roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
+            roles = _resolve(path, roles, names, options)
+            present = [name for name in roles.all if name in names]
+            cells = _read_parquet(path, dataset, present, roles.id_columns)
         return rows_from_cells(cells, roles, options)
     if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
@@ -129,35 +133,24 @@ def find_kind(path: Location) -> str:
         return "text"
 
 
-def _from_parquet(path: Location, read: Callable[[Any], Any]) -> Any:
-    """The result of a function of a Parquet file, or of a folder of such files. Raises DataError if it fails."""
+@contextmanager
+def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
+    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
+    if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
+        raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
     try:
-        if is_folder(path):
-            return read(path)
-        with opened(path) as (file, _):
-            return read(file)
+        with nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
+            yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
-def _read_schema(path: Location) -> tuple[list[str], list[str]]:
-    """The names of the columns, and of those that hold dates."""
-    first = path
-    if isinstance(path, Path) and path.is_dir():
-        first = next(path.rglob("*.parquet"), None)
-        if first is None:
-            raise DataError(
-                f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
-            )
-    schema = _from_parquet(first, pq.read_schema)
-    dates = [one.name for one in schema if pa.types.is_timestamp(one.type) or pa.types.is_date(one.type)]
-    return schema.names, dates
-
-
-def _read_parquet(path: Location, columns: Sequence[str], id_columns: Sequence[str]) -> Cells:
+def _read_parquet(
+    path: Location, dataset: pq.ParquetDataset, columns: Sequence[str], id_columns: Sequence[str]
+) -> Cells:
     """Columns of a Parquet file; ids are text, so that whole numbers beside empty cells stay whole."""
-    table = _from_parquet(path, lambda file: pq.read_table(file, columns=list(columns)))
+    table = dataset.read(columns=list(columns))
     for number, name in enumerate(table.column_names):
         if name in id_columns:
             table = table.set_column(number, name, table[name].cast(pa.string()))
@@ -189,8 +182,9 @@ def read_static(
     Raises DataError if a column or a series is missing, or a series comes twice.
     """
     if find_kind(path) == "parquet":
-        wanted = [name for name in _read_schema(path)[0] if name in (*id_columns, *names)]
-        cells = _read_parquet(path, wanted, id_columns)
+        with _opened_parquet(path) as dataset:
+            wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
+            cells = _read_parquet(path, dataset, wanted, id_columns)
     else:
         raw = cut_preamble(path, read_text(path, options), options)
         cells = parse_cells(path, raw, (), options, [*id_columns, *names])
@@ -216,26 +210,14 @@ ROW = "row"
 """Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
 
 
-def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of neighbours among numbered names whose numbers do not go up by one."""
-    parts = [(found[1], int(found[2])) for name in names if (found := NUMBERED.fullmatch(name))]
-    both = zip(pairwise(names), pairwise(parts), strict=True)
-    return [two for two, ((text, number), after) in both if after != (text, number + 1)]
-
-
 def melt_series(
     path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions
 ) -> Cells:
     """Parse a file with one series per row into cells with one row for each series and step.
 
-    All columns that have no role are steps, in the order of the file.
-    Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.
-
-    Args:
-        path: the file, for messages.
-        raw, header: its text, and the header of it.
-        roles: the id columns, and the names that the columns of dates and of values receive.
-        options: how the text is parsed. With `start`, the names of the steps are left out.
+    All columns that have no role are steps, in the order of the file. Rows are numbered from 1 in the column `row` if
+    `roles` names it and the file does not have it. `roles` also has the names that the columns of dates and of values
+    receive; with `options.start`, the names of the steps are left out.
 
     Raises:
         ConfigError: there is no id column, or there are several targets.
@@ -278,17 +260,14 @@ def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None
     `place` is the file and the line, for the message.
     """
     steps, are_dates = find_steps(names)
-    others = [name for name in names if name not in {*steps}]
-    roles = "data.id_column, data.static_covariates or data.drop"
-    if steps and others:
-        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is"
+    others = [name for name in names if name not in {*steps}] if steps else []
+    if not others and options.start is not None and not are_dates and options.given_names != []:
+        parts = [(found[1], int(found[2])) for name in names if (found := NUMBERED.fullmatch(name))]
+        expected = [(text, number + 1) for text, number in parts[:-1]]
+        others = [name for name, part, due in zip(names[1:], parts[1:], expected, strict=True) if part != due]
+    if others:
+        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is, up by one"
         raise DataError(
-            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
-        )
-    is_numbered = options.start is not None and not are_dates and options.given_names != []
-    if is_numbered and (gaps := _find_gaps(names)):
-        before, after = map(quote, gaps[0])
-        raise DataError(
-            f"{place}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
-            f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
+            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: rename them, add those that "
+            "are missing, without values, or name them in data.id_column, data.static_covariates or data.drop"
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
+from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
     find_booleans,
@@ -162,12 +162,9 @@ class TableRows:
         known = np.unique(self.codes[np.asarray(self.order) < len(self.cells.frame)])
         new = np.setdiff1d(self.codes, known)
         if len(new):
-            where, advice, kept = "future", "leave them out", self.ids[known].tolist()
-            if self.cells.path != FRAME:
-                setting = write_setting("data.ids", kept) if len(kept) <= 8 else "data.ids"
-                where, advice = str(self.ahead.path), f"{advice}, or name the series to forecast ({setting})"
+            where = "future" if self.cells.path == FRAME else str(self.ahead.path)
             named = shorten(self.ids[new].map(quote).tolist())
-            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: {advice}")
+            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: leave them out")
 
 
 def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
@@ -255,7 +252,7 @@ def _refuse_texts(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataEr
     examples = {}
     for name, error in refused.items():
         texts = pd.Series(cells.frame[name]).dropna().astype("string").str.strip()
-        is_number = texts.str.fullmatch(SIGNED_DIGITS) | pd.to_numeric(texts, errors="coerce").notna()
+        is_number = texts.str.fullmatch(SIGNED_DIGITS) | ~np.isnan(parse_numbers(texts, ".", None))
         if is_number.mean() > 0.5:  # one cell is bad, and not the column
             return error
         examples[name] = texts.iloc[0]

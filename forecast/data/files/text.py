@@ -96,7 +96,7 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
             sheet = str(options.sheet) if options.sheet is not None else names[0]
             if sheet not in names or (options.sheet is None and len(names) > 1):
                 raise DataError(f"{location}: sheets {', '.join(names)}: set data.sheet to one of them")
-            cells = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            cells = pd.DataFrame(book.parse(sheet, header=None, dtype=object, na_filter=False))
     except ImportError:
         raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
     except DataError:

@@ -152,7 +152,7 @@ def with_dates(pattern: str) -> Change:
 
 FILES = [
     bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum…", lambda f: pd.concat([f, f[45:46]])),
-    Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out, or name the series to forecast ('data.ids=[…]')", DataError, two_files(with_new_series)),
+    Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out", DataError, two_files(with_new_series)),
     Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…' may begin with the day or with the month: set data.day_first=true or false", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
     Refusal("dates in two columns in the future", "future.csv: no column 'ds' in line 1 ('unique_id', 'price', 'day', 'month')…", DataError, two_files(lambda f: f.assign(day=1, month=2).drop(columns="ds"))),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),

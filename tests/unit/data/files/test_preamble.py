@@ -104,17 +104,6 @@ def test_a_store_skips_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert "set data.skip_rows=2" in capsys.readouterr().err
     settings = ("data.path=table.csv", "data.skip_rows=2", "chunk=200")
     assert answer(monkeypatch, "convert", tmp_path, *settings) == 0
-    (tmp_path / "large").mkdir()  # begins again in float64, and advises to sort
-    counter = "".join(f"{date},{1.7e9 + 60 * number}\n" for number, date in enumerate(DATES))
-    write(tmp_path / "large", f"A title\n\ndate,load\n{counter}")
-    assert answer(monkeypatch, "convert", tmp_path / "large", *settings, "data.stamp=end") == 0
-    write(tmp_path / "large", "A title\n\ndate,load\n2024-01-02,1\n2024-01-01,2\n", "order.csv")
-    unsorted = ("data.path=order.csv", "data.skip_rows=2", "data.stamp=end", "data.freq=D")
-    assert answer(monkeypatch, "convert", tmp_path / "large", *unsorted) == 2
-    assert "sort the file by date first" in capsys.readouterr().err
-    beyond = ("data.path=table.csv", "data.skip_rows=99", "output=beyond.store")
-    assert answer(monkeypatch, "convert", tmp_path, *beyond) == 2
-    assert "data.skip_rows=99: the file has no line below them" in capsys.readouterr().err
     (tmp_path / "bad").mkdir()
     write(tmp_path / "bad", TITLED.replace(",20,20.5", ",twenty,20.5"))
     assert answer(monkeypatch, "convert", tmp_path / "bad", *settings) == 2
