@@ -203,9 +203,10 @@ def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates:
     try:
         table = align(rows, freq, sort=False, duplicates=duplicates, is_part=True)
     except RowOrderError as error:
-        raise DataError(
-            f"{error.problem}: {error.advice if error.repeats else _advise_sorting(rows)}"
-        ) from None
+        advice = (
+            "remove one, set data.duplicates=first, last, mean or sum, or name the series in data.id_column"
+        )
+        raise DataError(f"{error.problem}: {advice if error.repeats else _advise_sorting(rows)}") from None
     if above is None:
         return table
     first = table.starts + (np.arange(len(table)) == 0)

@@ -68,7 +68,7 @@ class RowOrderError(DataError):
 
     def __init__(self, fact: str, advice: str, *, repeats: bool) -> None:
         super().__init__(fact, f": {advice}")
-        self.advice, self.repeats = advice, repeats
+        self.repeats = repeats
 
 
 class TrainingError(ForecastError):

@@ -316,7 +316,7 @@ class ColumnRoles:
             return DataError(problem)
         is_target = name in (*(self.targets or ()), self.target)
         key = "data.columns or data.target" if is_target else self.find_keys(name)[0]
-        return DataError(problem, f" ({key})", is_for_training=name not in self.keys)
+        return DataError(problem, f" ({key})", is_for_training=name not in (*self.keys, *self.static))
 
 
 def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:
