@@ -1,6 +1,5 @@
 """Convert a CSV or Parquet file of any size to a store: `python -m forecast.convert --help`."""
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ def convert(config: DictConfig) -> None:
     from forecast.data.files.grid import check_duplicates
     from forecast.data.files.read import find_kind
     from forecast.data.files.read_options import ReadOptions
-    from forecast.data.files.sources import FileSource
     from forecast.data.store import PARTS
 
     if not config.data.path:
@@ -52,18 +50,13 @@ def convert(config: DictConfig) -> None:
         def show(done: int) -> None:
             progress.update(done - progress.n)
 
-        try:
-            convert_chunks(
-                chunks,
-                output,
-                freq=config.data.freq,
-                write_message=lambda text: progress.write(f"note       {text}"),
-                show_progress=show,
-            )
-        except DataError as error:
-            with contextlib.suppress(ConfigError):  # settings of many series, which this source does not take
-                FileSource(**{**options, "path": file}).add_advice(error, keys=options)
-            raise
+        convert_chunks(
+            chunks,
+            output,
+            freq=config.data.freq,
+            write_message=lambda text: progress.write(f"note       {text}"),
+            show_progress=show,
+        )
     report(file, output)
 
 

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet
 from jaxtyping import Float64, Int32
 
-from forecast.data.files.advice import write_settings
 from forecast.data.files.cells import Cells, date_name, parse_cells, read_numbers
 from forecast.data.files.columns import ColumnRoles, IdColumn, find_booleans, list_id_columns, read_ids
-from forecast.data.files.dates import read_dates
-from forecast.data.files.header import DEFAULT_NAMES, read_header
-from forecast.data.files.patterns import BOOLEANS, LIKE_A_NUMBER, MISSING
-from forecast.data.files.read import refuse_series_in_rows
+from forecast.data.files.dates import has_one_offset, is_days, place_in_time, read_dates, without_zone
+from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
+    BOOLEANS,
+    LIKE_A_NUMBER,
+    MISSING,
     UNREADABLE,
     check_text,
     decode,
@@ -34,9 +34,8 @@ from forecast.data.files.text import (
     unpacked,
     warn_of_skipped_lines,
 )
-from forecast.data.files.timezone import has_one_offset, is_days, place_in_time, without_zone
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError, SeriesInRows, check_count
+from forecast.system.errors import DataError, check_count
 from forecast.system.location import opened
 
 MAX_CATEGORIES = 100_000
@@ -305,7 +304,7 @@ class CsvChunks(Chunks):
             0,
         )  # number of lines without a value, and the first one; `empty` follow the last chunk
         while raw := self._lines(stream, line):
-            self.done, first_line = stream.tell(), line
+            self.done, first_line = self.done + len(raw), line
             line += raw.count(b"\n")
             raw = self._as_utf8(raw, first_line)
             filled = raw.rstrip(blank)
@@ -332,17 +331,11 @@ class CsvChunks(Chunks):
         texts = [*self.texts, *self.roles.id_columns]
         try:
             header = read_header(self.path, text, self.options)
-            if self.date_column in DEFAULT_NAMES and self.date_column not in header.names:
-                refuse_series_in_rows(self.path, text, self.options.separator, header)
             return parse_cells(
                 self.path, text, self.date_column, self.options, texts, header=header, first_line=first_line
             )
-        except SeriesInRows as error:
-            settings = write_settings({"path": str(self.path), **error.remedy.settings})
-            typed = f"python -m forecast.train {settings}"
-            raise DataError(f"{error.problem}, which no store holds: train on the file: {typed}") from None
         except DataError as error:
-            if error.problem == str(error):
+            if not error.is_for_training:
                 raise
             raise DataError(f"{error.problem}: a store needs a header with a column of dates") from None
 

@@ -13,7 +13,6 @@ from filelock import FileLock, Timeout
 from jaxtyping import Float64
 
 from forecast.data.chunks import Chunks, LateText
-from forecast.data.files.advice import describe_ids, find_id_columns
 from forecast.data.files.grid import align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
@@ -22,7 +21,6 @@ from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics, pieces
 from forecast.data.store import write_store
 from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
 from forecast.system.files import named_in_errors
-from forecast.system.formatting import write_setting
 
 ROUNDED = 1e-4
 """Largest rounding error of float32, as a fraction of the column's standard deviation."""
@@ -205,7 +203,10 @@ def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates:
     try:
         table = align(rows, freq, sort=False, duplicates=duplicates, is_part=True)
     except RowOrderError as error:
-        raise DataError(f"{error.fact}: {_advise_on_order(error, rows)}") from None
+        advice = (
+            "remove one, set data.duplicates=first, last, mean or sum, or name the series in data.id_column"
+        )
+        raise DataError(f"{error.problem}: {advice if error.repeats else _advise_sorting(rows)}") from None
     if above is None:
         return table
     first = table.starts + (np.arange(len(table)) == 0)
@@ -243,14 +244,6 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
             int(begins[int(again.argmax())]),
             rows.roles.id,
         )
-
-
-def _advise_on_order(error: RowOrderError, rows: TableRows) -> str:
-    """Advice on a row out of order, or that repeats a date, with settings that the conversion has."""
-    if ids := find_id_columns(rows.cells, rows.roles):
-        setting = write_setting("data.id_column", ids[0] if len(ids) == 1 else ids)
-        return f"{describe_ids(ids)}: set {setting}"
-    return error.advice if error.repeats else _advise_sorting(rows)
 
 
 def _advise_sorting(rows: TableRows) -> str:

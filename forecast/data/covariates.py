@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float32, Float64
 
-from forecast.data.files.patterns import BOOLEANS
-from forecast.data.files.text import quote
+from forecast.data.files.text import BOOLEANS, quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, Values, indicators, pieces_of, select_columns
 from forecast.system.errors import ConfigError, DataError, check_count

@@ -373,8 +373,8 @@ def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:
     texts = [name for name in roles.targets or () if name in store.texts]
     if texts:
         example = quote(store.texts[texts[0]][0])
-        error = DataError(
+        raise TextColumns(
             f"{path}: column {quote(texts[0])} holds text, such as {example}",
             ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)",
+            texts,
         )
-        raise TextColumns(error, texts)

@@ -154,7 +154,7 @@ def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
         try:
             yield
         except DataError as error:
-            if error.problem == str(error):
+            if not error.is_for_training:
                 raise
             raise DataError(f"{error.problem}; give the columns that {checkpoint} was trained on") from None
 

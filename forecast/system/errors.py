@@ -1,9 +1,8 @@
 """Errors for users, checks of values, paths of the user."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
@@ -39,40 +38,17 @@ class NotInstalled(ConfigError):
         super().__init__(f"{what}: {package} is not installed: {install_command(extra)}")
 
 
-class Remedy(NamedTuple):
-    """Settings of the key `data`, by name, that may read a refused file; the note ends the message."""
-
-    settings: Mapping[str, Any]
-    note: str = ""
-
-
 class DataError(ForecastError):
     """An invalid data file. The message names the file, the column and the first bad row.
 
     Attributes:
-        problem: the message without `advice`, which names settings that only commands that train take.
-        remedies: the likely remedies. The message has none of them: `forecast.data.files.advice` tries them.
-        joint: text between the problem and a remedy.
-        fallback: advice that is part of the problem and that a remedy replaces.
+        problem: the message without `advice`, which names settings.
+        is_for_training: whether only commands that train take these settings.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        advice: str = "",
-        remedies: Sequence[Remedy] = (),
-        joint: str = ": ",
-        fallback: str = "",
-    ) -> None:
-        super().__init__(problem + fallback + advice)
-        self.problem, self.remedies = problem + fallback, tuple(remedies)
-        self.joint, self.fallback = joint, fallback
-
-    def replace_advice(self, advice: str, *, is_for_training: bool) -> None:
-        """Replace all advice. `is_for_training`: it names settings that only commands that train take."""
-        self.problem = self.problem.removesuffix(self.fallback)
-        self.args = (self.problem + advice,)
-        self.problem += "" if is_for_training else advice
+    def __init__(self, problem: str, advice: str = "", *, is_for_training: bool = False) -> None:
+        super().__init__(problem + advice)
+        self.problem, self.is_for_training = problem, is_for_training
 
 
 class TooFewRows(DataError):
@@ -82,29 +58,17 @@ class TooFewRows(DataError):
 class TextColumns(DataError):
     """Columns of text among the columns to forecast; `names` are their names."""
 
-    def __init__(self, error: DataError, names: Sequence[str]) -> None:
-        advice = str(error).removeprefix(error.problem)
-        super().__init__(error.problem, advice, error.remedies, error.joint)
-        self.fallback = error.fallback  # which `problem` ends with
+    def __init__(self, problem: str, advice: str, names: Sequence[str]) -> None:
+        super().__init__(problem, advice, is_for_training=True)
         self.names = tuple(names)
 
 
-class SeriesInRows(DataError):
-    """A file with one series per row, which `remedy` reads in commands that train."""
-
-    def __init__(self, problem: str, remedy: Remedy) -> None:
-        super().__init__(problem, remedies=[remedy])
-        self.remedy = remedy
-
-
 class RowOrderError(DataError):
-    """A row that repeats a date of its series (`repeats`), or lies before the row above; the message has two parts."""
+    """A row that repeats a date of its series (`repeats`), or lies before the row above."""
 
-    def __init__(
-        self, fact: str, advice: str, *, repeats: bool, remedies: Sequence[Remedy] = (), joint: str = ", or "
-    ) -> None:
-        super().__init__(f"{fact}: {advice}", remedies=remedies, joint=joint)
-        self.fact, self.advice, self.repeats = fact, advice, repeats
+    def __init__(self, fact: str, advice: str, *, repeats: bool) -> None:
+        super().__init__(fact, f": {advice}")
+        self.repeats = repeats
 
 
 class TrainingError(ForecastError):

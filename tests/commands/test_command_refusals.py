@@ -43,8 +43,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("checkpoint={series_run} data.path=long.csv steps=52", "long.csv: there are 8 rows before the first origin, and the model reads seq_len=12: give fewer steps"),
     ],
     ("check", "table"): [
-        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or set data.na_values=[much] if they are missing values"),
-        Case("data.path=texts.csv data.target=load", "texts.csv: target 'load' is text: choose a column of numbers as data.target (temperature)"),
+        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or name it in data.na_values if it is a missing value"),
+        Case("data.path=texts.csv data.target=load", "texts.csv: target 'load' is text: choose a column of numbers (data.target)"),
+        Case("data.path=texts.csv data.columns=[load]", "texts.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)"),
         Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),
         Case("data.path=load.csv data.target=lod", "load.csv: no column 'lod'; there are 'load', 'temperature'; did you mean 'load'? (data.columns or data.target)"),
         Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),

@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]
     "series without an id column": (
         lambda frame: pd.concat([frame.query("unique_id == 'z'").assign(unique_id=name) for name in "abc"]),
         ("data.id_column=null",),
-        r".*(one series for each 'unique_id':|if 'unique_id' names series,) set data.id_column=unique_id",
+        r".*(or name the series in data.id_column|if 'unique_id' names series, set data.id_column=unique_id)",
     ),
     "no such id column": (lambda frame: frame, ("data.id_column=shop",), ".*no column 'shop'.*"),
 }  # fmt: skip

@@ -170,7 +170,8 @@ REFUSED = {
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
         frame("every third row", "the data: one row every 3h, but …/best.ckpt was trained on one every h: give such data", lambda f: f[::3], CheckpointError),
         frame("too few rows", "this model reads 12 rows (seq_len) before a forecast, and there are 11: give more history", lambda f: f[:11]),
-        frame("no dates", "the DataFrame has no DatetimeIndex and no column of dates: give rows without dates an index, such as frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')", lambda f: f.reset_index(drop=True)),
+        frame("no dates", "the DataFrame: neither the index nor one column 'date' holds dates: give the rows an index of dates (date_column)", lambda f: f.reset_index(drop=True)),
+        option("start=2024-01-03 00:30 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every hour", start="2024-01-03 00:30"),
         option("start=2024-01-01 03:00 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every hour", start="2024-01-01 03:00"),
         option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),
         option("start=9999-12-31: 9999 is not a year from 1678 to 2261: give another date", start="9999-12-31"),
@@ -200,7 +201,7 @@ REFUSED = {
         series("too few prices for two passes", "series 'a': price is not known for 2024-02-19 00:00:00: this forecast needs future covariates for 10 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer", DataError, known_days(9), horizon=8),
         series("series left out", "1 of 4 series left out, because a column has no value before the forecast, or no row is right before it: 'a'", UserWarning, known_days(10), start="2024-02-11"),
         series("few validation rows for the horizon", "horizon=8: intervals beyond pred_len=5 are calibrated on 18 validation rows, which hold 2 such horizons: they are rough, and may leave out the forecast itself; train with a longer pred_len, or give validation more rows (data.split)", UserWarning, known_days(10), horizon=8, levels=[50]),
-        Refusal("no static column", "bare.csv: no column 'region'; there are 'unique_id', 'y', 'temperature', 'price', 'size'; data.static_path names a file of static columns", DataError, without_region),
+        Refusal("no static column", "bare.csv: no column 'region'; there are 'unique_id', 'y', 'temperature', 'price', 'size' (data.static_covariates)", DataError, without_region),
     ],
 }  # fmt: skip
 

@@ -13,23 +13,20 @@ import pandas as pd
 from jaxtyping import Float64
 
 from forecast.data.files.header import Header, read_header, refuse_names
-from forecast.data.files.patterns import (
+from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.text import (
     BOOLEANS,
     MISSING,
     SIGNED_DIGITS,
-    SIGNS,
     SIGNS_ALIKE,
-    TIME_OF_DAY,
     find_part,
     matches,
+    quote,
+    warn_of_skipped_lines,
 )
-from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote, warn_of_skipped_lines
-from forecast.system.errors import DataError, Remedy, TooFewRows
+from forecast.system.errors import DataError, TooFewRows
+from forecast.system.formatting import write_setting
 from forecast.system.location import Location
-
-COVARIATES = "data.future_covariates, past_covariates or static_covariates"
-"""Keys of columns that may be text."""
 
 _FAR = 30
 """Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
@@ -42,7 +39,7 @@ FRAME = Path("the DataFrame")
 class Cells:
     """Columns of cells by name, of rows from line `first_line` on, without the lines `skipped`, which ascend.
 
-    Melted rows repeat `n_lines` lines for each step. `by_index`: ids and dates are the index of a DataFrame.
+    Melted rows repeat `n_lines` lines for each step.
     """
 
     path: Location
@@ -51,7 +48,6 @@ class Cells:
     unit: str = "line"
     n_lines: int | None = None
     skipped: tuple[int, ...] = ()
-    by_index: bool = False
 
     def number(self, row: int) -> int:
         """Return the number of the line of a row."""
@@ -68,15 +64,15 @@ class Cells:
         warn_of_skipped_lines(self.path, len(self.skipped), next(iter(self.skipped), 0))
 
     def error(
-        self, message: str, *, row: int | None = None, column: str | None = None, **advice: Any
+        self, message: str, advice: str = "", *, row: int | None = None, column: str | None = None
     ) -> DataError:
-        """A DataError whose message begins with the file, the line and the column; `advice` as it takes it."""
+        """A DataError whose message begins with the file, the line and the column."""
         where = [str(self.path)]
         if row is not None:
             where.append(self.line(row))
         if column is not None:
             where.append(f"column {quote(column)}")
-        return DataError(f"{', '.join(where)}: {message}", **advice)
+        return DataError(f"{', '.join(where)}: {message}", advice)
 
 
 def date_name(date_column: str | Sequence[str]) -> str:
@@ -187,9 +183,9 @@ def _refuse_unclear_dots(
             both = f"{quote(texts[number].iloc[row])} beside {quote(wholes.iloc[0])}"  # type: ignore[attr-defined]
             raise cells.error(
                 f"{both}: the dot may separate thousands or decimals",
+                ": set data.thousands=. data.decimal=, or data.decimal=.",
                 row=row,
                 column=header.all_names[number],
-                remedies=[Remedy({"thousands": ".", "decimal": ","}), Remedy({"decimal": "."})],
             )
 
 
@@ -291,23 +287,28 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
     if not bad.any():
         return options.blank(numbers)
     row = int(bad.argmax())
-    text = str(plain.iloc[row])
     problem = f"{quote(texts.iloc[row])} is not a number"
-    if re.match(TIME_OF_DAY, text):
-        problem += ": read it with the day: set data.date_column to both, as in data.date_column=[day,time]"
-    elif matches(SIGNED_DIGITS, text):
-        remedies = propose_signs([texts], options)
-        raise cells.error(problem, row=row, column=name, remedies=remedies, fallback=": correct it")
-    elif matches(rf"[^\w.]{{0,2}}\d[\d{SIGNS}]*[^\w.]{{0,2}}", text):
-        problem += ": leave the signs and units out of its cells"
-        advice = ", or choose the number columns (data.columns)"
-        raise cells.error(problem, row=row, column=name, advice=advice, joint=", or ")
-    elif bad.sum() > texts.notna().sum() / 2:
-        advice = f": leave the column out (data.drop), or read it as a covariate ({COVARIATES})"
-        raise cells.error(problem, row=row, column=name, advice=advice)
+    raise cells.error(problem, _advise_on_number(str(plain.iloc[row]), options), row=row, column=name)
+
+
+def _advise_on_number(text: str, options: ReadOptions) -> str:
+    """Advice on a cell that is no number: the signs that make it one, if it consists of digits and signs."""
+    given = re.sub(r"[-+\d]", "", text)
+    if not given or not matches(SIGNED_DIGITS, text):
+        return ": correct it, or name it in data.na_values if it is a missing value"
+    signs = [next((sign for sign, alike in SIGNS_ALIKE.items() if one in alike), one) for one in given]
+    if signs[0] != signs[-1]:
+        choices = [{"thousands": signs[0], "decimal": signs[-1]}]
     else:
-        problem += ": correct it"
-    raise cells.error(problem, row=row, column=name, joint=", or ")
+        may_group = signs[0] not in ".," or re.fullmatch(r"[-+]?\d{1,3}(\D\d{3})+", text)
+        choices = [{"thousands": signs[0]}] if may_group else []
+        choices += [{"decimal": signs[0]}] if len(signs) == 1 and signs[0] in ".," else []
+    now = {"thousands": options.thousands, "decimal": options.decimal_sign}
+    typed = [
+        " ".join(write_setting(f"data.{key}", sign) for key, sign in choice.items() if sign != now[key])
+        for choice in choices
+    ]
+    return f": set {' or '.join(filter(None, typed))}" if any(typed) else ": correct it"
 
 
 def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
@@ -322,36 +323,3 @@ def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Floa
     if decimal != ".":
         texts = texts.mask(texts.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)
     return pd.Series(pd.to_numeric(texts, errors="coerce")).to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def propose_signs(columns: Sequence[pd.Series], options: ReadOptions) -> list[Remedy]:
-    """The decimal signs and thousands separators that read all numbers among texts, if some are not read now."""
-    texts = pd.concat([column.dropna().astype("string").str.strip() for column in columns])
-    numbers = texts[texts.str.fullmatch(SIGNED_DIGITS)]
-    now = {"decimal": options.decimal_sign, "thousands": options.thousands}
-    if not np.isnan(parse_numbers(numbers, **now)).any():  # type: ignore[reportArgumentType]
-        return []
-    present = [sign for sign in ",. '" if numbers.str.contains(f"[{SIGNS_ALIKE.get(sign, sign)}]").any()]
-    remedies = []
-    for thousands in (*present, None):
-        usual = (
-            options.decimal_sign if options.decimal_sign != thousands else "," if thousands == "." else "."
-        )
-        for decimal in dict.fromkeys([usual, *(sign for sign in present if sign in ".,")]):
-            signs = {"decimal": decimal, "thousands": thousands}
-            if decimal != thousands and not np.isnan(parse_numbers(numbers, **signs)).any():  # type: ignore[reportArgumentType]
-                remedies.append(Remedy({key: value for key, value in signs.items() if value != now[key]}))
-    return remedies
-
-
-MAX_CODES, MAX_CODE = 3, 20
-"""Largest numbers of texts that advice names in data.na_values, and of their characters."""
-
-
-def propose_codes(texts: Sequence[str]) -> list[Remedy]:
-    """Read texts among numbers as missing values, if they are few and short."""
-    codes = sorted(set(texts))
-    may_be_codes = all(len(code) <= MAX_CODE and code.isprintable() for code in codes)
-    if not codes or not may_be_codes or len(codes) > MAX_CODES:
-        return []
-    return [Remedy({"na_values": codes}, " if they are missing values")]

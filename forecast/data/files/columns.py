@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32
 
-from forecast.data.files.cells import FRAME, Cells, are_numbers, propose_codes, read_numbers
+from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
-from forecast.data.files.patterns import BOOLEANS, LIKE_A_NUMBER, MISSING
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote
+from forecast.data.files.text import BOOLEANS, LIKE_A_NUMBER, MISSING, quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
@@ -47,8 +46,9 @@ def read_covariate(
             row = int(np.append(is_text, False)[codes].argmax())
             raise cells.error(
                 f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
-                f"{quote(plain[is_like_a_number].iloc[0])}: correct it, or write text in every cell",
-                row=row, column=name, joint=", or ", remedies=propose_codes(plain[is_text].tolist()),
+                f"{quote(plain[is_like_a_number].iloc[0])}",
+                ": correct it, write text in every cell, or name it in data.na_values if it is a missing value",
+                row=row, column=name,
             )  # fmt: skip
         read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
     places, categories = pd.factorize(plain)
@@ -316,11 +316,7 @@ class ColumnRoles:
             return DataError(problem)
         is_target = name in (*(self.targets or ()), self.target)
         key = "data.columns or data.target" if is_target else self.find_keys(name)[0]
-        if name in self.keys:
-            return DataError(f"{problem} ({key})")
-        if name in self.static:
-            return DataError(f"{problem}; data.static_path names a file of static columns")
-        return DataError(problem, f" ({key})")
+        return DataError(problem, f" ({key})", is_for_training=name not in (*self.keys, *self.static))
 
 
 def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:

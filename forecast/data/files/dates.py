@@ -1,25 +1,29 @@
-"""Dates: the format of their texts, and their parsing."""
+"""Dates: the format of their texts, their parsing, and local times with daylight saving time as UTC."""
 
 import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Bool, Int32
 from pandas.tseries.api import guess_datetime_format
 
 from forecast.data.files.cells import Cells
-from forecast.data.files.patterns import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote
-from forecast.data.files.timezone import NO_TIME, Codes, place_in_time, without_zone
+from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week, quote
 from forecast.data.time_features import date_range
 from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
-from forecast.system.errors import ConfigError, DataError, Remedy
+from forecast.system.errors import ConfigError, DataError
+
+NO_TIME = np.timedelta64(0, "ns")
+Codes = Int32[np.ndarray, " rows"]
+"""Of each row, the number of its series."""
 
 COUNTS = {
     "unix": (1_000, "unix"), "unix_ms": (1, "unix"), "unix_us": (1e-3, "unix"), "unix_ns": (1e-6, "unix"),
@@ -28,20 +32,6 @@ COUNTS = {
 """Numeric date formats by name: milliseconds per count, and the date of zero."""
 
 _MAX_MILLISECONDS = 1e13  # three centuries
-_FORMATS_OF_DIGITS = {
-    5: ("excel",),
-    6: ("%Y%m", "%y%m%d", "%d%m%y", "%m%d%y"),
-    7: ("%Y%j",),
-    8: ("%d%m%Y", "%m%d%Y", "%Y%m%d"),
-    9: ("unix",),
-    10: ("%Y%m%d%H", "unix"),
-    12: ("%Y%m%d%H%M", "unix_ms"),
-    13: ("unix_ms",),
-    14: ("%Y%m%d%H%M%S",),
-    **dict.fromkeys((15, 16), ("unix_us",)),
-    **dict.fromkeys((18, 19), ("unix_ns",)),
-}
-"""By number of digits, the formats of dates without signs between their parts, and of counts for dates after 1973."""
 
 _OVER_12, _NUMBER, _SIGN = r"(?:1[3-9]|2\d|3[01])", r"\d{1,2}", "[-/. ]"
 _DAY_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_OVER_12}{_SIGN}{_NUMBER}(?:\D|$)"  # also after the year
@@ -50,12 +40,10 @@ _MONTH_FIRST = rf"^(?:\d{{4}}{_SIGN})?{_NUMBER}{_SIGN}{_OVER_12}(?:\D|$)"
 _HAS_OFFSET = rf"{TIME_END} ?{OFFSET}$"
 _UTC_NAME = r"(?<=\d) ?(?:UTC|GMT)$"
 _ZONE_NAME = r"(?<=\d) ?(?!AM$|PM$)[A-Z]{2,5}$"  # such as CET, or DST at the second of two equal hours
-_DAY = r".*\d[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
-_HOUR_NUMBER = rf"^({_DAY}) (\d{{1,2}})$"  # a whole day, and a number that is no part of a time
-_TIME_NUMBERS = (
-    r"^(\d+ \d+ \d+|\S*\d[-/.]\S*) (\d{1,2}) (\d{1,2})(?: (\d{1,2}))?$"  # a day, hour, minute and second
-)
-_DOTTED_TIME = rf"^({_DAY}) (\d{{1,2}}\.\d\d(?:\.\d\d)?)$"
+_TIME_TO_12 = r"\b\d{1,2}:\d{2}(:\d{2})?( ?)[AaPp][Mm]\b"
+_DAY = r"\D*\d+[^\d:]+\d+[^\d:]+\d+|\d+[^\d:]+[A-Za-z][^\d:]*\d{4}|[A-Za-z][^\d:]+\d+[^\d:]+\d{4}|\d{8}"
+_TIME_NUMBERS = rf"^({_DAY}) (\d{{1,2}})(?:[ .](\d{{1,2}}))?(?:[ .](\d{{1,2}}))?$"
+"""A whole day, and an hour, perhaps with a minute and a second, which no colons separate."""
 
 
 def number_dates(codes: Codes, options: ReadOptions) -> pd.DatetimeIndex:
@@ -122,8 +110,10 @@ def read_dates(
     texts = texts.str.strip()
     if options.date_format is None and texts.str.contains(_UTC_NAME).all():
         texts = texts.str.replace(_UTC_NAME, "Z", regex=True)
-    if options.timezone is not None and (n_local := _count_local(texts)):
-        return _read_local_and_zoned(cells, column, n_local, options, series)
+    if options.timezone is not None:
+        is_zoned = texts.str.contains(_HAS_OFFSET)
+        if is_zoned.is_monotonic_increasing and is_zoned.nunique() == 2:
+            return _read_local_and_zoned(cells, column, int(is_zoned.argmax()), options, series)
     read = _read_texts(cells, column, texts, options)
     dates, utc_offset = place_in_time(cells, column, *read, options, series)
     orders = {True: _DAY_FIRST, False: _MONTH_FIRST}
@@ -145,16 +135,6 @@ def are_far_away(dates: pd.DatetimeIndex) -> bool:
     """Whether any date lies outside of `YEARS`, which nanoseconds cannot hold."""
     first, last = pd.DatetimeIndex([dates.min(), dates.max()]).year
     return first < YEARS[0] or last > YEARS[1]
-
-
-def _count_local(texts: pd.Series) -> int:
-    """The number of dates without an offset from UTC above those with one; 0 if they are in another order."""
-    ends = texts.iloc[[0, -1]].str.contains(_HAS_OFFSET)
-    if ends.iloc[0] or not ends.iloc[1]:
-        return 0
-    is_zoned = texts.str.contains(_HAS_OFFSET).to_numpy()
-    n_local = int(is_zoned.argmax())
-    return n_local if is_zoned[n_local:].all() else 0
 
 
 def _read_local_and_zoned(
@@ -218,12 +198,11 @@ def _parse(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) ->
             parsed = pd.to_datetime(plain, format=date_format, errors="coerce", utc="%z" in date_format)
         except ValueError as error:
             raise ConfigError(f"data.date_format={date_format!r}: {error}") from None
-        return _check_all_read(cells, column, texts, parsed, complaint, remedies)
+        return _check_all_read(cells, column, texts, parsed, complaint)
 
     complaint = f"does not match data.date_format={date_format!r}"
-    remedies = [Remedy({"date_format": None}), *_propose_formats(texts.iloc[0])]
     if date_format in COUNTS:
-        return _check_all_read(cells, column, texts, _count(texts, date_format), complaint, remedies)
+        return _check_all_read(cells, column, texts, _count(texts, date_format), complaint)
     if "%" not in date_format:
         others = ", ".join(COUNTS)
         raise ConfigError(
@@ -235,18 +214,13 @@ def _parse(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) ->
 def _guess_with_hours(
     cells: Cells, column: str, texts: pd.Series, day_first: bool | None
 ) -> pd.DatetimeIndex:
-    """Parse dates of which some may end in 24:00, or all in the numbers of a time or in a time such as 18.00.00."""
-    if re.match(_DOTTED_TIME, texts.iloc[0]) and texts.str.match(_DOTTED_TIME).all():
-        found = texts.str.extract(_DOTTED_TIME)
-        texts = found[0] + " " + found[1].str.replace(".", ":", regex=False)
-    for pattern in (_TIME_NUMBERS, _HOUR_NUMBER):
-        if re.match(pattern, texts.iloc[0]) and texts.str.match(pattern).all():
-            found = texts.str.extract(pattern)
-            times = found.drop(columns=0).apply(pd.to_numeric).fillna(0).to_numpy(dtype=np.int64)
-            if (times <= [24, 59, 59][: times.shape[1]]).all():
-                seconds = times @ np.array([3600, 60, 1])[: times.shape[1]]
-                days = _guess(cells, column, found[0], day_first)
-                return pd.DatetimeIndex(days + seconds * np.timedelta64(1, "s"))
+    """Parse dates of which some may end in 24:00, or all in the numbers of a time, such as 18 or 18.00.00."""
+    if re.match(_TIME_NUMBERS, texts.iloc[0]) and texts.str.match(_TIME_NUMBERS).all():
+        found = texts.str.extract(_TIME_NUMBERS)
+        times = found.drop(columns=0).apply(pd.to_numeric).fillna(0).to_numpy(dtype=np.int64)
+        if (times <= [24, 59, 59]).all():
+            days = _guess(cells, column, found[0], day_first)
+            return pd.DatetimeIndex(days + times @ [3600, 60, 1] * np.timedelta64(1, "s"))
     return _with_midnight_24(texts, lambda plain: _guess(cells, column, plain, day_first))
 
 
@@ -289,77 +263,59 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
         if guess
     }
     fitting = [order for order, dates in read.items() if dates.notna().all()]
-    remedies = [Remedy({"day_first": order}) for order in fitting or (True, False)]
-    if (short := re.fullmatch(SHORT_YEAR, texts.iloc[0])) and day_first is None:
-        remedies.append(Remedy({"date_format": f"%y{short[1]}%m{short[1]}%d"}))
-        message = f"{quote(texts.iloc[0])}: a year of two digits"
-        raise cells.error(message, row=0, column=column, remedies=remedies)
+    if re.fullmatch(SHORT_YEAR, texts.iloc[0]) and day_first is None:
+        orders = "true or false" if len(fitting) != 1 else str(fitting[0]).lower()
+        advice = f": set data.day_first={orders}, or give the format of the dates (data.date_format)"
+        raise cells.error(f"{quote(texts.iloc[0])}: a year of two digits", advice, row=0, column=column)
     if len(fitting) == 2 and day_first is None and (differ := read[True] != read[False]).any():
         row = int(differ.argmax())
         message = f"{quote(texts.iloc[row])} may begin with the day or with the month"
-        fallback = ": set data.day_first=true or false"
-        raise cells.error(message, row=row, column=column, remedies=remedies, fallback=fallback)
+        raise cells.error(message, ": set data.day_first=true or false", row=row, column=column)
     best = max([iso, *read.values()], key=lambda dates: dates.notna().sum())
     if fitting:
         best = read[day_first if day_first in fitting else fitting[0]]
     complaint = "cannot be read as the dates above can" if read else "is not a date that can be read"
-    return _check_all_read(cells, column, texts, best, complaint, _propose_formats(texts.iloc[0]))
+    return _check_all_read(cells, column, texts, best, complaint)
 
 
 def _format_of(text: str, *, dayfirst: bool) -> str | None:
-    """Guess the strptime format of a date, including AM and PM, which pandas cannot guess."""
+    """Guess the strptime format of a date, also of months and years, years of two digits, and hours to 12.
+
+    pandas guesses none of these.
+    """
     for pattern, month in MONTHS.items():
         if found := re.fullmatch(pattern, text):
             return month.format(found[1])
-    if found := re.fullmatch(SHORT_YEAR, text):
-        rest = guess_datetime_format(f"2000-01-01{found[2]}")
-        order = found[1].join(["%d", "%m", "%y"] if dayfirst else ["%m", "%d", "%y"])
-        return rest and rest.replace("%Y-%m-%d", order)
-    found = re.search(r"(?:^| )[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?)[AaPp][Mm](?: |$)", text)
-    if found is None:
-        return guess_datetime_format(text, dayfirst=dayfirst)
-    before, after = text[: found.start()], text[found.end() :]
-    day = guess_datetime_format(before or after, dayfirst=dayfirst) if bool(before) != bool(after) else None
-    time = f"%I:%M{':%S' if found[1] else ''}{found[2]}%p"
-    return day and (f"{day} {time}" if before else f"{time} {day}")
-
-
-def _propose_formats(text: str) -> list[Remedy]:
-    """Formats of dates that are numbers, of which this is the first one."""
-    digits, _, fraction = text.partition(".")
-    if not f"{digits}{fraction}".isdecimal():
-        return []
-    named = _FORMATS_OF_DIGITS.get(len(digits), ())
-    return [Remedy({"date_format": name}) for name in named if name in COUNTS or not fraction.strip("0")]
+    day = re.sub(SHORT_YEAR, r"\g<1>20\3\4", text)
+    plain = re.sub(_TIME_TO_12, lambda found: f"00:00{':00' if found[1] else ''}", day)
+    guess = guess_datetime_format(plain, dayfirst=dayfirst)
+    if guess is None:
+        return None
+    if found := re.search(_TIME_TO_12, day):
+        guess = re.sub(r"%H(:%M(:%S)?)", rf"%I\g<1>{found[2]}%p", guess)
+    return guess.replace("%Y", "%y") if day != text else guess
 
 
 def _check_all_read(
-    cells: Cells,
-    column: str,
-    texts: pd.Series,
-    parsed: pd.Series,
-    complaint: str,
-    remedies: Sequence[Remedy] = (),
+    cells: Cells, column: str, texts: pd.Series, parsed: pd.Series, complaint: str
 ) -> pd.DatetimeIndex:
     """The parsed dates. Raises DataError for the first that could not be parsed or lies outside of `YEARS`."""
     has_digits = texts.str.contains("[0-9]")  # pandas reads "now" and "today"
     unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)
-    fallback = ": correct it"
     if not unread.any():
         dates = pd.DatetimeIndex(parsed).tz_localize(None)
         unread = np.asarray((dates.year < YEARS[0]) | (dates.year > YEARS[1]))
         if not unread.any():
             return dates
         complaint = f"is not a date from {YEARS[0]} to {YEARS[1]}"
-    row = int(unread.argmax())
-    text = quote(texts.iloc[row])
-    if row == len(texts) - 1 and row > 1 and not has_digits.iloc[row]:
-        raise cells.error(f"{text} in the last line is no date: delete the line", row=row, column=column)
-    if re.search(r"\d ?[A-Z]{3,4}$", texts.iloc[row]) and not re.search(r"[AP]M$", texts.iloc[row]):
-        fallback = ": if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
+    row, advice = int(unread.argmax()), ": correct it"
+    if re.search(_ZONE_NAME, texts.iloc[row]):
+        advice = ": if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
     elif parsed.notna().mean() <= 0.5:
-        fallback = ": give the format of the dates (data.date_format)"
-    raise cells.error(f"{text} {complaint}", row=row, column=column, remedies=remedies, fallback=fallback)
+        advice = (
+            ": give the format of the dates (data.date_format), such as %d.%m.%Y, %Y%m%d%H, unix or excel"
+        )
+    raise cells.error(f"{quote(texts.iloc[row])} {complaint}", advice, row=row, column=column)
 
 
 def _count(texts: pd.Series, unit: str) -> pd.Series:
@@ -407,3 +363,133 @@ def split_dates(
     else:
         columns = {"date": dates}
     return pd.DataFrame({name: list(column) for name, column in columns.items()})  # type: ignore[arg-type]
+
+
+def place_in_time(
+    cells: Cells,
+    column: str,
+    dates: pd.DatetimeIndex,
+    utc_offset: UtcOffset,
+    options: ReadOptions,
+    series: Codes,
+) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`; return them with their UTC offset.
+
+    Local times move by `stamp` before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00
+    twice.
+    """
+    step = _find_step(dates, series, options) if options.stamp == "end" else NO_TIME
+    dates = pd.DatetimeIndex(dates - step) if step else dates
+    if utc_offset == UtcOffset() and options.timezone is not None:
+        utc_offset = UtcOffset(None if is_days(dates) else 0, options.timezone)
+        dates = _to_utc(cells, column, dates, options, series)
+    return dates, replace(utc_offset, stamp=step)
+
+
+def _find_step(dates: pd.DatetimeIndex, series: Codes, options: ReadOptions) -> np.timedelta64:
+    """The step of dates that are the ends of their steps: `freq`, or the most common one.
+
+    Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
+    """
+    if options.freq is not None:
+        first, second = date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
+        step = second - first
+    else:
+        steps = _steps(dates, series)
+        lengths, counts = np.unique(steps[steps > NO_TIME], return_counts=True)
+        if not len(lengths):
+            raise ConfigError("data.stamp=end: too few dates to tell the step between them: set data.freq")
+        step = lengths[counts.argmax()]
+    if step > np.timedelta64(1, "D"):
+        raise ConfigError("data.stamp=end is for steps of a day or less: leave it out")
+    return step
+
+
+def _to_utc(
+    cells: Cells, column: str, dates: pd.DatetimeIndex, options: ReadOptions, series: Codes
+) -> pd.DatetimeIndex:
+    """Convert local times of a zone, such as `Europe/Berlin`, to UTC; the result has no time zone.
+
+    When clocks go back, an hour is repeated. In this hour, the rows of a series are in summer time until a row is not
+    later than the row before it; of rows from newest to oldest, the order is reversed first. Where several rows of a
+    series have one date, only an earlier date begins the second hour; if the hour has one date, half of its rows are in
+    summer time. Dates without a time of day are days and stay unchanged.
+
+    Raises ConfigError for a zone that is not known, and DataError for a time that the zone's clocks skip.
+    """
+    timezone = str(options.timezone)
+    try:
+        zone = ZoneInfo(timezone)
+    except (ValueError, OSError, KeyError):
+        raise ConfigError(f"data.timezone={timezone!r} is not a zone: write one as Europe/Berlin") from None
+    if is_days(dates):
+        return dates
+    is_first = np.ones(len(dates), dtype=bool)
+    skipped = np.asarray(dates.tz_localize(zone, ambiguous=is_first, nonexistent="NaT").isna())
+    if skipped.any():
+        row = int(skipped.argmax())
+        message = f"{dates[row]} does not exist in {timezone}, where clocks go forward"
+        advice = ": leave data.timezone out if the file keeps one time all year"
+        if options.stamp == "start":
+            advice += "; if dates are the ends of steps, add data.stamp=end"
+        raise cells.error(message, advice, row=row, column=column)
+    order = np.argsort(series, kind="stable")
+    if np.sign(_steps(dates, series).astype(np.int64)).sum() < 0:  # from newest to oldest
+        order = len(series) - 1 - np.argsort(series[::-1], kind="stable")
+    is_summer = np.empty(len(dates), dtype=bool)
+    is_summer[order] = _is_summer(dates[order], series[order], zone)
+    return dates.tz_localize(zone, ambiguous=is_summer).tz_convert("UTC").tz_localize(None)
+
+
+def _steps(dates: pd.DatetimeIndex, series: Codes) -> np.ndarray:
+    """Return the differences of consecutive dates within each series."""
+    order = np.argsort(series, kind="stable")
+    return np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
+
+
+def _is_summer(dates: pd.DatetimeIndex, series: Codes, zone: ZoneInfo) -> Bool[np.ndarray, " rows"]:
+    """Return True for the first of two equal local times, False for the second; other rows have no meaning.
+
+    The rows of a series follow each other, from oldest to newest.
+    """
+    twice = np.asarray(dates.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna())
+    begins = np.diff(series, prepend=series[:1]) != 0
+    number = np.cumsum((np.diff(twice, prepend=False) | begins) & twice)  # of the run of such times, from 1
+    steps = np.diff(dates.to_numpy(), prepend=dates.to_numpy()[:1] - 1)
+    is_equal, went_back = ~begins & (steps == NO_TIME), ~begins & (steps < NO_TIME)
+    several = bool((is_equal & ~twice).any())  # rows of one date
+    second = np.zeros(len(dates), dtype=bool)
+    went_back = pd.Series((went_back if several else went_back | is_equal)[twice])
+    second[twice] = went_back.groupby(number[twice]).cummax()
+    if several:
+        runs = pd.Series(dates.to_numpy()[twice]).groupby(number[twice])
+        is_late = 2 * runs.cumcount() >= runs.transform("size")
+        second[twice] |= (is_late & (runs.transform("nunique") == 1)).to_numpy()
+    return ~second
+
+
+def is_days(dates: pd.DatetimeIndex) -> bool:
+    """Return whether all dates are at midnight."""
+    return bool((dates == dates.normalize()).all())
+
+
+def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    """Remove the time zone from dates and return them with their UTC offset.
+
+    Dates become local times if the offset is the same in all of them, else UTC. Days stay days.
+    """
+    if dates.tz is None:
+        return dates, UtcOffset()
+    zone, local = str(dates.tz), dates.tz_localize(None)
+    if is_days(dates):
+        return local, UtcOffset(None, zone)
+    if not has_one_offset(dates):
+        return dates.tz_convert(None), UtcOffset(0, zone)
+    ahead = local[:1].to_numpy() - dates[:1].tz_convert(None).to_numpy()
+    return local, UtcOffset(int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None, zone)
+
+
+def has_one_offset(dates: pd.DatetimeIndex) -> bool:
+    """Return whether all dates of a time zone have the same UTC offset."""
+    offsets = dates.tz_localize(None).to_numpy() - dates.tz_convert(None).to_numpy()
+    return not len(offsets) or bool((offsets == offsets[0]).all())

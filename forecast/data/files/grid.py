@@ -2,29 +2,26 @@
 
 import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
-from forecast.data.files.advice import find_repeated_dates
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
-from forecast.data.files.timezone import ZONES, are_repeated, are_skipped, is_days
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.time_features import (
     date_range,
     describe_frequency,
-    future_dates,
     infer_calendar_step,
     infer_frequency,
     name_step,
     parse_frequency,
 )
-from forecast.system.errors import DataError, Remedy, RowOrderError, TooFewRows, check_choice
+from forecast.system.errors import DataError, RowOrderError, TooFewRows, check_choice
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -36,14 +33,13 @@ MAX_EXAMINED_SERIES = 20
 MAX_DATES_PER_ROW = 2
 """Dates per row from which series do not share one calendar."""
 
+_OTHER_STEP = ": correct the date, or give another step (data.freq)"
+
 SPARSE = 10
 """Dates of the grid per row from which the step is wrong."""
 
 MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
-
-MAX_SKIPPED_HOURS = 100
-"""Gaps are examined for changes of the clocks if there are no more."""
 
 
 class SeriesRows(NamedTuple):
@@ -148,8 +144,9 @@ def _refuse_infinite(rows: TableRows) -> None:
         infinite = np.isinf(block)
         if infinite.any():
             row, column = divmod(int(infinite.argmax()), len(names))
-            advice = "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
-            raise rows.error(f"an infinite number: correct it{advice}", row, names[column])
+            advice = ": correct it, or set data.na_values=[inf,-inf]"
+            advice = ": correct it" if rows.cells.path == FRAME else advice
+            raise rows.error("an infinite number", row, names[column], advice)
 
 
 def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
@@ -186,12 +183,9 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
     mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
     if len(mine) and duplicates is None:
         _refuse_duplicate(rows, row, int(mine[0]))
-    advice, remedies = "sort the rows by date", [Remedy({"sort": True})]
-    if rows.cells.path == FRAME:
-        by = f"sort_values({rows.roles.date!r}, key=pd.to_datetime)"
-        advice, remedies = f"sort it (frame.{'sort_index()' if rows.cells.by_index else by})", []
+    advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
     error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
-    raise RowOrderError(str(error), advice, repeats=False, remedies=remedies)
+    raise RowOrderError(str(error), advice, repeats=False)
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
@@ -199,21 +193,13 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     cells, position = rows.place(other)
     where = cells.line(position)
     fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
-    if rows.cells.path == FRAME:
-        keys = "index.duplicated()" if rows.cells.by_index else f"duplicated({[*rows.roles.keys]})"
-        raise RowOrderError(fact, f"remove one (frame[~frame.{keys}])", repeats=True)
-    if found := find_repeated_dates(rows.cells, rows.roles):
-        raise RowOrderError(fact, found[0], repeats=True, remedies=found[1], joint=": ")
-    remedies, date = [], pd.DatetimeIndex(rows.dates[row : row + 1])
-    if rows.utc_offset.minutes is None:
-        note = " if clocks went back (or a zone of the same clocks)"
-        remedies = [Remedy({"timezone": zone}, note) for zone in ZONES if are_repeated(date, zone)[0]]
-        if not remedies:  # hours may be dated by their ends
-            begin = date - pd.Timedelta(hours=1)
-            ends = [zone for zone in ZONES if are_repeated(begin, zone)[0]]
-            remedies = [Remedy({"timezone": zone, "stamp": "end"}, note) for zone in ends]
-    advice = "remove one, or set data.duplicates=first, last, mean or sum"
-    raise RowOrderError(fact, advice, repeats=True, remedies=remedies)
+    advice = "remove one"
+    if rows.cells.path != FRAME:
+        advice += (
+            ", or set data.duplicates=first, last, mean or sum; several series need data=long and data.id_column, "
+            "times of day in a second column both in data.date_column, and clocks that went back data.timezone"
+        )
+    raise RowOrderError(fact, advice, repeats=True)
 
 
 def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
@@ -310,35 +296,23 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
     two = date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
     places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
-    if dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0):
+    is_sparse = dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0)
+    if is_sparse or places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(
-            f"{rows.cells.path}: only {len(rows):,} dates for {dates:,.0f} steps of {freq} from first to last: "
-            "correct the dates, or give their step (data.freq)"
-        )
-    if places > MAX_PLACES_PER_ROW * len(rows):
-        raise DataError(
-            f"{rows.cells.path}: {len(starts):,} series have {len(rows):,} rows for {places:,.0f} steps of "
-            f"{freq}: set a longer step (data.freq), or leave out series of few rows (data.ids)"
+            f"{rows.cells.path}: only {len(rows):,} rows for {max(dates, places):,.0f} steps of {freq} from first to "
+            "last: correct the dates, give another step (data.freq), or leave out series of few rows (data.ids)"
         )
     grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
         message = f"{rows.subject(row)}cannot begin a grid of step {freq}"
-        raise rows.error(message, row, rows.roles.date, **{**_advise_step(rows), "joint": ": "})
+        raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
     others = ~_find_dates(grid, rows.dates[starts])[1]
     if others.any():
         every = f"every {describe_frequency(freq)} from {grid[0]}"
-        message = f"not on the other series' grid of dates, {every}: correct it"
-        raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, **_advise_step(rows))
+        message = f"not on the other series' grid of dates, {every}"
+        raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, _OTHER_STEP)
     return grid
-
-
-def _advise_step(rows: TableRows) -> dict[str, Any]:
-    """Advice on dates that do not fit the step: the largest step that fits all of them, which has to be tried."""
-    gaps = np.diff(np.unique(rows.dates)).astype("timedelta64[ns]").astype(np.int64)
-    step = name_step(np.timedelta64(int(np.gcd.reduce(gaps)), "ns"))
-    fallback = ", or give another step (data.freq)"
-    return {"remedies": [Remedy({"freq": step})], "joint": ", or ", "fallback": fallback}
 
 
 def _infer_step(series: SeriesRows) -> str:
@@ -390,39 +364,14 @@ def _place_on_grid(
 ) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """The number of each row once missing rows are inserted, and the number of rows of each series then.
 
-    Warns where only hours that clocks skip in spring are missing. Raises DataError for a date between two dates of the
-    grid.
+    Raises DataError for a date between two dates of the grid.
     """
     rows, starts = series.rows, series.starts
     at, is_there = _find_dates(grid, rows.dates)
     if not is_there.all():
         row = int(is_there.argmin())
-        message = (
-            f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}: correct the date"
-        )
-        raise rows.error(message, row, rows.roles.date, **_advise_step(rows))
-    _warn_of_skipped_hours(rows, at, freq)
+        message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}"
+        raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
     lengths = at[series.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
     return at + np.repeat(begins - at[starts], series.stops - starts), lengths
-
-
-def _warn_of_skipped_hours(rows: TableRows, at: Int64[np.ndarray, " rows"], freq: str) -> None:
-    """Warn if the only rows that are missing are hours that clocks of one zone skip in spring."""
-    gaps = np.flatnonzero((np.diff(at) > 1) & (rows.codes[1:] == rows.codes[:-1])) + 1
-    dates = pd.DatetimeIndex(rows.dates)
-    if rows.utc_offset.minutes is not None or not 0 < len(gaps) <= MAX_SKIPPED_HOURS or is_days(dates):
-        return
-    skipped = pd.DatetimeIndex([future_dates(dates[gap - 1 : gap], freq, 1)[0] for gap in gaps])
-    zone = next((zone for zone in ZONES if are_skipped(skipped, zone).all()), None)
-    if zone is not None:
-        how = (
-            f"localize it (tz_localize({zone!r}))"
-            if rows.cells.path == FRAME
-            else f"set data.timezone={zone}"
-        )
-        warnings.warn(
-            f"{rows.cells.path}: no row between {rows.date(int(gaps[0]) - 1)} and {rows.date(int(gaps[0]))}: if the "
-            f"dates are local times of clocks that went forward, {how} or another zone",
-            stacklevel=2,
-        )

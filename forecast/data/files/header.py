@@ -1,19 +1,27 @@
 """The header of a CSV file: names of columns, the column of dates, and hints where they are missing."""
 
 import csv
-import difflib
 import io
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from forecast.data.files.patterns import DATE_OF_DIGITS, DATE_OF_NUMBERS, NUMBER, find_parts, is_date, matches
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote
-from forecast.system.errors import DataError, Remedy
-from forecast.system.formatting import plural, shorten
+from forecast.data.files.text import (
+    DATE_OF_DIGITS,
+    DATE_OF_NUMBERS,
+    NUMBER,
+    find_parts,
+    is_date,
+    matches,
+    names_period,
+    quote,
+)
+from forecast.system.errors import DataError
+from forecast.system.formatting import plural, shorten, write_setting
 from forecast.system.location import Location
 
 DEFAULT_NAMES = ("date", "ds")
@@ -32,8 +40,12 @@ _MAX_COLUMNS, _MAX_SAMPLE, _MAX_PREAMBLE = 100_000, 1 << 20, 100
 """Columns of a file, bytes that are looked at for advice, and lines above a header."""
 
 _SEPARATORS = ";\t,| "
-_NO_NAME = r"[-+]?[0-9.,]*|-+|(?i:na|nan|n/a|null|none)"
 _DATES = (DATE_OF_NUMBERS, DATE_OF_DIGITS)
+
+MIN_DATES, MIN_NUMBERS = 4, 10
+"""Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that may be one of steps."""
+
+NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 
 
 class Header(NamedTuple):
@@ -73,11 +85,6 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
     Raises DataError for too many columns, an unclosed quote, or a name that is not printable or appears twice.
     """
     line = options.first_line
-    lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")  # which may end in carriage returns alone
-    for number in (line, line + 1):
-        fields = lines.readline().count(options.separator) + 1
-        if fields > _MAX_COLUMNS:
-            raise DataError(f"{path}, line {number}: {fields:,} columns; at most {_MAX_COLUMNS:,} are read")
     text = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline="")
     records = read_records(text, options.separator, strict=True)
     bad = line
@@ -87,6 +94,8 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
     except csv.Error as error:
         raise DataError(f"{path}, line {bad}: {error}: is a quote never closed?") from None
     width = max(len(names), len(row))
+    if width > _MAX_COLUMNS:
+        raise DataError(f"{path}: {width:,} columns; at most {_MAX_COLUMNS:,} are read")
     if options.given_names is not None:
         given = list(options.given_names)
         if given and len(given) != width:
@@ -99,11 +108,11 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
         ]
         if len(names) > 1:
             names[0] = names[0] or (_UNNAMED_AGAIN if UNNAMED in names else UNNAMED)
-    _check_names(f"{path}, line {line}", names, raw, options)
+    _check_names(f"{path}, line {line}", names)
     return Header(names, n_lines, width, line)
 
 
-def _check_names(place: str, names: Sequence[str], raw: bytes, options: ReadOptions) -> None:
+def _check_names(place: str, names: Sequence[str]) -> None:
     """Raise DataError for a name that is not printable or appears twice."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
@@ -112,13 +121,13 @@ def _check_names(place: str, names: Sequence[str], raw: bytes, options: ReadOpti
             raise DataError(f"{place}: {what}: rename it")
         if name and name in seen:
             problem = f"{place}: column {quote(name)} appears twice (fields {seen[name]} and {number})"
-            if found := find_preamble(raw, options):
-                raise DataError(f"{problem}: {found[0]}", remedies=[found[1]])
-            if matches(NUMBER, name):
-                advice = ": for a file without a header set data.header=none"
-                raise DataError(problem, advice, [Remedy({"header": "none"})])
-            raise DataError(f"{problem}: rename one")
+            raise DataError(f"{problem}: rename one") if not matches(NUMBER, name) else _no_header(problem)
         seen[name] = number
+
+
+def _no_header(problem: str) -> DataError:
+    advice = ": for a file without a header set data.header=none"
+    return DataError(problem, advice, is_for_training=True)
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:
@@ -130,13 +139,9 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
         return wanted
     missing = f"{path}: no column {quote(wanted)}"
     if len(dates) > 1:
+        several = ", ".join(map(quote, dates))
         raise DataError(
-            f"{missing}, and several look like dates ({', '.join(dates)})",
-            remedies=[
-                Remedy({"date_column": name, "drop": [other for other in dates if other != name]})
-                for name in dates
-            ],
-            fallback=": set data.date_column to one of them",
+            f"{missing}, and several look like dates ({several})", ": set data.date_column to one of them"
         )
     used = f"{quote(dates[0])} looks like dates and is used (data.date_column)"
     warnings.warn(f"{missing}: {used}", stacklevel=2)
@@ -154,7 +159,7 @@ def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -
     except csv.Error:  # of a field too long
         return []
     if options.given_names is None:
-        if any(map(is_date, rows[0])):  # no header
+        if any(map(is_date, rows[0])) or sum(map(names_period, rows[0])) >= MIN_DATES:  # no header, or steps
             return []
         rows = rows[1:]
     if len(head) >= _MAX_SAMPLE:
@@ -167,93 +172,77 @@ def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -
 def refuse_names(
     path: Location, names: Sequence[str], raw: bytes, wanted: str, options: ReadOptions
 ) -> DataError:
-    """The error of a file `path` without the date column `wanted`, with likely remedies.
+    """The error of a file `path` without the date column `wanted`, with likely settings.
 
     `names` are its columns, and `raw` is its text from the header on.
     """
-    line, named = options.first_line, list(filter(None, names))
-    where = "in line 1" if line == 1 else f"in line {line}, where data.skip_rows={line - 1} places the header"
-    problem = f"{path}: no column {quote(wanted)} {where}"
-    if names and names[0][:1] in ("{", "[", "<"):
-        return DataError(f"{problem}, which looks like JSON or HTML: give a CSV file")
-    if len(named) == 1 and names[0].lower().startswith("sep="):
-        settings = {"skip_rows": line} | ({"separator": names[0][4:]} if names[0][4:] else {})
-        return DataError(f"{problem}, which names a separator", remedies=[Remedy(settings)])
-    if found := find_preamble(raw, options, wanted):
-        return DataError(f"{problem}: {found[0]}", remedies=[found[1]])
-    if len(named) == 1:
-        first = raw[:_MAX_SAMPLE].decode(errors="replace").splitlines()[0]  # a name has no tabs
-        present = [sign for sign in _SEPARATORS if sign in first and (sign != " " or "  " in first)]
-        others = sorted((sign for sign in present if sign != options.separator), key=first.count)[::-1]
-        if others:
-            remedies = [Remedy({"separator": sign}) for sign in others]
-            return DataError(f"{problem}, which looks separated by {others[0]!r}", remedies=remedies)
-    shown = shorten(list(map(quote, names)), 20)
-    if any(matches(NUMBER, name) for name in names):
-        advice = ": for a file without a header set data.header=none"
-        problem += f", which looks like a row of values ({shown})"
-        return DataError(problem, advice, [Remedy({"header": "none"})])
+    line = options.first_line
+    shown = shorten(list(map(quote, filter(None, names))), 12)
+    problem = f"{path}: no column {quote(wanted)} in line {line} ({shown})"
+    if settings := _guess_layout(raw, wanted, options):
+        named = " ".join(write_setting(f"data.{key}", value) for key, value in settings.items())
+        found = (
+            [f"the header seems to be line {settings['skip_rows'] + 1}"] if "skip_rows" in settings else []
+        )
+        found += [f"it looks separated by {settings['separator']!r}"] if "separator" in settings else []
+        return DataError(problem, f": {' and '.join(found)}: set {named}")
+    if any(matches(NUMBER, name) for name in names) and not names_steps(names):
+        return _no_header(problem)
     parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
-    near = difflib.get_close_matches(wanted, names, n=1)
-    dated = [parts] if len(parts) > 1 else [*near, *parts, *find_date_columns(raw, options, names)]
-    if (
-        options.given_names is not None and not dated
-    ):  # columns of the year, the month and the day, without names
-        dated = [names[:2], names[:3]]
+    if len(parts) > 1 and not names_steps(names):
+        return DataError(problem, f": set {write_setting('data.date_column', parts)}")
     advice = (
         ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
     )
-    remedies = [Remedy({"date_column": name}) for name in dated]  # invented dates would read any file
-    return DataError(f"{problem} ({shown})", "" if dated else advice, remedies=remedies)
+    if names_steps(names):
+        advice = (
+            ": a file with one series per row needs data=long data.melt=true and data.id_column; numbered steps need "
+            "data.start and data.freq too"
+        )
+    return DataError(problem, advice, is_for_training=True)
 
 
-def find_preamble(raw: bytes, options: ReadOptions, wanted: str | None = None) -> tuple[str, Remedy] | None:
-    """Where the header, or the first row, seems to stand below other lines, and the settings that say so; else None.
+def names_steps(names: Sequence[str]) -> bool:
+    """Whether names of columns are dates or numbered steps, such as d_1, d_2, ..., so that a row may be a series."""
+    steps, are_dates = find_steps(names)
+    return len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS)
 
-    The header is a line with the name `wanted`, or else one that `_is_header`. Lines above it of as many fields, none
-    of them a number, may belong to the header, such as names above units: then nothing is found. Rows of numbers
-    between spaces need no header.
+
+def find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
+    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
+
+    Returns them, and whether they are dates.
     """
-    lines = raw[:_MAX_SAMPLE].decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for separator in dict.fromkeys((options.separator, *_SEPARATORS)):
-        rows = [
-            [field.strip(" \"'") for field in line.split(None if separator == " " else separator)]
-            for line in lines[: _MAX_PREAMBLE + 3]
-        ]
-        what, settings, above = "header", {}, _find_header(rows, wanted)
-        if above is None and separator == " " and options.given_names is None:
-            are_numbers = [len(row) > 1 and all(matches(_NO_NAME, one) for one in row) for row in rows]
-            firsts = (n for n in range(1, len(rows) - 2) if all(are_numbers[n : n + 3]))
-            what, settings, above = "first row", {"header": "none"}, next(firsts, None)
-        elif above is not None and all(
-            len(row) == len(rows[above]) and any(row) and not any(matches(NUMBER, one) for one in row)
-            for row in rows[:above]
-        ):
-            return None
-        if above is not None:
-            skipped = above + options.first_line - 1
-            settings = {"skip_rows": skipped, **settings}
-            if separator != options.separator:
-                settings["separator"] = separator
-            return f"the {what} seems to be line {skipped + 1}", Remedy(settings)
-    return None
+    dates = [name for name in names if names_period(name)]
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        if NUMBERED.fullmatch(name):
+            alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+    numbered = max(alike.values(), key=len, default=[])
+    return (dates, True) if len(dates) >= len(numbered) else (numbered, False)
 
 
-def _find_header(rows: Sequence[Sequence[str]], wanted: str | None) -> int | None:
-    """The number of lines above the header, which has as many fields as most lines; None if no line seems to be one."""
-    named = [number for number, fields in enumerate(rows) if len(fields) > 1 and wanted in fields]
-    width = Counter(map(len, rows)).most_common(1)[0][0]
-    likely = (n for n in range(len(rows) - 2) if len(rows[n]) == width and _is_header(*rows[n : n + 3]))
-    return named[0] if named else next(likely, None)
+def _guess_layout(raw: bytes, wanted: str, options: ReadOptions) -> dict[str, Any]:
+    """The separator, and the number of lines above the header, if they seem to be others than those of `options`.
 
-
-def _is_header(fields: Sequence[str], *below: Sequence[str]) -> bool:
-    """Whether a line has names alone, and each line below as many fields with a date in one, or numbers in all."""
-    if len(fields) < 2 or any(len(row) != len(fields) for row in below):
-        return False
-    if any(matches((*_DATES, _NO_NAME), name) for name in fields):
-        return False
-    return all(
-        any(matches(_DATES, one) for one in row) or all(matches(_NO_NAME, one) for one in row)
-        for row in below
+    Most lines have the same number of fields. The header is the first of them that has names alone, or the first line
+    with the name `wanted`.
+    """
+    lines = re.split(r"\r\n|\r|\n", raw[:_MAX_SAMPLE].decode(errors="replace"))[:_MAX_PREAMBLE]
+    most, separator, rows, width = 0, options.separator, [], 0
+    for sign in dict.fromkeys((options.separator, *_SEPARATORS)):
+        fields = [[one.strip(" \"'") for one in line.split(None if sign == " " else sign)] for line in lines]
+        found = Counter(len(row) for row in fields if len(row) > 1).most_common(1)
+        if found and found[0][1] > max(most, 1):
+            (width, most), separator, rows = found[0], sign, fields
+    above = next(
+        (
+            number
+            for number, row in enumerate(rows)
+            if (wanted in row and len(row) > 1)
+            or (len(row) == width and all(row) and not any(matches((NUMBER, *_DATES), one) for one in row))
+        ),
+        0,
     )
+    settings: dict[str, Any] = {"skip_rows": above + options.first_line - 1} if above else {}
+    return settings | ({"separator": separator} if separator != options.separator else {})

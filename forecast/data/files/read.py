@@ -1,14 +1,12 @@
 """Reading of tables into rows: CSV files, workbooks, Parquet files and DataFrames, also with one series per row."""
 
-import csv
-import io
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import compress
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -24,18 +22,25 @@ from forecast.data.files.columns import (
 )
 from forecast.data.files.header import (
     DEFAULT_NAMES,
+    NUMBERED,
     Header,
     choose_date_column,
     find_date_columns,
+    find_steps,
     is_unnamed,
     read_header,
-    read_records,
 )
-from forecast.data.files.patterns import MISSING, TIME_OF_DAY, names_period
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, rows_from_cells
-from forecast.data.files.text import UNREADABLE, cut_preamble, is_workbook, quote, read_text
-from forecast.system.errors import ConfigError, DataError, Remedy, SeriesInRows, TooFewRows
+from forecast.data.files.text import (
+    MISSING,
+    UNREADABLE,
+    cut_preamble,
+    is_workbook,
+    quote,
+    read_text,
+)
+from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten, write_setting
 from forecast.system.location import Location, is_folder, opened
 
@@ -50,31 +55,30 @@ def read_file(
     roles: ColumnRoles,
     date_column: str | Sequence[str],
     options: ReadOptions,
-    text: bytes | None = None,
 ) -> TableRows:
     """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
 
-    Args:
-        text: the text of the file, from `read_text`; None: it is read.
-
-    Raises:
-        DataError: a column is missing, an id is empty, or a number or date cannot be parsed.
+    Raises DataError if a column is missing, an id is empty, or a number or date cannot be parsed.
     """
-    kind = "text" if text is not None else find_kind(path)
+    kind = find_kind(path)
     if kind == "parquet":
         if options.melt:
             raise ConfigError(
                 "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
             )
-        names, dates = _read_schema(path)
-        if options.start is None:
-            roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
-        roles = _resolve(path, roles, names, options)
-        cells = _read_parquet(path, [name for name in roles.all if name in names], roles.id_columns)
+        with _opened_parquet(path) as dataset:
+            names, kinds = dataset.schema.names, dataset.schema.types
+            if options.start is None:
+                are_dates = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in kinds]
+                dates = list(compress(names, are_dates))
+                roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
+            roles = _resolve(path, roles, names, options)
+            present = [name for name in roles.all if name in names]
+            cells = _read_parquet(path, dataset, present, roles.id_columns)
         return rows_from_cells(cells, roles, options)
     if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
-    raw = read_text(path, options) if text is None else text
+    raw = read_text(path, options)
     if options.skip_rows and _begins_with_header(raw, date_column, options):
         ignored = f"data.skip_rows={options.skip_rows} is not applied"
         warnings.warn(f"{path}: line 1 names the dates: {ignored}", stacklevel=2)
@@ -85,7 +89,6 @@ def read_file(
         cells, roles = melt_series(path, raw, header, roles, options), replace(roles, drop=())
     else:
         if date_column in DEFAULT_NAMES and date_column not in header.names:
-            refuse_series_in_rows(path, raw, options.separator, header)
             is_alone = sum(map(bool, header.names)) == 1  # the separator is another one
             dates = [] if options.start or is_alone else find_date_columns(raw, options, header.names)
             date_column = choose_date_column(path, str(date_column), header.names, dates)
@@ -130,35 +133,24 @@ def find_kind(path: Location) -> str:
         return "text"
 
 
-def _from_parquet(path: Location, read: Callable[[Any], Any]) -> Any:
-    """The result of a function of a Parquet file, or of a folder of such files. Raises DataError if it fails."""
+@contextmanager
+def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
+    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
+    if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
+        raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
     try:
-        if is_folder(path):
-            return read(path)
-        with opened(path) as (file, _):
-            return read(file)
+        with nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
+            yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
-def _read_schema(path: Location) -> tuple[list[str], list[str]]:
-    """The names of the columns, and of those that hold dates."""
-    first = path
-    if isinstance(path, Path) and path.is_dir():
-        first = next(path.rglob("*.parquet"), None)
-        if first is None:
-            raise DataError(
-                f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files"
-            )
-    schema = _from_parquet(first, pq.read_schema)
-    dates = [one.name for one in schema if pa.types.is_timestamp(one.type) or pa.types.is_date(one.type)]
-    return schema.names, dates
-
-
-def _read_parquet(path: Location, columns: Sequence[str], id_columns: Sequence[str]) -> Cells:
+def _read_parquet(
+    path: Location, dataset: pq.ParquetDataset, columns: Sequence[str], id_columns: Sequence[str]
+) -> Cells:
     """Columns of a Parquet file; ids are text, so that whole numbers beside empty cells stay whole."""
-    table = _from_parquet(path, lambda file: pq.read_table(file, columns=list(columns)))
+    table = dataset.read(columns=list(columns))
     for number, name in enumerate(table.column_names):
         if name in id_columns:
             table = table.set_column(number, name, table[name].cast(pa.string()))
@@ -168,7 +160,6 @@ def _read_parquet(path: Location, columns: Sequence[str], id_columns: Sequence[s
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
-    by_index = set(roles.keys) <= set(frame.index.names)
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str).reset_index(drop=True)
@@ -179,7 +170,7 @@ def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOption
     if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
         frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
         options = replace(options, stamp="start")
-    cells = Cells(FRAME, frame, first_line=0, unit="row", by_index=by_index)
+    cells = Cells(FRAME, frame, first_line=0, unit="row")
     return rows_from_cells(cells, roles, options)
 
 
@@ -191,8 +182,9 @@ def read_static(
     Raises DataError if a column or a series is missing, or a series comes twice.
     """
     if find_kind(path) == "parquet":
-        wanted = [name for name in _read_schema(path)[0] if name in (*id_columns, *names)]
-        cells = _read_parquet(path, wanted, id_columns)
+        with _opened_parquet(path) as dataset:
+            wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
+            cells = _read_parquet(path, dataset, wanted, id_columns)
     else:
         raw = cut_preamble(path, read_text(path, options), options)
         cells = parse_cells(path, raw, (), options, [*id_columns, *names])
@@ -214,110 +206,8 @@ def read_static(
     return table.loc[wanted].set_axis(ids)
 
 
-MIN_DATES, MIN_NUMBERS = 4, 10
-"""Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that is taken for one of steps."""
-
-_OTHER_NAMES = {"y": {"target": "value"}, "ds": {"date_column": "step"}}
-"""By usual name of a column of the melted table: the setting of another, for a file that has such a column."""
-
 ROW = "row"
 """Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
-
-_SAMPLED = 50
-"""Cells of a column that are looked at."""
-
-_NUMBERED = re.compile(r"(.*?)(\d{1,6})")
-_STEPS = {
-    "D": ("d", "day"), "W-MON": ("w", "wk", "week"), "MS": ("m", "month"), "QS": ("q", "quarter"), "YS": ("y", "year"),
-}  # fmt: skip
-"""By step, the words that its numbers may follow in a header; hours are meant by any other word."""
-
-
-def _find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
-    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
-
-    Returns them, and whether they are dates.
-    """
-    dates = [name for name in names if names_period(name)]
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        if _NUMBERED.fullmatch(name):
-            alike.setdefault(re.sub(r"\d+", "0", name), []).append(name)
-    numbered = max(alike.values(), key=len, default=[])
-    return (dates, True) if len(dates) >= len(numbered) else (numbered, False)
-
-
-def _find_gaps(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of neighbours among numbered names whose numbers do not go up by one."""
-    parts = [(found[1], int(found[2])) for name in names if (found := _NUMBERED.fullmatch(name))]
-    both = zip(pairwise(names), pairwise(parts), strict=True)
-    return [two for two, ((text, number), after) in both if after != (text, number + 1)]
-
-
-def refuse_series_in_rows(path: Location, raw: bytes, separator: str, header: Header) -> None:
-    """Raise SeriesInRows, with the settings that read it, for a file whose header has a run of steps.
-
-    They are more than other columns after the first step, and of numbers ten in a row.
-    Numbered names may name other things than steps. They are steps if a column of texts, and not of dates, names the
-    series. Raises DataError if there are no rows.
-    """
-    names = ["" if is_unnamed(name) else name for name in header.names]
-    steps, are_dates = _find_steps(names)
-    breaks, least = (0, MIN_DATES) if are_dates else (len(_find_gaps(steps)), MIN_NUMBERS)
-    first = names.index(steps[0]) if steps else 0
-    others = [name for name in names[first:] if name and name not in {*steps}]
-    if len(steps) <= len(others) or len(steps) < least * (breaks + 1):
-        return
-    records = read_records(io.StringIO(raw.decode(), newline=""), separator)
-    try:
-        rows = [row[: first + 1] for row in records if row][1:]
-    except csv.Error as error:
-        line = header.line + records.line_num - 1
-        raise DataError(f"{path}, line {line}: {error}: is a quote never closed?") from None
-    if not rows:
-        raise TooFewRows(f"{path}: a header and no rows")
-    columns = {name: ["".join(row[i : i + 1]) for row in rows] for i, name in enumerate(names[: first + 1])}
-    name = _name_series(columns, names[:first], are_dates=are_dates)
-    if name is None:
-        return
-    known = {*steps, *([name] if isinstance(name, str) else name)}
-    others = [one for one in names if one and one not in known]
-    settings: dict[str, Any] = {"data": "long", "melt": True, "id_column": name}
-    settings |= {"drop": others} if others else {}
-    for usual, setting in _OTHER_NAMES.items():
-        settings |= setting if usual in others else {}
-    dated = [one for one in steps if one != name]
-    what, note = "dates", ""
-    if not are_dates:
-        what, word = "steps", re.sub(r"[\d\W_]+$", "", dated[0]).lower()
-        freq = next((freq for freq, words in _STEPS.items() if word in words), "h")
-        settings |= {"start": "2010-01-04" if freq == "W-MON" else "2010-01-01", "freq": freq}
-        note = " (the first date and the step are examples)"
-    span = f"from {quote(dated[0])} to {quote(dated[-1])} in line {header.line}"
-    raise SeriesInRows(f"{path}: one series per row, with {what} {span}", Remedy(settings, note))
-
-
-def _name_series(
-    columns: Mapping[str, Sequence[str]], before: Sequence[str], *, are_dates: bool
-) -> str | list[str] | None:
-    """The columns that name the series of a file with one a row, or `ROW`; None if numbered names are no steps.
-
-    `columns` has the cells of the columns up to the first step, `before` the names of those before it.
-    """
-    frame = pd.DataFrame(columns)
-    ids = [name for name in columns if name and all(columns[name]) and frame[name].is_unique]
-
-    def are_texts(name: str) -> bool:
-        first = [cell.strip() for cell in columns[name][:_SAMPLED]]
-        are_times = all(names_period(cell) or re.match(TIME_OF_DAY, cell) for cell in first)
-        return not are_times and bool(pd.to_numeric(frame[name], errors="coerce").isna().any())  # type: ignore[reportAttributeAccessIssue]
-
-    texts = list(filter(are_texts, ids))
-    if not texts and not are_dates:
-        return None
-    named = [one for one in before if one and any(map(str.isalpha, "".join(columns[one])))]
-    pairs = [list(two) for two in combinations(named, 2) if not frame.duplicated(list(two)).any()]
-    return next(iter([*texts, *(name for name in ids if name in before), *pairs]), ROW)
 
 
 def melt_series(
@@ -325,14 +215,9 @@ def melt_series(
 ) -> Cells:
     """Parse a file with one series per row into cells with one row for each series and step.
 
-    All columns that have no role are steps, in the order of the file.
-    Rows are numbered from 1 in the column `row` if `roles` names it and the file does not have it.
-
-    Args:
-        path: the file, for messages.
-        raw, header: its text, and the header of it.
-        roles: the id columns, and the names that the columns of dates and of values receive.
-        options: how the text is parsed. With `start`, the names of the steps are left out.
+    All columns that have no role are steps, in the order of the file. Rows are numbered from 1 in the column `row` if
+    `roles` names it and the file does not have it. `roles` also has the names that the columns of dates and of values
+    receive; with `options.start`, the names of the steps are left out.
 
     Raises:
         ConfigError: there is no id column, or there are several targets.
@@ -374,18 +259,15 @@ def _check_steps(place: str, names: Sequence[str], options: ReadOptions) -> None
 
     `place` is the file and the line, for the message.
     """
-    steps, are_dates = _find_steps(names)
-    others = [name for name in names if name not in {*steps}]
-    roles = "data.id_column, data.static_covariates or data.drop"
-    if steps and others:
-        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is"
+    steps, are_dates = find_steps(names)
+    others = [name for name in names if name not in {*steps}] if steps else []
+    if not others and options.start is not None and not are_dates and options.given_names != []:
+        parts = [(found[1], int(found[2])) for name in names if (found := NUMBERED.fullmatch(name))]
+        expected = [(text, number + 1) for text, number in parts[:-1]]
+        others = [name for name, part, due in zip(names[1:], parts[1:], expected, strict=True) if part != due]
+    if others:
+        kind = "no dates" if are_dates else f"not numbered as {quote(steps[0])} is, up by one"
         raise DataError(
-            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: name them in {roles}"
-        )
-    is_numbered = options.start is not None and not are_dates and options.given_names != []
-    if is_numbered and (gaps := _find_gaps(names)):
-        before, after = map(quote, gaps[0])
-        raise DataError(
-            f"{place}: {after} follows {before}, and the numbers of steps must go up by one: rename the "
-            f"columns, add those that are missing, without values, or name those that are no steps in {roles}"
+            f"{place}: columns that are {kind}: {shorten(list(map(quote, others)), 12)}: rename them, add those that "
+            "are missing, without values, or name them in data.id_column, data.static_covariates or data.drop"
         )

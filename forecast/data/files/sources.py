@@ -3,11 +3,9 @@
 import copy
 import difflib
 import re
-import warnings
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,22 +15,20 @@ import pandas as pd
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, make_calendar
-from forecast.data.files.advice import MAX_TEXT, Settings, advise
 from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
 from forecast.data.files.grid import STEPS, align, check_duplicates
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
-from forecast.data.files.patterns import is_date
-from forecast.data.files.read import find_kind, read_file, read_static, rows_from_frame
+from forecast.data.files.read import read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
 from forecast.data.files.table_rows import TableRows
-from forecast.data.files.text import quote, read_text
+from forecast.data.files.text import is_date, quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
 from forecast.data.utc_offset import check_year
-from forecast.system.errors import ConfigError, DataError, ForecastError, check_choice, check_flag
+from forecast.system.errors import ConfigError, DataError, check_choice, check_flag
 from forecast.system.formatting import write_setting
-from forecast.system.location import Location, is_folder, locate, opened
+from forecast.system.location import locate
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
@@ -247,7 +243,6 @@ class FileSource(TableSource, ReadOptions):
     path: Any  # a path or a URL when given, then a Location
     static_path: str | PathLike[str] | None = None
     future_path: str | PathLike[str] | None = None
-    _text: bytes | None = field(default=None, init=False, repr=False)  # read instead of the file
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -265,68 +260,23 @@ class FileSource(TableSource, ReadOptions):
         self.path = locate(self.path)
 
     def read(self) -> Panel:
-        """The panel. The message of a DataError names settings that read the file, where some were found."""
-        try:
-            panel = super().read()
-        except DataError as error:
-            self.add_advice(error)
-            raise
+        panel = super().read()
         if self.static_path is None:
             return panel
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
         options = replace(self._options(), skip_rows=None)  # a file of another kind
         return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
 
-    def add_advice(self, error: DataError, keys: Collection[str] | None = None) -> None:
-        """Add to an error of this file the settings, of `keys` (None: all), that read the file."""
-        if not error.remedies:
-            return
-        text = None
-        if find_kind(self.path) == "text":
-            try:
-                text = read_text(self.path, self._options())
-            except ForecastError:  # a text that memory does not hold, which a conversion reads in parts
-                return
-        elif is_folder(self.path) or _size(self.path) > MAX_TEXT:
-            return  # a workbook or Parquet file is read anew in each trial
-        read_whole = read_head = partial(self._count_missing, text)
-        if text is not None and len(text) > MAX_TEXT and b"\n" in text[:MAX_TEXT]:
-            read_head = partial(self._count_missing, text[: text.rindex(b"\n", 0, MAX_TEXT) + 1])
-        advise(error, self._given(), read_head, read_whole, keys)
-
-    def _given(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-
-    def _count_missing(self, text: bytes | None, settings: Settings) -> int:
-        """The missing rows, with more settings, of the file or a text of it. Raises DataError if most dates are."""
-        given, source_class = self._given(), type(self)
-        if "data" in settings:
-            source_class = LongSource
-            given = {key: given[key] for key in given.keys() - {"id_column", "date_column", "target"}}
-        source = source_class(**{**given, **{key: settings[key] for key in settings.keys() - {"data"}}})
-        source._text, source.roles = text, replace(source.roles, optional=self.roles.optional)
-        with warnings.catch_warnings(action="ignore"):
-            panel = TableSource.read(source)
-        missing = int(panel.missing.max())
-        if not settings.keys().isdisjoint({"date_format", "freq"}) and 3 * missing > 2 * len(panel.values):
-            raise DataError(f"{self.path}: most dates are missing")
-        return missing
-
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()
 
     def _read_given(self, options: ReadOptions) -> TableRows:
-        return read_file(self.path, self.roles, self.date_column, options, self._text)
+        return read_file(self.path, self.roles, self.date_column, options)
 
     def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future_path is None:
             return None
         return read_file(locate(self.future_path), roles, self.date_column, options)
-
-
-def _size(path: Location) -> int:
-    with opened(path) as (_, size):
-        return size
 
 
 @dataclass(kw_only=True)
@@ -413,27 +363,23 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     while index in map(str, frame.columns):
         index += "_index"
     dates = [str(name) for name, column in frame.items() if _looks_like_dates(column)]
-    if wanted not in DEFAULT_NAMES:
-        if wanted in dates:
-            return wanted
-        if str(frame.index.name) == wanted and _looks_like_dates(frame.index.to_series()):
-            return index
-        there = f"; these columns do: {', '.join(dates)}" if dates else ""
-        raise DataError(
-            f"{FRAME}: neither the index nor a column named {quote(wanted)} (date_column) holds dates{there}"
-        )
-    if isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex):
-        return index
-    named = [name for name in DEFAULT_NAMES if name in dates]
-    if named or len(dates) == 1:
-        return [*named, *dates][0]
-    if dates:
-        raise DataError(
-            f"{FRAME} has several columns of dates ({', '.join(dates)}): give one, such as date_column={dates[0]!r}"
-        )
+    is_index = isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
+    if wanted in DEFAULT_NAMES:
+        found = [index] if is_index else [name for name in DEFAULT_NAMES if name in dates] or dates[:2]
+    elif wanted in dates:
+        return wanted
+    else:
+        is_named = str(frame.index.name) == wanted and _looks_like_dates(frame.index.to_series())
+        found = [index] if is_named else []
+    if found and (len(found) == 1 or found[0] in DEFAULT_NAMES):
+        return found[0]
+    there = (
+        f"name one of the columns of dates ({', '.join(dates)})"
+        if dates
+        else "give the rows an index of dates"
+    )
     raise DataError(
-        f"{FRAME} has no DatetimeIndex and no column of dates: give rows without dates an index, such as "
-        "frame.index = pd.date_range('2024-01-01', periods=len(frame), freq='h')"
+        f"{FRAME}: neither the index nor one column {quote(wanted)} holds dates: {there} (date_column)"
     )
 
 

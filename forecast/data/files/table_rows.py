@@ -1,15 +1,14 @@
 """Rows of a table: its cells as ids, dates and numbers, before they are checked and aligned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
-from forecast.data.files.advice import find_split_dates, refuse
-from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
+from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
     find_booleans,
@@ -19,11 +18,11 @@ from forecast.data.files.columns import (
 )
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import quote
+from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
 from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError, TooFewRows
-from forecast.system.formatting import shorten, write_setting
+from forecast.system.errors import DataError, TextColumns, TooFewRows
+from forecast.system.formatting import plural, shorten, write_setting
 
 
 @dataclass
@@ -78,12 +77,12 @@ class TableRows:
             return self.cells, position
         return self.ahead, position - len(self.cells.frame)
 
-    def error(self, message: str, row: int, column: str | None = None, **advice: Any) -> DataError:
-        """A DataError that names the line, column and series of a row; `advice` as `Cells.error` takes it."""
+    def error(self, message: str, row: int, column: str | None = None, advice: str = "") -> DataError:
+        """A DataError that names the line, column and series of a row."""
         cells, position = self.place(row)
         named = self.roles.id is not None
         series = f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}: " if named else ""
-        return cells.error(f"{series}{message}", row=position, column=column, **advice)
+        return cells.error(f"{series}{message}", advice, row=position, column=column)
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""
@@ -163,12 +162,9 @@ class TableRows:
         known = np.unique(self.codes[np.asarray(self.order) < len(self.cells.frame)])
         new = np.setdiff1d(self.codes, known)
         if len(new):
-            where, advice, kept = "future", "leave them out", self.ids[known].tolist()
-            if self.cells.path != FRAME:
-                setting = write_setting("data.ids", kept) if len(kept) <= 8 else "data.ids"
-                where, advice = str(self.ahead.path), f"{advice}, or name the series to forecast ({setting})"
+            where = "future" if self.cells.path == FRAME else str(self.ahead.path)
             named = shorten(self.ids[new].map(quote).tolist())
-            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: {advice}")
+            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: leave them out")
 
 
 def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
@@ -206,13 +202,7 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
     if options.start is not None:
         dates, utc_offset = number_dates(codes, options), UtcOffset()
     else:
-        try:
-            dates, utc_offset = read_dates(cells, roles.date, options, codes)
-        except DataError as error:
-            if found := find_split_dates(cells, roles):
-                what, remedies = found
-                raise DataError(f"{error}; {what}", remedies=[*remedies, *error.remedies]) from None
-            raise
+        dates, utc_offset = read_dates(cells, roles.date, options, codes)
     static = {name: read_numbers_or_texts(cells, name, options) for name in roles.static}
     targets = read_targets(cells, roles, options)
     columns = {name: read_covariate(cells, name, options) for name in roles.covariates}
@@ -253,5 +243,32 @@ def read_targets(
         except DataError as error:
             refused[name] = error
     if refused:
-        raise refuse(cells, roles, options, refused)
+        raise _refuse_texts(cells, roles, refused)
     return np.column_stack(read)
+
+
+def _refuse_texts(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataError]) -> DataError:
+    """The error of a table of which some targets are not numbers, each with its own error."""
+    examples = {}
+    for name, error in refused.items():
+        texts = pd.Series(cells.frame[name]).dropna().astype("string").str.strip()
+        is_number = texts.str.fullmatch(SIGNED_DIGITS) | ~np.isnan(parse_numbers(texts, ".", None))
+        if is_number.mean() > 0.5:  # one cell is bad, and not the column
+            return error
+        examples[name] = texts.iloc[0]
+    if roles.target in examples:
+        advice = ": choose a column of numbers (data.target)"
+        problem = f"{cells.path}: target {quote(roles.target)} is text"
+        return DataError(problem, advice, is_for_training=True)
+    named = ", ".join(f"{quote(name)} ({quote(text)})" for name, text in [*examples.items()][:12])
+    problem = f"{cells.path}: {plural(len(examples), 'column')} of text beside numbers: {named}"
+    drop = write_setting("data.drop", [*roles.drop, *examples])
+    if any(matches(LIKE_A_NUMBER, text) for text in examples.values()):
+        time = write_setting("data.date_column", [roles.date, next(iter(examples))])
+        advice = f": correct the cells, set {drop}, or for times of day set {time}"
+        return DataError(problem, advice, is_for_training=True)
+    advice = (
+        f": set {drop}, or read text as covariates (data.future_covariates, past_covariates or static_covariates), or "
+        "as names of series (data=long, data.id_column)"
+    )
+    return TextColumns(problem, advice, [*examples])

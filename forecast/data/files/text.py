@@ -1,19 +1,21 @@
-"""Text of files: encoding and compression detected from the content, Excel sheets as text."""
+"""Text of files: its encoding and compression, sheets of Excel as text, and patterns of cells and names."""
 
 import bz2
 import codecs
-import csv
 import gzip
 import io
 import lzma
+import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
+import pandas as pd
 import pyarrow as pa
+from pandas.tseries.api import guess_datetime_format
 
 from forecast.data.files.read_options import ReadOptions
 from forecast.system.errors import DataError, NotInstalled
@@ -24,44 +26,14 @@ from forecast.system.memory import available
 UNREADABLE = (
     OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
 )  # fmt: skip
-_OTHER_KINDS = {
-    b"PAR1": "a Parquet file",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"ARROW1": "an Arrow file",
-    b"\x89HDF": "an HDF5 file",
-    b"SQLite format 3": "an SQLite database",
-    b"\x93NUMPY": "a NumPy array",
-    b"%PDF": "a PDF",
-    b"\x89PNG": "a picture",
-    b"7z\xbc\xaf": "packed by 7-Zip",
-}
 _ZIP = b"PK\x03\x04"
-
-
-class _Zstd(io.RawIOBase):
-    """The content of a zstd file, as a stream that `io.BufferedReader` takes."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        content = self._stream.read(len(buffer))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self._at
-
-
 _UNPACK: dict[bytes, Callable] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_Zstd(file)),
+    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(
+        pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+    ),
 }
 """By the first bytes of a packed file, what opens its content."""
 
@@ -70,13 +42,10 @@ _UNPACK: dict[bytes, Callable] = {
 def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
     """Yield the content of an open file: of gzip, bzip2, xz, zstd and zip without the compression, else the file.
 
-    Raises DataError for a file of another kind, and for an archive of several files.
+    Raises DataError for an archive of several files, and for one that is encrypted.
     """
     head = file.read(16)
     file.seek(0)
-    for mark, kind in _OTHER_KINDS.items():
-        if head.startswith(mark):
-            raise DataError(f"{location}: {kind}, not CSV: save the table as CSV, Parquet or .xlsx")
     if head.startswith((_ZIP, b"PK\x05\x06")):
         with zipfile.ZipFile(file) as archive:
             members = [one for one in archive.infolist() if not one.filename.startswith("__MACOSX/")]
@@ -117,41 +86,28 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
     Formulas count as the values that Excel saved with them. Raises DataError for a sheet that is not there, for several
     sheets, and for a workbook that is damaged or too large; NotInstalled without openpyxl.
     """
-
-    def write_cell(value: object) -> str:  # numbers with the decimal sign of the options, dates in ISO 8601
-        if not isinstance(value, float):
-            return "" if value is None else str(value)
-        is_whole = value.is_integer() and abs(value) < 1e15
-        return (str(int(value)) if is_whole else repr(value)).replace(".", options.decimal_sign)
-
     with zipfile.ZipFile(file) as archive:
         _check_memory(location, _MEMORY_PER_BYTE * sum(member.file_size for member in archive.infolist()))
     file.seek(0)
     try:
-        import openpyxl
-    except ModuleNotFoundError:
-        raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
-    try:
         with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            names, wanted = book.sheetnames, options.sheet
-            if wanted is None and len(names) != 1:
-                raise DataError(
-                    f"{location}: {len(names)} sheets: set data.sheet to one of {', '.join(names)}"
-                )
-            if wanted is not None and str(wanted) not in names:
-                there = ", ".join(names)
-                raise DataError(f"{location}: no sheet {str(wanted)!r} (data.sheet); there are {there}")
-            sheet = book[names[0] if wanted is None else str(wanted)]
-            rows = [[write_cell(cell) for cell in row] for row in sheet.values]
+            book = pd.ExcelFile(file, engine="openpyxl")
+            names = list(map(str, book.sheet_names))
+            sheet = str(options.sheet) if options.sheet is not None else names[0]
+            if sheet not in names or (options.sheet is None and len(names) > 1):
+                raise DataError(f"{location}: sheets {', '.join(names)}: set data.sheet to one of them")
+            cells = pd.DataFrame(book.parse(sheet, header=None, dtype=object, na_filter=False))
+    except ImportError:
+        raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
     except DataError:
         raise
     except Exception as error:  # whatever a damaged part of the XML causes
         reason = " ".join(str(error).split())
         raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
-    text = io.StringIO()
-    csv.writer(text, delimiter=options.separator, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+    cells = cells.map(
+        lambda cell: repr(cell).replace(".", options.decimal_sign) if type(cell) is float else cell
+    )
+    return cells.to_csv(sep=options.separator, header=False, index=False).encode()
 
 
 def _check_memory(location: Location, needed: int) -> None:
@@ -187,7 +143,8 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
                 raw = _sheet_as_csv(path, file, options)
             else:
                 with unpacked(path, file) as stream:
-                    raw = decode(path, _read_whole(path, file, stream, size), options.encoding)
+                    raw = _read_whole(path, file, stream, size)
+                raw = decode(path, raw, options.encoding)
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -200,16 +157,12 @@ def read_text(path: Location, options: ReadOptions) -> bytes:
 def _read_whole(path: Location, file: io.BufferedIOBase, stream: io.BufferedIOBase, size: int) -> bytes:
     """Read the stream to its end. Stop early at content that no table has, so that no archive bomb is unpacked."""
     _check_memory(path, _TABLE_PER_TEXT * size)
-    chunks, total, line = [], 0, 1
+    chunks, total = [], 0
     while chunk := stream.read(_CHUNK):
-        if not chunks:
-            is_utf_8 = _encoding(chunk) == "utf-8"
-        if is_utf_8:
-            _refuse_zero(path, chunk, line)
         if len(chunk) == _CHUNK and b"\n" not in chunk and b"\r" not in chunk:
-            raise DataError(f"{path}, line {line}: longer than {_CHUNK >> 20} MiB: this is no table")
+            raise DataError(f"{path}: a line of more than {_CHUNK >> 20} MiB: this is no table")
         chunks.append(chunk)
-        total, line = total + len(chunk), line + line_at(chunk, len(chunk)) - 1
+        total += len(chunk)
         if stream is not file and total > max(_BEFORE_RATIO, _MAX_RATIO * file.tell()):
             raise DataError(f"{path}: unpacks to over {_MAX_RATIO} times its size: this is no table")
         if total > size:
@@ -232,27 +185,17 @@ def no_line_below(path: Location, options: ReadOptions) -> DataError:
     return DataError(f"{path}: data.skip_rows={options.skip_rows}: the file has no line below them")
 
 
-def _encoding(raw: bytes) -> str:
-    """Detect UTF-16 by its byte-order mark, or by the zeros in every second byte of ASCII; else return `utf-8`."""
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    head = raw[:4096]
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if even == 0 and odd > len(head) // 4:
-        return "utf-16-le"
-    return "utf-16-be" if odd == 0 and even > len(head) // 4 else "utf-8"
-
-
 def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:
     """Return text as UTF-8. Raises DataError if it is not in `encoding`, or in UTF-16 where it begins so."""
-    found = encoding or _encoding(raw)
+    found = encoding or ("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8")
     if found == "utf-8":
         return raw
     try:
         return raw.decode(found).encode()
     except UnicodeError:
-        advice = "save it as UTF-8" if encoding is None else "give another data.encoding"
-        raise DataError(f"{path}: looks like {found.upper()}, and is not: {advice}") from None
+        raise DataError(
+            f"{path}: looks like {found.upper()}, and is not: give another data.encoding"
+        ) from None
 
 
 def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
@@ -264,13 +207,10 @@ def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
         line = line_at(raw, error.start) + first_line - 1
         advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
         raise DataError(f"{path}, line {line}: not text in UTF-8: {advice}") from None
-    _refuse_zero(path, raw, first_line)
-
-
-def _refuse_zero(path: Location, raw: bytes, first_line: int) -> None:
     if b"\0" in raw:
         line = line_at(raw, raw.index(b"\0")) + first_line - 1
-        raise DataError(f"{path}, line {line}: a zero byte: this is no text, or the file is damaged")
+        advice = "set data.encoding, such as utf-16-le, or save the table as CSV, Parquet or .xlsx"
+        raise DataError(f"{path}, line {line}: a zero byte: this is no text in UTF-8: {advice}")
 
 
 def line_at(raw: bytes, position: int) -> int:
@@ -289,3 +229,103 @@ def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
     if count:
         first_of = f"line {first}" if count == 1 else f"the first is line {first}"
         warnings.warn(f"{path}: skipped {plural(count, 'line')} without a value: {first_of}", stacklevel=3)
+
+
+SIGNS_ALIKE = {" ": " \xa0\u2009\u202f", "'": "'\u2019"}
+"""By thousands separator, the characters that are read as it: kinds of spaces and of apostrophes."""
+
+SIGNS = f".,{''.join(SIGNS_ALIKE.values())}"
+"""Signs before decimals and between groups of digits."""
+
+NUMBER = rf"[-+]?(\d{{1,3}}([{SIGNS}]\d{{3}})+|\d*)([.,]?\d+|\d[.,])([eE][-+]?\d+)?"
+SIGNED_DIGITS = rf"[-+]?\d[\d{SIGNS}]*"
+"""Texts of digits and `SIGNS`, which are numbers if the signs are those of the file."""
+
+LIKE_A_NUMBER = r"[^\w.]{0,2}[-+]?[0-9][0-9.,:'\s]*[^\w.]{0,2}"
+"""Texts that were probably meant as numbers, such as 98%, €98.50 and 12:30."""
+
+MISSING = [
+    "", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
+"""Texts of missing values: the default of pandas, which it does not export."""
+
+BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+"""Texts that are numbers where a column has no others."""
+
+WEEK = (
+    r"(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:[ -]?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?"
+)
+"""A week of ISO 8601, such as 2016-W01, perhaps with the number of its day."""
+
+QUARTER = r"(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?"
+MONTHS = {
+    r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
+    r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
+    r"\d{1,2}([/.])\d{4}": "%m{}%Y",
+    r"\d{4}(, ?)\d{1,2}": "%Y{}%m",
+}
+"""Patterns of months and years that pandas does not guess, and their formats."""
+
+SHORT_YEAR = r"^(0?[1-9]\d?([-/.])0?[1-9]\d?\2)(\d{2})(?!\d)(.*)"
+"""A date whose year has two digits, such as 1/12/17, or that begins with such a year."""
+
+DATE_OF_NUMBERS = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([^\d.].*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])"
+DATE_OF_DIGITS = r"(19|20)\d{6}([T: ]?\d{4,6})?"
+_WITH_MONTH = r".*[A-Za-z]{3}.*\d.*"
+
+
+def matches(patterns: str | Sequence[str], text: str) -> bool:
+    """Whether one of the patterns matches a whole text."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    return any(re.fullmatch(pattern, text) for pattern in patterns)
+
+
+def is_week(text: str) -> bool:
+    """Whether a text is a week with its year."""
+    return matches(WEEK, text) and re.search(r"\d{4}", text) is not None
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell, or the name of a column, looks like a date."""
+    text = text.strip().replace(" 24:", " 00:")
+    if matches(WEEK, text) or not matches((DATE_OF_NUMBERS, _WITH_MONTH), text):
+        return is_week(text)
+    with warnings.catch_warnings(action="ignore"):
+        return matches(SHORT_YEAR, text) or any(
+            guess_datetime_format(text, dayfirst=order) for order in (False, True)
+        )
+
+
+def names_period(text: str) -> bool:
+    """Whether the name of a column is a date, or a year, quarter or month: 1960, 1980Q1, Jan 2005, 01/2005."""
+    text = text.strip()
+    return matches((r"(1[6-9]|20|21)\d\d", QUARTER, *MONTHS), text) or is_date(text)
+
+
+_PARTS = {
+    "year": ("year", "yr", "yyyy"),
+    "quarter": ("quarter", "qtr", "q"),
+    "month": ("month", "mon", "mnth"),
+    "week": ("week", "wk", "weekno", "weeknumber", "weekofyear", "isoweek"),
+    "day": ("day", "dayofmonth", "dy"),
+    "hour": ("hour", "hours", "hr", "hourofday"),
+    "minute": ("minute", "minutes"),
+    "second": ("second", "seconds"),
+}
+"""By part of a date, the names of a column of its number, in lower case and without signs."""
+
+
+def find_part(name: str) -> str | None:
+    """The part of a date that a column of this name holds; None: not known."""
+    plain = re.sub("[^a-z]", "", name.lower())
+    return next((part for part, names in _PARTS.items() if plain in names), None)
+
+
+def find_parts(names: Sequence[str]) -> list[str | None]:
+    """The part of a date that each of several columns holds; beside a year, mm is a month unless it follows an hour."""
+    parts = [find_part(name) for name in names]
+    for number, name in enumerate(names):
+        if name.lower() == "mm" and "year" in parts and "month" not in parts and "hour" not in parts[:number]:
+            parts[number] = "month"
+    return parts

@@ -192,8 +192,7 @@ def named(field: str) -> Iterator[None]:
             warnings.filterwarnings("ignore", ".*the offset from UTC changes")
             yield
     except DataError as error:
-        problem = error.problem.removesuffix(error.fallback)
-        raise DataError(problem.replace(str(FRAME), field)) from None
+        raise DataError(error.problem.replace(str(FRAME), field)) from None
 
 
 def to_array(column: str, cells: list[Any], roles: ColumnRoles) -> pa.Array:

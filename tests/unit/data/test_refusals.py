@@ -193,9 +193,9 @@ VALUES = [
     columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
     columns("no training value", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, {}, wind=[None] * 400 + [1.0] * 100),
     Refusal("text where the model was trained on numbers", "mine: column 'price' holds text, such as 'cheap', and numbers where the model was trained", DataError, text_in_trained_numbers),
-    file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, or write text in every cell, or set data.na_values=[x] if they are missing values", price=["1.5", "x", *["2"] * 498]),
-    file("per cent", "table.csv, line 2, column 'price': '98%' is not a number: leave the signs and units out of its cells, or choose the number columns (data.columns)", price="98%"),
-    file("text as a target", "table.csv, line 2, column 'load': 'much' is not a number: leave the column out (data.drop), or read it as a covariate (data.future_covariates, past_covariates or static_covariates)", load="much"),
+    file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, write text in every cell, or name it in data.na_values if it is a missing value", price=["1.5", "x", *["2"] * 498]),
+    file("per cent", "table.csv, line 2, column 'price': '98%' is not a number: correct it, or name it in data.na_values if it is a missing value", price="98%"),
+    file("text as a target", "table.csv: 1 column of text beside numbers: 'load' ('much'): set data.drop=[load], or …", load="much"),
 ]  # fmt: skip
 LOADERS = [
     Refusal("fewer windows than processes", "1 window cannot be shared between 2 processes: use fewer processes", ConfigError, lambda folder: loader(4, count=1, world_size=2)),

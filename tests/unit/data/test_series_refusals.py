@@ -151,9 +151,9 @@ def with_dates(pattern: str) -> Change:
 
 
 FILES = [
-    bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum", lambda f: pd.concat([f, f[45:46]])),
-    Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out, or name the series to forecast ('data.ids=[…]')", DataError, two_files(with_new_series)),
-    Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…' may begin with the day or with the month: set data.day_first=true or false; with data.day_first=true, the next error is: …", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
+    bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum…", lambda f: pd.concat([f, f[45:46]])),
+    Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out", DataError, two_files(with_new_series)),
+    Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…' may begin with the day or with the month: set data.day_first=true or false", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
     Refusal("dates in two columns in the future", "future.csv: no column 'ds' in line 1 ('unique_id', 'price', 'day', 'month')…", DataError, two_files(lambda f: f.assign(day=1, month=2).drop(columns="ds"))),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),
     bad("a static value that changes", "bad.csv, line 7, column 'region': series 'a', 2024-01-06 00:00:00: 'east', and 'north' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", put("region", 5, "east")),
@@ -170,7 +170,7 @@ OPTIONS = [
     option("data.ids: there is no series '02' in the DataFrame; did you mean 002?", ids=["02"]),
     option("data.scale_by=row is not one of series, all", scale_by="row"),
     option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
-    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct it, or give another step (freq)", DataError, lambda f: delay(f, "c d", hours=5)),
+    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct the date, or give another step (freq)", DataError, lambda f: delay(f, "c d", hours=5)),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
     known("data.as_of names y: add it to data.future_covariates", as_of={"y": "told"}),

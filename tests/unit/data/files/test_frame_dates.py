@@ -1,7 +1,5 @@
 """Where the dates of a DataFrame are."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,48 +66,16 @@ def test_an_index_and_a_column_of_one_name(name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "there"),
-    [(TWO, "; these columns do: date, time"), (FRAME, ""), (FRAME.assign(Zeit=1.0).rename_axis("time"), "")],
-)
-def test_a_name_of_no_dates_is_refused(frame: pd.DataFrame, there: str) -> None:
-    with pytest.raises(DataError) as refused:
-        read_frame(frame, columns=["load"], date_column="Zeit")
-    assert str(refused.value) == (
-        f"the DataFrame: neither the index nor a column named 'Zeit' (date_column) holds dates{there}"
-    )
-
-
-def read_as_advised(parts: list[Any], advice: str) -> None:
-    """These rows are refused with advice that helps: a line of Python."""
-    frame = pd.DataFrame(pd.concat(parts))
-    with pytest.raises(DataError) as refused:
-        read_frame(frame, columns=["load"])
-    assert str(refused.value).endswith(f"({advice})")
-    assert (
-        read_frame(eval(advice, {"frame": frame, "pd": pd}), columns=["load"])
-        .dates(np.arange(40))
-        .equals(DATES)
-    )
-
-
-@pytest.mark.parametrize(
-    ("frame", "sort", "remove"),
+    ("frame", "wanted", "advice"),
     [
-        (FRAME, "frame.sort_index()", "frame[~frame.index.duplicated()]"),
-        (
-            FRAME.reset_index(names="time"),
-            "frame.sort_values('time', key=pd.to_datetime)",
-            "frame[~frame.duplicated(['time'])]",
-        ),
-        (
-            FRAME.set_index(DATES.strftime("%Y/%m/%d %H:%M")).reset_index(names="time"),
-            "frame.sort_values('time', key=pd.to_datetime)",
-            "frame[~frame.duplicated(['time'])]",
-        ),
+        (TWO, "Zeit", "name one of the columns of dates (date, time)"),
+        (TWO.rename(columns={"date": "made"}), "date", "name one of the columns of dates (made, time)"),
+        (FRAME, "Zeit", "give the rows an index of dates"),
+        (FRAME.assign(Zeit=1.0).rename_axis("time"), "Zeit", "give the rows an index of dates"),
     ],
 )
-def test_rows_out_of_order_or_twice_get_advice_that_helps(
-    frame: pd.DataFrame, sort: str, remove: str
-) -> None:
-    read_as_advised([frame[:5], frame[6:8], frame[5:6], frame[8:]], sort)
-    read_as_advised([frame[:5], frame[4:]], remove)
+def test_a_name_of_no_dates_is_refused(frame: pd.DataFrame, wanted: str, advice: str) -> None:
+    with pytest.raises(DataError) as refused:
+        read_frame(frame, columns=["load"], date_column=wanted)
+    problem = f"the DataFrame: neither the index nor one column {wanted!r} holds dates"
+    assert str(refused.value) == f"{problem}: {advice} (date_column)"

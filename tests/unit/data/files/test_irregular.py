@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from forecast.data.files.dates import split_dates
-from forecast.data.files.patterns import find_parts
 from forecast.data.files.sources import LongSource, read_frame, read_table
+from forecast.data.files.text import find_parts
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])
@@ -29,19 +29,6 @@ def test_rows_are_steps_and_keep_their_dates(tmp_path: Path) -> None:
     assert [str(date.date()) for date in after] == ["2024-03-29", "2024-04-01", "2024-04-02"]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "frame"])
-def test_other_tables_are_read_as_a_file_is(tmp_path: Path, kind: str) -> None:
-    expected = read_table(write(tmp_path / "a.csv", PRICES), steps="rows", calendar="XNYS")
-    if kind == "parquet":
-        PRICES.rename_axis("date").reset_index().to_parquet(tmp_path / "a.parquet")
-        panel = read_table(tmp_path / "a.parquet", steps="rows", calendar="XNYS")
-    else:
-        panel = read_frame(PRICES, steps="rows", calendar="XNYS")
-    assert panel.calendar == expected.calendar
-    pd.testing.assert_index_equal(panel.grid, expected.grid, check_names=False, exact=False)
-    assert str(panel.with_dates_after_ends(1).grid[-1].date()) == "2024-04-01"  # Good Friday has no row  # type: ignore
-
-
 def long_file(path: Path, **series: pd.DataFrame) -> Path:
     parts = [frame.rename_axis("ds").reset_index().assign(unique_id=name) for name, frame in series.items()]
     pd.concat(parts).rename(columns={"price": "y"}).to_csv(path, index=False)
@@ -55,24 +42,6 @@ def test_series_share_the_dates_of_all(tmp_path: Path) -> None:
     assert panel.grid_starts.tolist() == [0, 5]
     assert panel.lengths.tolist() == [125, 120]
     assert np.flatnonzero(np.isnan(panel.values[panel.starts[1] :, 0])).tolist() == [15]
-
-
-@pytest.mark.parametrize(
-    ("dates", "step"),
-    [
-        (PRICES.index, "B"),
-        (pd.date_range("2020-01-31", periods=30, freq="ME").delete([2, 7]), "ME"),
-        (pd.date_range("2020-01-01", periods=30, freq="MS").delete([2, 7]), "MS"),
-        (pd.date_range("2020-03-31", periods=30, freq="QE").delete([2, 7]), "QE-DEC"),
-        (pd.date_range("2020-03-31", periods=30, freq="W-TUE").delete([2, 7]), "W-TUE"),
-        (pd.date_range("2020-03-31", periods=30).delete([2, 7]), "D"),
-        (pd.date_range("2020-03-31", periods=30, freq="2D").delete([2, 7]), "2D"),
-        (pd.date_range("2020-03-31", periods=30, freq="6h").delete([2, 7]), "6h"),
-        (pd.date_range("2020-03-31", periods=30, freq="36h").delete([2, 7]), "36h"),
-    ],
-)
-def test_the_step_between_dates_with_gaps(dates: pd.DatetimeIndex, step: str) -> None:
-    assert read_frame(pd.DataFrame({"x": np.arange(float(len(dates)))}, dates)).freq == step
 
 
 def table(dates: list[str], header: str = "date") -> str:

@@ -13,7 +13,6 @@ from forecast.data import csv_data, long_data, read_frame
 from forecast.data.files.sources import FrameSource, read_table
 from forecast.data.store import open_store
 from forecast.data.utc_offset import UtcOffset
-from forecast.system.errors import DataError
 from tests.support.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
@@ -100,13 +99,6 @@ def test_the_utc_offset_is_what_the_dates_say(tmp_path: Path, hours: str, offset
         assert table.at_utc_offset(UtcOffset(0)).grid.equals(table.grid - pd.Timedelta(minutes=minutes))
 
 
-def test_with_a_zone_offsets_in_the_file_count(tmp_path: Path):
-    dates = pd.date_range("2024-06-01", periods=48, freq="h", tz="America/Los_Angeles")
-    table = read_table(with_offsets(tmp_path / "t.csv", dates), timezone="America/Los_Angeles")
-    assert table.grid.equals(pd.date_range("2024-06-01 07:00", periods=48, freq="h"))
-    assert table.utc_offset.minutes == 0
-
-
 @pytest.mark.parametrize("zones", [("America/Los_Angeles", "Etc/GMT+7"), ("Etc/GMT+8", "Etc/GMT+7")])
 def test_a_newer_file_is_read_at_the_utc_offset_of_training(tmp_path: Path, zones: tuple[str, str]):
     """Trained on offsets that change, or on winter's, then given a file of summer's."""
@@ -155,13 +147,6 @@ def test_split_and_rows_are_local_times(tmp_path: Path):
         assert int(data.rows["val"][0][0]) == local.get_loc(pd.Timestamp("2024-04-03", tz="Europe/Berlin"))
     table = read_table(path, timezone="Europe/Berlin", rows=["2024-04-01", "2024-04-01"])
     assert table.utc_offset.zoned(table.grid).equals(local[local.normalize() == "2024-04-01"])
-
-
-def long_file(path: Path, dates: pd.DatetimeIndex) -> Path:
-    """Two series of what `with_offsets` writes."""
-    one = pd.read_csv(with_offsets(path, dates), dtype=str).rename(columns={"date": "ds", "load": "y"})
-    pd.concat([one.assign(unique_id=name) for name in "ab"]).to_csv(path, index=False)
-    return path
 
 
 def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
@@ -229,76 +214,7 @@ def test_days_have_no_utc_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert table.grid.equals(days)
 
 
-HOURS = [*pd.date_range("2024-01-01", periods=24 * 330, freq="h")]
-SKIPPED, REPEATED = (HOURS.index(pd.Timestamp(text)) for text in ("2024-03-31 02:00", "2024-10-27 02:00"))
-NEW_YORK = HOURS.index(pd.Timestamp("2024-03-10 02:00"))
-
-
-@pytest.mark.parametrize(
-    ("dates", "is_advised"),
-    [
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED + 1] + HOURS[REPEATED:], True),
-        (HOURS[: REPEATED + 1] + HOURS[REPEATED:], False),  # in which 02:00 of 31 March does not exist
-        (
-            HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED] + [HOURS[REPEATED]] * 3 + HOURS[REPEATED + 1 :],
-            False,
-        ),
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 : REPEATED], True),
-        (HOURS[:SKIPPED] + HOURS[SKIPPED + 1 :], True),
-        (HOURS[:NEW_YORK] + HOURS[NEW_YORK + 1 : SKIPPED] + HOURS[SKIPPED + 1 : REPEATED], False),
-    ],
-    ids=["a zone", "not skipped", "three times", "spring alone", "not repeated", "two zones"],
-)
-def test_a_time_zone_is_advised_only_if_the_dates_can_be_read_with_it(
-    tmp_path: Path, dates: list[pd.Timestamp], is_advised: bool
-) -> None:
-    path = tmp_path / "local.csv"
-    pd.DataFrame({"date": dates, "load": range(len(dates))}).to_csv(path, index=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            read_table(path)
-            said = " ".join(str(one.message) for one in caught)
-        except DataError as error:
-            said = str(error)
-    assert ("set data.timezone=Europe/Berlin" in said) is is_advised
-    assert "timezone" not in said or is_advised
-    if is_advised:
-        assert (np.diff(read_table(path, timezone="Europe/Berlin").grid) == np.timedelta64(1, "h")).all()
-
-
 def test_a_local_date_that_clocks_skip_or_repeat_is_read():
     utc_offset = UtcOffset(0, "Europe/Berlin")
     assert utc_offset.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
     assert utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
-
-
-def test_days_stay_days(tmp_path: Path):
-    days = pd.date_range("2024-01-01", periods=400, freq="D")
-    (tmp_path / "days.csv").write_text("date,load\n" + "".join(f"{day:%Y-%m-%d},1\n" for day in days))
-    table = read_table(tmp_path / "days.csv", timezone="Europe/Berlin")
-    assert table.grid.equals(days)
-    assert table.freq == "D"
-
-
-@pytest.mark.filterwarnings("ignore:.*the offset from UTC changes:UserWarning")
-def test_many_series_keep_the_utc_offset_of_training(tmp_path: Path):
-    """Trained on a file whose offsets change, then given summer's alone, as CSV and as Parquet."""
-    training = pd.date_range("2024-02-01", periods=1200, freq="h", tz="America/Los_Angeles")
-    summer = pd.date_range("2024-06-01", periods=100, freq="h", tz="Etc/GMT+7")
-    sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
-    old = long_data(path=long_file(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
-    old.setup()
-    assert old.panel.utc_offset.minutes == 0
-    frame = pd.read_csv(long_file(tmp_path / "b.csv", summer), parse_dates=["ds"])
-    frame.to_parquet(tmp_path / "b.parquet")
-    for path in ("b.csv", "b.parquet"):
-        assert (
-            long_data(path=tmp_path / path, split="test", **sizes).source.read().utc_offset.minutes == -7 * 60
-        )
-        new = long_data(path=tmp_path / path, split="test", **sizes)
-        new.load_state_dict(old.state_dict())
-        new.setup()
-        for data in (old, new):
-            rows = np.arange(data.panel.n_rows)
-            assert hours_off(data.panel.dates(rows), data.panel.values[:, 0]) == {0}

@@ -143,3 +143,13 @@ def test_dates_without_a_name_are_found(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="'Unnamed: 0' looks like dates and is used"):
         panel = read_table(tmp_path / "table.csv")
     assert (panel.columns, panel.grid.tolist()) == (("load",), DATES.tolist())
+
+
+def test_dots_that_every_large_number_has_are_decimal_points(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    dates = pd.date_range("2024-01-01", periods=200, freq="h")
+    values = [250.0, 100.0, 1.5, 1.25] * 50
+    path.write_text(
+        "date,y\n" + "".join(f"{date},{value:.3f}\n" for date, value in zip(dates, values, strict=True))
+    )
+    assert read_table(path).values.ravel().tolist() == values

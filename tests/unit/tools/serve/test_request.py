@@ -84,7 +84,7 @@ def test_few_rows_far_apart_do_not_fill_the_memory() -> None:
         RequestSource(id_column="id", date_column="date", target="y", freq="h"), {"categories": {}}
     )
     request = ForecastRequest.model_validate({"rows": {**rows, "y": [1.0] * 200}})
-    with pytest.raises(DataError, match="rows: 100 series have 200 rows for 1,000,000 steps of h"):
+    with pytest.raises(DataError, match="rows: only 200 rows for 1,000,000 steps of h"):
         reader.read(request, max_rows=1_000)
 
 
