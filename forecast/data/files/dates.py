@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.tseries.api import guess_datetime_format
 
+from forecast.data.calendars import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.data.files.cells import Cells
 from forecast.data.files.patterns import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import quote
 from forecast.data.files.timezone import NO_TIME, Codes, place_in_time, without_zone
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError, Remedy
 
 COUNTS = {

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int32
 
+from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, Remedy
 
 NO_TIME = np.timedelta64(0, "ns")
