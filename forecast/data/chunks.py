@@ -142,7 +142,7 @@ class Chunks(ABC):
         roles = replace(roles, targets=numbers, past=tuple(texts))
         codes = [self._encode(cells, name) for name in texts]
         values, booleans = read_targets(cells, roles, self.options), find_booleans(cells, roles.values)
-        has_number = np.isfinite(values).any(axis=0).tolist()
+        has_number = np.asarray(np.isfinite(values).any(axis=0))
         self._numbers |= {name for name, found in zip(numbers, has_number, strict=True) if found} - booleans
         self.options = self.options.of_rows_after(utc_offset)
         last = len(series) - 1
