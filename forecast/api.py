@@ -17,7 +17,7 @@ from forecast.cli.overrides import quote
 from forecast.data import DataModule, frame_data
 from forecast.data.files.columns import list_id_columns, split_ids
 from forecast.data.frames import Frame, to_library_of, to_pandas
-from forecast.data.sources import MODULE_OPTIONS, option_names
+from forecast.data.module import MODULE_OPTIONS, option_names
 from forecast.evaluation.scores import Level
 from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters

@@ -19,7 +19,6 @@ def convert(config: DictConfig) -> None:
     """Write the store and print a summary of it."""
     from forecast.data.chunks import CsvChunks, ParquetChunks
     from forecast.data.conversion import convert as convert_chunks
-    from forecast.data.files.grid import check_duplicates
     from forecast.data.files.read import find_kind
     from forecast.data.files.read_options import ReadOptions
     from forecast.data.store import PARTS
@@ -33,7 +32,11 @@ def convert(config: DictConfig) -> None:
     check_output_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
     reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
-    check_duplicates(options["duplicates"])
+    if options["duplicates"] is not None:
+        raise ConfigError(
+            f"data.duplicates={options['duplicates']}: a store merges no rows: leave it out, or train in memory "
+            "(data=csv, data=long)"
+        )
     kind = ParquetChunks if find_kind(file) == "parquet" else CsvChunks
     chunks = kind(
         file,
@@ -43,7 +46,6 @@ def convert(config: DictConfig) -> None:
         options=reading,
         size=config.chunk,
         drop=options["drop"],
-        duplicates=options["duplicates"],
     )
     with bar(chunks.total, "Converting", chunks.unit) as progress:
 

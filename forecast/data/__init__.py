@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forecast.data.files.sources import read_frame, read_table
-    from forecast.data.module import DataModule
-    from forecast.data.panel import Panel
-    from forecast.data.sources import (
+    from forecast.data.module import (
+        DataModule,
         csv_data,
         downloaded_data,
         frame_data,
@@ -16,41 +15,25 @@ if TYPE_CHECKING:
         recall_data,
         sample_data,
         store_data,
-    )
+    )  # fmt: skip
+    from forecast.data.panel import Panel
     from forecast.data.windows import Batch, WindowLoader, Windows
 
 __all__ = [
-    "Batch",
-    "DataModule",
-    "Panel",
-    "WindowLoader",
-    "Windows",
-    "csv_data",
-    "downloaded_data",
-    "frame_data",
-    "load_data",
-    "long_data",
-    "read_frame",
-    "read_table",
-    "recall_data",
-    "sample_data",
-    "store_data",
-]
+    "Batch", "DataModule", "Panel", "WindowLoader", "Windows", "csv_data", "downloaded_data", "frame_data", "load_data",
+    "long_data", "read_frame", "read_table", "recall_data", "sample_data", "store_data",
+]  # fmt: skip
 
 ELSEWHERE = {
-    "Batch": "windows",
-    "DataModule": "module",
     "Panel": "panel",
-    "WindowLoader": "windows",
-    "Windows": "windows",
-    "read_frame": "files.sources",
-    "read_table": "files.sources",
+    **dict.fromkeys(("Batch", "WindowLoader", "Windows"), "windows"),
+    **dict.fromkeys(("read_frame", "read_table"), "files.sources"),
 }
-"""The modules of the names that `sources` does not define."""
+"""The modules of the names that `module` does not define."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a name on first access, so that files are read without importing PyTorch."""
     if name not in __all__:
         raise AttributeError(f"module 'forecast.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"forecast.data.{ELSEWHERE.get(name, 'sources')}"), name)
+    return getattr(importlib.import_module(f"forecast.data.{ELSEWHERE.get(name, 'module')}"), name)

@@ -1,11 +1,10 @@
-"""CSV and Parquet files of any size as chunks of rows."""
+"""CSV and Parquet files of any size as chunks of rows, each parsed as a table in memory is, with the row above it."""
 
-import codecs
 import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,31 @@ import pyarrow as pa
 import pyarrow.parquet
 from jaxtyping import Float64, Int32
 
-from forecast.data.files.cells import Cells, date_name, parse_cells, read_numbers
-from forecast.data.files.columns import ColumnRoles, IdColumn, find_booleans, list_id_columns, read_ids
-from forecast.data.files.dates import has_one_offset, is_days, place_in_time, read_dates, without_zone
+from forecast.data.calendars import UtcOffset
+from forecast.data.files.cells import Cells, are_numbers, date_name, parse_cells
+from forecast.data.files.columns import (
+    ColumnRoles,
+    IdColumn,
+    find_booleans,
+    list_id_columns,
+    read_covariate,
+    read_ids,
+)
+from forecast.data.files.dates import is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
-    BOOLEANS,
     LIKE_A_NUMBER,
     MISSING,
     UNREADABLE,
     check_text,
-    decode,
     is_workbook,
     no_line_below,
     quote,
     unpacked,
     warn_of_skipped_lines,
 )
-from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError, check_count
 from forecast.system.location import opened
 
@@ -50,29 +54,14 @@ class LateText(Exception):
         self.names = names
 
 
-def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
-    """The texts of a column without spaces around them; NA where they are empty or one of `missing`."""
-    plain = column.astype("string").str.strip()
-    return plain.mask(plain.isin(["", *missing]))
+@dataclass(frozen=True)
+class RowAbove:
+    """The last row of a chunk: its line, the cells of its id and date, and its date."""
 
-
-def _kind(cells: Cells, name: str, options: ReadOptions, missing: Sequence[str]) -> str:
-    """The type of the cells of a column in a chunk: `number`, `text`, or `undecided`."""
-    column = pd.Series(cells.frame[name])
-    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.categories.dtype.kind in "iufb":
-        return "text"  # as in memory: numbers that pandas was told are categories
-    if column.dtype.kind in "iuf":
-        return "undecided" if column.isna().all() else "number"
-    plain = strip(column, missing).dropna()
-    if plain.str.lower().isin(list(BOOLEANS)).all():
-        return "undecided"
-    if plain.str.fullmatch(LIKE_A_NUMBER).any():
-        return "number"
-    try:
-        read_numbers(Cells(cells.path, plain.to_frame(name)), name, options)
-    except DataError:
-        return "text"
-    return "number"
+    line: int
+    keys: pd.DataFrame
+    date: pd.Timestamp
+    utc_offset: UtcOffset
 
 
 class Chunks(ABC):
@@ -87,7 +76,6 @@ class Chunks(ABC):
     unit: str
     total: int | None
     missing: Sequence[str] = ()  # texts of missing values, beside those of the options
-    _offset_changes = False  # whether the UTC offset of typed dates changes in the file
 
     def __init__(
         self,
@@ -99,15 +87,13 @@ class Chunks(ABC):
         options: ReadOptions,
         size: int,
         drop: Sequence[str] = (),
-        duplicates: str | None = None,
     ) -> None:
-        """`size` is the number of bytes, of text or of numbers, in a chunk.
+        """`size` is the number of characters, or of bytes of numbers, in a chunk.
 
-        Without `id_column`, the file holds one series. With `duplicates`, no chunk ends between rows of one date.
+        Without `id_column`, the file holds one series.
         """
         check_count("chunk", size, unit="bytes")
-        self.path, self.date_column, self.size = path, date_column, size
-        self.options, self.duplicates = options, duplicates
+        self.path, self.date_column, self.size, self.options = path, date_column, size, options
         self.roles = ColumnRoles(
             list_id_columns(id_column),
             date_name(date_column),
@@ -117,11 +103,13 @@ class Chunks(ABC):
         self.roles.check()
 
     @abstractmethod
-    def _read(self) -> Iterator[TableRows]:
-        """Yield the rows in chunks. Raises DataError for invalid content."""
+    def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
+        """Yield the cells of the rows in chunks, and their roles. Raises DataError for invalid content."""
 
     def read(self, texts: Sequence[str] = ()) -> Iterator[TableRows]:
         """Yield the rows in chunks, of which neither the order nor the grid is checked.
+
+        All chunks but the first begin with the row above them, without values.
 
         Args:
             texts: columns that are text, also where the first chunks have only empty cells.
@@ -131,40 +119,76 @@ class Chunks(ABC):
             DataError: invalid content.
         """
         self.done, self.texts = 0, {name: [] for name in texts}
-        self._numbers: set[str] = (
-            set()
-        )  # columns in which a number was found; one of true and false is undecided
-        # the text, the parsed date and the series of the first row of the file and of the row above the chunk
-        self._anchors: list[tuple[str, str, str]] = []
-        held = None
-        for rows in self._read():
-            if self.duplicates is None:
-                yield rows
-                continue
-            rows = rows if held is None else _join(held, rows)
-            earlier = np.flatnonzero((rows.dates != rows.dates[-1]) | (rows.codes != rows.codes[-1]))
-            ready = int(earlier[-1]) + 1 if len(earlier) else 0
-            if ready:
-                yield _slice(rows, 0, ready)
-            held = _slice(rows, ready, len(rows))
-        if held is not None:
-            yield held
+        self._numbers: set[str] = set()  # columns with a number; one of true and false is undecided
+        self._above: RowAbove | None = None
+        for cells, roles in self._cells():
+            yield self._rows(cells, roles)
 
-    def _find_texts(self, cells: Cells, names: Sequence[str], missing: Sequence[str]) -> list[str]:
+    def _rows(self, cells: Cells, roles: ColumnRoles) -> TableRows:
+        """The rows of a chunk below the row above it: numbers as targets, codes of texts as past covariates."""
+        keys, above = list(roles.keys), self._above
+        if above is not None:
+            cells = _below(above, cells)
+        series, ids = read_ids(cells, roles.id_columns)
+        dates, utc_offset = self._dates(cells, series)
+        if above is not None and (dates[0], utc_offset) != (above.date, above.utc_offset):
+            raise cells.error(
+                f"{quote(cells.frame[roles.date].iloc[1])} and the dates above have no format in common: set "
+                "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
+                row=1,
+                column=roles.date,
+            )
+        texts = self._find_texts(cells, roles.values)
+        numbers = tuple(name for name in roles.values if name not in texts)
+        roles = replace(roles, targets=numbers, past=tuple(texts))
+        codes = [self._encode(cells, name) for name in texts]
+        values, booleans = read_targets(cells, roles, self.options), find_booleans(cells, roles.values)
+        has_number = np.asarray(np.isfinite(values).any(axis=0))
+        self._numbers |= {name for name, found in zip(numbers, has_number, strict=True) if found} - booleans
+        self.options = self.options.of_rows_after(utc_offset)
+        last = len(series) - 1
+        self._above = RowAbove(cells.number(last), cells.frame[keys].iloc[[last]], dates[last], utc_offset)  # type: ignore[reportArgumentType]
+        return TableRows(
+            cells=cells,
+            roles=roles,
+            ids=ids,
+            codes=series,
+            dates=dates.to_numpy("datetime64[ns]"),
+            values=np.column_stack([values, *codes]),
+            future=np.empty((len(series), 0)),
+            static={},
+            utc_offset=utc_offset,
+            unit="ns" if dates.unit == "ns" else "us",
+            texts={name: self.texts[name] for name in texts},
+            booleans=booleans,
+        )
+
+    def _dates(self, cells: Cells, series: Int32[np.ndarray, " rows"]) -> tuple[pd.DatetimeIndex, UtcOffset]:
+        """The dates and their UTC offset. Those of a time zone are in UTC: its offset may change in another chunk."""
+        column = self.roles.date
+        dates = pd.Series(cells.frame[column])
+        if isinstance(dates.dtype, pd.DatetimeTZDtype) and not dates.hasnans:
+            zoned = pd.DatetimeIndex(dates)
+            if not is_days(zoned):
+                utc_offset = UtcOffset(0, str(zoned.tz))
+                return place_in_time(cells, column, zoned.tz_convert(None), utc_offset, self.options, series)
+        return read_dates(cells, column, self.options, series)
+
+    def _find_texts(self, cells: Cells, names: Sequence[str]) -> list[str]:
         """The columns of a chunk that are text. Raises LateText for one that was not known to be text above."""
-        found = {name: _kind(cells, name, self.options, missing) for name in names if name not in self.texts}
-        new = [name for name, kind in found.items() if kind == "text" and name not in self._numbers]
-        if new and self._anchors:
+        unknown = [name for name in names if name not in self.texts and name not in self._numbers]
+        new = [name for name in unknown if _is_text(cells, name, self.options)]
+        if new and self._above is not None:
             raise LateText(new)
         self.texts |= {name: [] for name in new}
-        self._numbers |= {name for name, kind in found.items() if kind == "number"}
         return [name for name in names if name in self.texts]
 
-    def _encode(self, cells: Cells, name: str, missing: Sequence[str]) -> Float64[np.ndarray, " rows"]:
+    def _encode(self, cells: Cells, name: str) -> Float64[np.ndarray, " rows"]:
         """The codes of a column of text, −1 where a cell is empty. Raises DataError for a number or too many texts."""
+        missing = [*self.missing, *self.options.na_texts]
         plain, known = strip(pd.Series(cells.frame[name]), missing), self.texts[name]
         numbers = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).to_numpy(dtype=bool)
-        if numbers.any():
+        if numbers.any() and not isinstance(cells.frame[name].dtype, pd.CategoricalDtype):
             row = int(numbers.argmax())
             other = f", such as {quote(known[0])}" if known else ""
             raise cells.error(
@@ -179,89 +203,30 @@ class Chunks(ABC):
         self.texts[name] = joined.astype(str).tolist()
         return joined.get_indexer(pd.Index(plain)).astype(np.float64)
 
-    def _rows(self, cells: Cells, roles: ColumnRoles) -> TableRows:
-        """The rows of a chunk: numbers as targets, codes of texts as past covariates."""
-        missing = [*self.missing, *self.options.na_texts]
-        series, ids = read_ids(cells, roles.id_columns)
-        dates, utc_offset = self._dates(cells, series, ids)
-        texts = self._find_texts(cells, roles.values, missing)
-        numbers = tuple(name for name in roles.values if name not in texts)
-        roles = replace(roles, targets=numbers, past=tuple(texts))
-        codes = [self._encode(cells, name, missing) for name in texts]
-        if utc_offset.stamp:
-            self.options = self.options.of_rows_after(utc_offset)
-        written = cells.frame[roles.date]
-        ends = [(str(written.iloc[row]), str(dates[row]), str(ids[series[row]])) for row in (0, -1)]
-        self._anchors = [*(self._anchors[:1] or ends[:1]), ends[1]]
-        return TableRows(
-            cells=cells,
-            roles=roles,
-            ids=ids,
-            codes=series,
-            dates=dates.to_numpy("datetime64[ns]"),
-            values=np.column_stack([read_targets(cells, roles, self.options), *codes]),
-            future=np.empty((len(cells.frame), 0)),
-            static={},
-            utc_offset=utc_offset,
-            unit="ns" if dates.unit == "ns" else "us",
-            texts={name: self.texts[name] for name in texts},
-            booleans=find_booleans(cells, roles.values),
-        )
 
-    def _dates(
-        self, cells: Cells, codes: Int32[np.ndarray, " rows"], ids: pd.Index
-    ) -> tuple[pd.DatetimeIndex, UtcOffset]:
-        """Parse the dates of a chunk in the format of the rows above it, and return them with their UTC offset."""
-        column = self.roles.date
-        texts, anchors = cells.frame[column], self._anchors
-        if pd.api.types.is_datetime64_any_dtype(texts.dtype):
-            if texts.hasnans:
-                raise cells.error("no date", row=int(texts.isna().argmax()), column=column)
-            plain, utc_offset = without_zone(dates := pd.DatetimeIndex(texts))
-            if dates.tz is not None and self._offset_changes:
-                plain, utc_offset = dates.tz_convert(None), UtcOffset(0, str(dates.tz))
-            return place_in_time(cells, column, plain, utc_offset, self.options, codes)
-        known = pd.Series([text for text, _, _ in anchors], dtype=str)
-        series, _ = pd.factorize(
-            np.concatenate([[series for _, _, series in anchors], ids[codes]]).astype(object)
-        )
-        texts = pd.concat([known, texts.astype(str).where(texts.notna())], ignore_index=True)
-        above = replace(
-            cells, frame=pd.DataFrame({column: texts}), first_line=cells.first_line - len(anchors)
-        )
-        dates, utc_offset = read_dates(above, column, self.options, series.astype(np.int32))
-        if [str(date) for date in dates[: len(anchors)]] != [date for _, date, _ in anchors]:
-            raise cells.error(
-                f"{quote(texts.iloc[len(anchors)])} and the dates above have no format in common: set "
-                "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
-                row=0,
-                column=column,
-            )
-        return dates[len(anchors) :], utc_offset
+def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
+    """The texts of a column without spaces around them; NA where they are empty or one of `missing`."""
+    plain = column.astype("string").str.strip()
+    return plain.mask(plain.isin(["", *missing]))
 
 
-def _slice(rows: TableRows, first: int, stop: int) -> TableRows:
-    """The rows `first` … `stop` − 1 of a chunk."""
-    return replace(
-        rows,
-        cells=replace(rows.cells, first_line=rows.cells.first_line + first),
-        codes=rows.codes[first:stop],
-        dates=rows.dates[first:stop],
-        values=rows.values[first:stop],
-        future=rows.future[first:stop],
-    )
+def _below(above: RowAbove, cells: Cells) -> Cells:
+    """The cells of a chunk below the id and the date of the row above it."""
+    keys = list(above.keys)
+    values = cells.frame.drop(columns=keys).reindex(range(-1, len(cells.frame))).reset_index(drop=True)
+    frame = pd.concat([above.keys, cells.frame[keys]], ignore_index=True).join(values)
+    skipped = (*range(above.line + 1, cells.number(0)), *cells.skipped)
+    return replace(cells, frame=frame, first_line=above.line, skipped=tuple(dict.fromkeys(skipped)))
 
 
-def _join(above: TableRows, below: TableRows) -> TableRows:
-    """The rows of two chunks that follow each other."""
-    ids = above.ids.append(below.ids.difference(above.ids, sort=False))
-    codes = np.concatenate([above.codes, ids.get_indexer(below.ids)[below.codes].astype(np.int32)])
-    parts = {name: (getattr(above, name), getattr(below, name)) for name in ("dates", "values", "future")}
-    joined = {name: np.concatenate(pair) for name, pair in parts.items()}
-    booleans, cells = above.booleans | below.booleans, above.cells
-    between = range(cells.number(len(above) - 1) + 1, below.cells.number(0))
-    cells = replace(cells, skipped=(*cells.skipped, *between, *below.cells.skipped))
-    return replace(above, cells=cells, ids=ids, codes=codes, texts=below.texts, booleans=booleans, **joined)
+def _is_text(cells: Cells, name: str, options: ReadOptions) -> bool:
+    """Whether a column holds text, and no text that was probably meant as a number."""
+    if are_numbers(pd.Series(cells.frame[name])):
+        return False
+    try:
+        return read_covariate(cells, name, options)[1] is not None
+    except DataError:
+        return False  # reading its numbers names the cell
 
 
 _MAX_LINE = 1 << 24
@@ -283,111 +248,97 @@ class CsvChunks(Chunks):
             with unpacked(path, file) as stream:
                 self.total = size if stream is file else None
 
-    def _read(self) -> Iterator[TableRows]:
+    def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
         try:
             with opened(self.path) as (file, _), unpacked(self.path, file) as stream:
                 yield from self._parse(stream)
         except UNREADABLE as error:
             raise DataError(f"{self.path}: cannot be read: {error}") from None
 
-    def _parse(self, stream: io.BufferedIOBase) -> Iterator[TableRows]:
-        for number in range(1, self.options.first_line):
-            above = self._line(stream, number)
-            self._check_line_end(above)
-            if not above:
+    def _parse(self, stream: io.BufferedIOBase) -> Iterator[tuple[Cells, ColumnRoles]]:
+        # bytes that are no text in the encoding survive, so that `check_text` names their line
+        text = io.TextIOWrapper(stream, self.options.encoding or "utf-8-sig", errors="surrogateescape")  # type: ignore[reportArgumentType]
+        line = self.options.first_line
+        for number in range(1, line):
+            if not self._line(text, number):
                 raise no_line_below(self.path, self.options)
-        header, line = self._header(stream), self.options.first_line
-        above, line = self._as_utf8(header, line).removeprefix(codecs.BOM_UTF8), line + header.count(b"\n")
+        above = self._header(text)
+        line += above.count(b"\n")
         blank = b"\r\n\t " + self.options.separator.encode()
-        skipped = empty = (
-            0,
-            0,
-        )  # number of lines without a value, and the first one; `empty` follow the last chunk
-        while raw := self._lines(stream, line):
-            self.done, first_line = self.done + len(raw), line
-            line += raw.count(b"\n")
-            raw = self._as_utf8(raw, first_line)
-            filled = raw.rstrip(blank)
-            if not filled:  # the end of the file, or lines to be skipped
-                empty = _add(empty, raw.count(b"\n"), first_line)
+        skipped, rest = list[int](), b""
+        while part := text.read(self.size):
+            part += (
+                "" if part.endswith("\n") else self._line(text, line + rest.count(b"\n") + part.count("\n"))
+            )
+            raw = rest + part.encode("utf-8", "surrogateescape")
+            self.done = stream.tell()
+            check_text(self.path, raw, line)
+            # lines without a value below the last row come with the next one; at the end of the file, they are ignored
+            filled = len(raw.rstrip(blank))
+            stop = (raw.find(b"\n", filled) + 1 or len(raw)) if filled else 0
+            raw, rest = raw[:stop], raw[stop:]
+            if len(rest) > _MAX_LINE:
+                raise self._too_long(line)
+            if not raw:
                 continue
-            is_first = not self._anchors
-            cells = self._cells(above + raw, first_line - (not is_first))
+            is_first = self._above is None
+            cells = self._parse_lines(above + raw, line - (not is_first))
             if is_first:  # the first row tells how many fields a line has
                 above += next(row for row in io.BytesIO(raw) if row.strip(blank))
             else:
                 below = cells.frame.iloc[1:].reset_index(drop=True)
-                cells = replace(cells, frame=below, first_line=first_line)
-            yield self._rows(cells, self.roles.resolve(str(self.path), list(cells.frame.columns)))
-            skipped = _add(_add(skipped, *empty), len(cells.skipped), next(iter(cells.skipped), 0))
-            ends = raw.count(b"\n", len(filled))
-            empty = (ends - 1, line - ends + 1) if ends > 1 else (0, 0)
-        if not self._anchors:
+                cells = replace(cells, frame=below, first_line=line)
+            skipped += cells.skipped
+            yield cells, self.roles.resolve(str(self.path), list(cells.frame.columns))
+            line += raw.count(b"\n")
+        if self._above is None:
             raise DataError(f"{self.path}: a header and no rows")
-        warn_of_skipped_lines(self.path, *skipped)
+        warn_of_skipped_lines(self.path, len(skipped), next(iter(skipped), 0))
 
-    def _cells(self, text: bytes, first_line: int) -> Cells:
+    def _parse_lines(self, raw: bytes, first_line: int) -> Cells:
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
         texts = [*self.texts, *self.roles.id_columns]
         try:
-            header = read_header(self.path, text, self.options)
+            header = read_header(self.path, raw, self.options)
             return parse_cells(
-                self.path, text, self.date_column, self.options, texts, header=header, first_line=first_line
+                self.path, raw, self.date_column, self.options, texts, header=header, first_line=first_line
             )
         except DataError as error:
             if not error.is_for_training:
                 raise
             raise DataError(f"{error.problem}: a store needs a header with a column of dates") from None
 
-    def _as_utf8(self, raw: bytes, line: int) -> bytes:
-        """Return the text from this line on as UTF-8. Raises DataError if it is not in the encoding of the options."""
-        if self.options.encoding is not None:
-            raw = decode(self.path, raw, self.options.encoding)
-        check_text(self.path, raw, line)
-        return raw
-
-    def _header(self, stream: io.BufferedIOBase) -> bytes:
+    def _header(self, text: io.TextIOWrapper) -> bytes:
         """Read the first line, and further ones while a quote is open."""
         first_line = self.options.first_line
-        header = self._line(stream, first_line)
-        while header.count(b'"') % 2 and (line := self._line(stream, first_line)):
+        header = self._line(text, first_line)
+        while header.count('"') % 2 and (line := self._line(text, first_line)):
             header += line
-        if b"\0" in header:
-            raise DataError(
-                f"{self.path}: text in UTF-16, or none: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
-            )
-        self._check_line_end(header)
+        if "\0" in header:
+            raise DataError(f"{self.path}: text in UTF-16, or none: set data.encoding=utf-16")
         if not header.strip():
             raise DataError(f"{self.path}: line {first_line} is empty, and should name the columns")
-        return header if header.endswith(b"\n") else header + b"\n"
+        raw = (header.removesuffix("\n") + "\n").encode("utf-8", "surrogateescape")
+        check_text(self.path, raw, first_line)
+        return raw
 
-    def _check_line_end(self, line: bytes) -> None:
-        """Raise DataError for a line that ends in a carriage return alone."""
-        if b"\r" in line.rstrip(b"\r\n"):
-            raise DataError(
-                f"{self.path}: lines end in a carriage return alone: save the file with line feeds"
-            )
-
-    def _lines(self, stream: io.BufferedIOBase, first: int) -> bytes:
-        raw = stream.read(self.size)
-        return raw if raw.endswith(b"\n") or not raw else raw + self._line(stream, first + raw.count(b"\n"))
-
-    def _line(self, stream: io.BufferedIOBase, number: int) -> bytes:
-        line = stream.readline(_MAX_LINE)
+    def _line(self, text: io.TextIOWrapper, number: int) -> str:
+        line = text.readline(_MAX_LINE)
         if len(line) == _MAX_LINE:
-            raise DataError(
-                f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table"
-            )
+            raise self._too_long(number)
         return line
 
-
-def _add(found: tuple[int, int], count: int, first: int) -> tuple[int, int]:
-    """A number of lines and the first one, with `count` more lines from `first` on."""
-    return found[0] + count, found[1] if found[0] else first
+    def _too_long(self, number: int) -> DataError:
+        return DataError(f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table")
 
 
 _INDEX = re.compile(r"__index_level_\d+__")
 """pandas' name in a Parquet file for an index without a name."""
+
+_READABLE = (
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_dictionary,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+)  # fmt: skip
 
 
 class ParquetChunks(Chunks):
@@ -400,45 +351,30 @@ class ParquetChunks(Chunks):
         try:
             self._file = pyarrow.parquet.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path}: no Parquet file that can be read: {_first_line(error)}") from None
+            raise self._unreadable(error) from None
         self.total = self._file.metadata.num_rows
 
-    def _read(self) -> Iterator[TableRows]:
+    def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
         roles = self._resolve_roles()
-        self._offset_changes = self._has_offsets(self.roles.date)
-        for batch in self._batches(roles.all):
-            frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
-            for name in roles.values:
-                if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
-                    frame[name] = strip(frame[name], self.options.na_texts)
-            frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
-            cells = Cells(self.path, frame, first_line=self.done + 1, unit="row")
-            self.done += len(frame)
-            yield self._rows(cells, roles)
-        if not self._anchors:
+        size = max(1, self.size // (8 * len(roles.all)))
+        try:
+            for batch in self._file.iter_batches(size, columns=list(roles.all)):
+                frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
+                for name in roles.values:
+                    if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
+                        frame[name] = strip(frame[name], self.options.na_texts)
+                frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
+                first, self.done = self.done + 1, self.done + len(frame)
+                if len(frame):
+                    yield Cells(self.path, frame, first_line=first, unit="row"), roles
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from None
+        if self._above is None:
             raise DataError(f"{self.path}: no rows")
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of the file, about `size` bytes of numbers at a time."""
-        try:
-            yield from self._file.iter_batches(max(1, self.size // (8 * len(columns))), columns=list(columns))
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.path}: cannot be read: {_first_line(error)}") from None
-
-    def _has_offsets(self, column: str) -> bool:
-        """Return whether the UTC offset of the dates changes in the file, reading only their column."""
-        kind = self._file.schema_arrow.field(column).type
-        if not pa.types.is_timestamp(kind) or kind.tz is None:
-            return False
-        first, days, changes = pd.DatetimeIndex([], tz="UTC"), True, False
-        for batch in self._batches([column]):
-            dates = pd.DatetimeIndex(batch.to_pandas(ignore_metadata=True)[column].dropna())
-            first = first if len(first) else dates[:1]
-            days = days and is_days(dates)
-            changes = changes or not has_one_offset(pd.DatetimeIndex(first.append(dates)))
-            if changes and not days:
-                return True
-        return False
+    def _unreadable(self, error: Exception) -> DataError:
+        reason = " ".join(str(error).split())
+        return DataError(f"{self.path}: cannot be read as Parquet: {reason}")
 
     def _resolve_roles(self) -> ColumnRoles:
         """The roles with the targets by name. Raises DataError for a column that is missing, or of another type."""
@@ -450,19 +386,8 @@ class ParquetChunks(Chunks):
         roles = self.roles.resolve(str(self.path), kept)
         for name in roles.values:
             kind = schema.field(name).type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-                    or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind) or _is_text(kind)):  # fmt: skip
+            if not any(is_kind(kind) for is_kind in _READABLE):
                 raise DataError(
                     f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: leave it out (data.drop)"
                 )
         return roles
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Whether a column of a Parquet file is of strings, dictionary-encoded or not."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

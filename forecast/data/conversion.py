@@ -1,15 +1,12 @@
-"""Conversion of a file to a store: chunks of text to a table on disk, with the checks of the table reader on every row,
+"""Conversion of a file to a store: chunks of rows to a table on disk, with the checks of the table reader on every row,
 and the rows of that table that have values to the store.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock, Timeout
 from jaxtyping import Float64
 
 from forecast.data.chunks import Chunks, LateText
@@ -19,13 +16,11 @@ from forecast.data.files.text import quote
 from forecast.data.panel import TABLE_ID, Panel
 from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics, pieces
 from forecast.data.store import write_store
-from forecast.system.errors import ConfigError, DataError, ForecastError, RowOrderError
-from forecast.system.files import named_in_errors
+from forecast.system.errors import DataError, RowOrderError
+from forecast.system.files import atomic_folder
 
 ROUNDED = 1e-4
 """Largest rounding error of float32, as a fraction of the column's standard deviation."""
-
-LOCK, ROWS = ".lock", "rows.bin"
 
 
 class Table:
@@ -37,13 +32,11 @@ class Table:
         ids: of the series.
         filled: of each series with a value, its rows from the first value to the row after the last one, and the dates
             of the first and the last value.
-        open_id, read_until: series and date of the last row.
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
         self.first, self.n_rows, self.ids = first, 0, list[str]()
         self.filled: dict[int, tuple[int, int, pd.Timestamp, pd.Timestamp]] = {}
-        self.open_id, self.read_until = first.ids[0], first.grid[0]
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
         path.write_bytes(b"")
@@ -66,7 +59,6 @@ class Table:
             begin, _, first_date, _ = self.filled.get(number, (begin, end, first_date, last_date))
             self.filled[number] = begin, end, first_date, last_date
         self.n_rows += len(values)
-        self.open_id, self.read_until = chunk.ids[-1], chunk.dates(chunk.stops[-1:] - 1)[0]
         self._statistics.add(values)
         with np.errstate(over="ignore"):
             self._lost = np.fmax(self._lost, np.fmax.reduce(np.abs(values - values.astype(np.float32))))
@@ -130,7 +122,7 @@ def convert(
 ) -> None:
     """Convert a file to the store `output`, whose former content is removed.
 
-    The store has its name once it is complete. A conversion that was killed is started again.
+    The store has its name once it is complete.
 
     Args:
         chunks: the file.
@@ -141,32 +133,14 @@ def convert(
 
     Raises:
         DataError: a file that `read_table` would refuse.
-        ConfigError: another conversion is writing the same store.
     """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.partial")
-    partial.mkdir(exist_ok=True)
-    try:
-        with FileLock(partial / LOCK, timeout=0), named_in_errors(output):
-            table = _read(chunks, partial / ROWS, freq, write_message, show_progress)
-            left_out = table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
-            if left_out:
-                write_message(f"{left_out:,} rows before the first value or after the last one are left out")
-            (partial / ROWS).unlink()
-            (partial / LOCK).unlink()
-            former = output.with_name(f".{output.name}.former")
-            shutil.rmtree(former, ignore_errors=True)  # of a conversion that was killed
-            if output.exists():
-                output.rename(former)
-            partial.rename(output)
-            shutil.rmtree(former, ignore_errors=True)
-    except Timeout:
-        raise ConfigError(
-            f"{output}: another conversion is writing it: wait for its end, or give another output"
-        ) from None
-    except ForecastError:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    with atomic_folder(output) as partial:
+        rows = partial / "rows.bin"
+        table = _read(chunks, rows, freq, write_message, show_progress)
+        left_out = table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
+        rows.unlink()
+    if left_out:
+        write_message(f"{left_out:,} rows before the first value or after the last one are left out")
 
 
 def _read(
@@ -182,7 +156,7 @@ def _read(
         table = None
         try:
             for rows in chunks.read(texts):
-                chunk = _checked(rows, table, freq, chunks.duplicates)
+                chunk = _check(rows, table, freq)
                 table = table or Table(path, chunk)
                 table.append(chunk)
                 show_progress(chunks.done)
@@ -195,13 +169,11 @@ def _read(
         return table
 
 
-def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates: str | None) -> Panel:
-    """Check that rows continue the grid of the rows above, and return them."""
-    if above is not None:  # the row above comes along, and goes again
-        rows, freq = _prepend(rows, above.open_id, above.read_until.to_datetime64()), above.first.freq  # type: ignore[reportAttributeAccessIssue]
+def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
+    """Check that rows continue the grid of the rows above, and return them without the row above that comes first."""
     _refuse_interleaved(rows, above)
     try:
-        table = align(rows, freq, sort=False, duplicates=duplicates, is_part=True)
+        table = align(rows, freq if above is None else above.first.freq, sort=False, is_part=True)
     except RowOrderError as error:
         advice = (
             "remove one, set data.duplicates=first, last, mean or sum, or name the series in data.id_column"
@@ -211,24 +183,7 @@ def _checked(rows: TableRows, above: Table | None, freq: str | None, duplicates:
         return table
     first = table.starts + (np.arange(len(table)) == 0)
     left = np.flatnonzero(first < table.stops)
-    if not len(left):
-        raise DataError(f"{rows.cells.path}: no row follows {above.read_until}")
     return table.take_rows(left, first[left], table.stops[left], table.ends[left])
-
-
-def _prepend(rows: TableRows, series: str, date: np.datetime64) -> TableRows:
-    """The rows below one more row, which has no values."""
-    none = np.full((1, rows.values.shape[1]), np.nan)
-    ids = rows.ids if series in rows.ids else rows.ids.append(pd.Index([series]))
-    return replace(
-        rows,
-        cells=replace(rows.cells, first_line=rows.cells.first_line - 1),
-        ids=ids,
-        codes=np.append(ids.get_indexer([series]), rows.codes).astype(np.int32),
-        dates=np.concatenate([[date.astype("datetime64[ns]")], rows.dates]),
-        values=np.concatenate([none, rows.values]),
-        future=np.empty((len(rows) + 1, 0)),
-    )
 
 
 def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
@@ -237,7 +192,7 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
     series = rows.ids[rows.codes[begins]]
     again = series.duplicated()
     if above is not None:
-        again |= series.isin(above.ids) & (series != above.open_id)
+        again |= series.isin(above.ids) & (series != above.ids[-1])
     if again.any():
         raise rows.error(
             f"rows of other series lie between this row and those of its series above: {_advise_sorting(rows)}",
@@ -247,9 +202,14 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
 
 
 def _advise_sorting(rows: TableRows) -> str:
-    data = "csv data.sort=true" if rows.roles.id is None else "long"
-    advice = f"sort the file by {' and '.join(rows.roles.keys)} first, or train in memory (data={data})"
+    advice = _advise_training(rows, f"sort the file by {' and '.join(rows.roles.keys)} first", "sort=true")
     if rows.roles.id is None and rows.texts:
         name = next(iter(rows.texts))
         advice += f"; if {quote(name)} names series, set data.id_column={name}"
     return advice
+
+
+def _advise_training(rows: TableRows, first: str, setting: str) -> str:
+    """Advice to change the file, or to train on it with a setting."""
+    data = "csv" if rows.roles.id is None else "long"
+    return f"{first}, or train in memory (data={data} data.{setting})"

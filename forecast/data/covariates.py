@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,18 +71,12 @@ def check_known_as_trained(
     name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]
 ) -> None:
     """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
-    both = (
-        describe_known(panel.future_covariates, panel.as_of, known_steps),
-        describe_known(
-            state["future_covariates"],
-            state.get("as_of", {}),
-            state.get("known_steps", [None] * len(state["future_covariates"])),
-        ),
-    )
-    if both[0] != both[1]:
-        mine, theirs = (", ".join(names) or "none" for names in both)
+    mine = describe_known(panel.future_covariates, panel.as_of, known_steps)
+    theirs = describe_known(state["future_covariates"], state["as_of"], state["known_steps"])
+    if mine != theirs:
         raise DataError(
-            f"{name}: future covariates {mine}, where the checkpoint was trained on {theirs}: choose the same"
+            f"{name}: future covariates {', '.join(mine) or 'none'}, where the checkpoint was trained on "
+            f"{', '.join(theirs) or 'none'}: choose the same"
         )
 
 
@@ -100,10 +94,11 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
     there.
     """
     found: dict[str, list[str]] = {}
-    for block, names in _blocks(panel):
+    for block, names in ((panel.values, panel.columns), (panel.future, panel.future_columns)):
         for column, name in enumerate(names):
             if name not in panel.texts:
                 continue
+            assert block is not None
             texts, values = panel.texts[name], select_columns(block, [column])
             counts = np.zeros(len(texts), dtype=np.int64)
             for rows in pieces_of(values, first, last):
@@ -115,13 +110,11 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
                 raise DataError(
                     f"no value of {name} in the training rows: leave the column out, or give another data.split"
                 )
-            number, rest = f"{len(order):,} categories", ""
             if len(order) > MAX_INDICATORS:
-                rest = f": the {MAX_INDICATORS} most frequent are read, all others as unknown"
-            if len(order) == 1 or rest:
-                number = number if rest else "one category"
                 warnings.warn(
-                    f"{where}: column {quote(name)} has {number} in the training rows{rest}", stacklevel=2
+                    f"{where}: column {quote(name)} has {len(order):,} categories in the training rows: the "
+                    f"{MAX_INDICATORS} most frequent are read, all others as unknown",
+                    stacklevel=2,
                 )
     return found
 
@@ -150,7 +143,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
             )
     names = (*panel.columns, *panel.future_columns)
     columns = {name: indicator_names({name: categories.get(name, ())}) or [name] for name in names}
-    made = {one: name for name, ones in columns.items() for one in ones if one != name}
+    made = columns_of_indicators({name: categories[name] for name in names if name in categories})
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
     values = _encode(where, panel, panel.values, panel.columns, categories)
@@ -175,13 +168,7 @@ def indicator_names(categories: Categories) -> list[str]:
 
 def columns_of_indicators(categories: Categories) -> dict[str, str]:
     """The column of each indicator, by the name of the indicator."""
-    return {indicator: name for name in categories for indicator in indicator_names({name: categories[name]})}
-
-
-def _blocks(panel: Panel) -> Iterator[tuple[Values, Sequence[str]]]:
-    yield panel.values, panel.columns
-    if panel.future is not None:
-        yield panel.future, panel.future_columns
+    return {f"{name}={text}": name for name, texts in categories.items() for text in texts}
 
 
 def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categories: Categories) -> Values:
@@ -255,7 +242,7 @@ If all numbers are equal, the standard deviation is infinite, so that a differen
 
 
 def fit_static(where: str, static: pd.DataFrame) -> Encoding:
-    """Return the encoding of the static covariates. Warns of missing texts, which are a category.
+    """Return the encoding of the static covariates. Missing texts are a category.
 
     Raises:
         ConfigError: the texts need too many features.
@@ -265,23 +252,12 @@ def fit_static(where: str, static: pd.DataFrame) -> Encoding:
     for name, column in static.items():
         if pd.api.types.is_numeric_dtype(column):
             numbers = _read_numbers(where, column)
-            deviation = float(numbers.std())
-            if not deviation:
-                warnings.warn(
-                    f"data.static_covariates: {quote(name)} is the same in every series, so it tells a model nothing",
-                    stacklevel=2,
-                )
-            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation or math.inf}
+            encoding[str(name)] = {
+                "mean": float(numbers.mean()),
+                "deviation": float(numbers.std()) or math.inf,
+            }
         else:
-            texts, n_missing = {str(text) for text in column.dropna().unique()}, int(column.isna().sum())
-            if n_missing:
-                texts.add(MISSING)
-                warnings.warn(
-                    f"{where}: static covariate {quote(name)} is empty in {n_missing:,} of {len(column):,} series, "
-                    f"which have the category {quote(MISSING)}",
-                    stacklevel=2,
-                )
-            encoding[str(name)] = {"texts": sorted(texts)}
+            encoding[str(name)] = {"texts": sorted({str(text) for text in column.fillna(MISSING).unique()})}
     width = len(static_feature_names(encoding))
     if width > MAX_FEATURES:
         widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))

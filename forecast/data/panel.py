@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int64
 
-from forecast.data.calendars import Calendar
+from forecast.data.calendars import Calendar, UtcOffset
 from forecast.data.files.text import quote
 from forecast.data.row_ranges import (
     PerSeries,
@@ -21,7 +21,6 @@ from forecast.data.row_ranges import (
     select_columns,
 )
 from forecast.data.time_features import describe_frequency, future_dates, season_length
-from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural, shorten
 

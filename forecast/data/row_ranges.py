@@ -175,6 +175,14 @@ _FEWEST, _MOST = 1 << 8, 1 << 16
 """Rows that are read at once: the first time, and at most."""
 
 
+def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, " rows"]]:
+    """The rows begin … end − 1 in ranges that grow, from the first on (`step` 1) or from the last one back (−1)."""
+    rows, size = range(begin, end)[::step], _FEWEST
+    while rows:
+        yield np.array(rows[:size])
+        rows, size = rows[size:], min(2 * size, _MOST)
+
+
 def last_measured(
     values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
 ) -> Int64[np.ndarray, "ranges columns"]:
@@ -190,7 +198,7 @@ def last_measured(
 
     found = np.where(is_measured(last - 1), last[:, None] - 1, -1)
     for i in np.flatnonzero((found < 0).any(axis=1)).tolist():
-        for rows in _backwards(int(first[i]), int(last[i]) - 1):
+        for rows in _pieces_from(int(first[i]), int(last[i]) - 1, -1):
             latest = np.where(is_measured(rows), rows[:, None], -1).max(axis=0)
             found[i] = np.where(found[i] < 0, latest, found[i])
             if (found[i] >= 0).all():
@@ -198,28 +206,18 @@ def last_measured(
     return found
 
 
-def _backwards(first: int, last: int) -> Iterator[Int64[np.ndarray, " rows"]]:
-    """The rows first … last − 1 in ranges that begin at the end and grow."""
-    size = _FEWEST
-    while last > first:
-        begin = max(first, last - size)
-        yield np.arange(begin, last)
-        last, size = begin, min(2 * size, _MOST)
-
-
 def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " ranges"]:
     """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i.
 
-    Rows are read from the first one on to the result. No range is empty.
+    Rows are read from the first one on to the result.
     """
-    found = np.where(np.isfinite(values[first]).any(axis=1), first, last)
-    for i in np.flatnonzero(found == last).tolist():
-        begin, end, size = int(first[i]), int(last[i]), _FEWEST
-        while begin < end and found[i] == end:
-            rows = np.arange(begin, min(end, begin + size))
+    found = last.copy()
+    for i in range(len(first)):
+        for rows in _pieces_from(int(first[i]), int(last[i]), 1):
             measured = np.isfinite(values[rows]).any(axis=1)
-            found[i] = rows[measured.argmax()] if measured.any() else end
-            begin, size = begin + size, min(2 * size, _MOST)
+            if measured.any():
+                found[i] = rows[measured.argmax()]
+                break
     return found
 
 
@@ -242,12 +240,8 @@ def count_missing(values: Values, first: PerSeries, last: PerSeries) -> Int64[np
         in_all = np.array(values.missing, dtype=np.int64)
         if not in_all.any():
             return in_all
-        if 2 * (last - first).sum() >= len(values):
-            return in_all - _count_missing(values, np.append(0, last), np.append(first, len(values)))
-    return _count_missing(values, first, last)
-
-
-def _count_missing(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " columns"]:
+        if 2 * (last - first).sum() > len(values):
+            return in_all - count_missing(values, np.append(0, last), np.append(first, len(values)))
     count = np.zeros(values.shape[1], dtype=np.int64)
     for rows in pieces_of(values, first, last):
         # a third of the time of a sum over rows

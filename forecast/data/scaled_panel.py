@@ -19,11 +19,16 @@ from forecast.data.covariates import (
     resolve_known_steps,
     static_feature_names,
 )
-from forecast.data.domain import Domain, check_not_transformed, check_values, choose_domain, choose_methods
-from forecast.data.panel import Panel
+from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
-from forecast.data.source import ScalingOptions
+from forecast.data.source import (
+    FILLS,
+    Domain,
+    ScalingOptions,
+    check_values,
+    choose_domain,
+)
 from forecast.data.step_features import (
     DatedRows,
     DiskRows,
@@ -86,7 +91,6 @@ class Scales:
         known_steps = resolve_known_steps(options.known_steps, panel)
         saved = dict.fromkeys(("scaler", "future_scaler"))
         if state is None:
-            check_not_transformed(options.transform, panel.future_columns)
             domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
             place = np.full(len(panel), -1)
         else:
@@ -234,8 +238,8 @@ class ScaledPanel:
 
 def _make_fill(panel: Panel, scaler: Scaler, options: ScalingOptions, season: int) -> Fill | None:
     """The rule that fills missing values of the panel; None where no value is missing."""
-    chosen = zip(panel.columns, choose_methods(options.fill, panel.columns), strict=True)
-    methods = tuple("previous" if name in panel.indicators else method for name, method in chosen)
+    chosen = by_column("data.fill", options.fill, panel.columns, FILLS[0])
+    methods = tuple("previous" if name in panel.indicators else method for name, method in chosen.items())
     if not panel.has_missing:
         return None
     zeros = torch.zeros(len(scaler), 1, len(panel.columns))

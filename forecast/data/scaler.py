@@ -1,7 +1,7 @@
 """The map from original units to scaled units, and back: x → (f(x) − center) / scale; and its fit."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,18 +9,16 @@ import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int64
 from torch import Tensor
 
-from forecast.data.domain import ASINH, BOXCOX, LOG1P, NONE, TRANSFORMS, Domain
 from forecast.data.row_ranges import (
     PerSeries,
     RowRanges,
     RunningStatistics,
-    StoredValues,
     Values,
     pieces_of,
     ranges,
     series_slices,
 )
-from forecast.data.source import SCALERS
+from forecast.data.source import ASINH, BOXCOX, LOG1P, NONE, SCALERS, TRANSFORMS, Domain
 from forecast.system.errors import DataError, check_choice
 
 POWERS = np.arange(1, 21) / 20
@@ -274,20 +272,17 @@ class Scaler:
         series = series.to(self.center.device)
         return tuple(tensor[series][:, None].to(device) for tensor in self.tensors)
 
-    def of_series(self, some: slice) -> "Scaler":
-        """The scaler of some of the series."""
-        center, scale, *parameters = (tensor[some] for tensor in self.tensors)
-        return Scaler(center, scale, self.domain, *parameters)
+    def _map(self, change: Callable[[Tensor], Tensor], domain: Domain) -> "Scaler":
+        center, scale, *parameters = map(change, self.tensors)
+        return Scaler(center, scale, domain, *parameters)
 
     def select_columns(self, index: Sequence[int]) -> "Scaler":
         """The scaler of some of the columns."""
-        center, scale, *parameters = (tensor[:, list(index)] for tensor in self.tensors)
-        return Scaler(center, scale, self.domain.select_columns(index), *parameters)
+        return self._map(lambda tensor: tensor[:, list(index)], self.domain.select_columns(index))
 
     def to(self, device: torch.device | str) -> "Scaler":
         """The scaler on another device."""
-        center, scale, *parameters = (tensor.to(device) for tensor in self.tensors)
-        return Scaler(center, scale, self.domain, *parameters)
+        return self._map(lambda tensor: tensor.to(device), self.domain)
 
     def copy_scales(
         self,
@@ -402,8 +397,6 @@ def _center_and_scale(
     found = RunningStatistics(values.shape[1], 1 if together else len(rows.first))
     for numbers in pieces_of(values, *rows):
         block, series = values[numbers], rows.series_of(numbers)
-        if isinstance(values, StoredValues):
-            _refuse_damaged(values, block)
         found.add(transformed.apply_transforms(block, series), None if together else series)
     if kind == "minmax":
         center, scale = found.lowest, found.highest - found.lowest
@@ -436,15 +429,6 @@ def _quartiles(
         centers.append(center)
         scales.append(np.where(high > low, high - low, deviation))
     return np.array(centers), np.array(scales)
-
-
-def _refuse_damaged(values: StoredValues, block: Float[np.ndarray, "rows columns"]) -> None:
-    """Raise DataError for rows of a store with a number that its description excludes."""
-    if np.isinf(block).any() or (np.isnan(block) & (np.array(values.missing) == 0)).any():
-        raise DataError(
-            f"{values.file.parent}: a number is not finite: the store is damaged or of another version: convert "
-            "again"
-        )
 
 
 def _fit_transforms(by: str, values: Values, first: PerSeries, last: PerSeries, domain: Domain) -> Scaler:

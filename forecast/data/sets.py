@@ -175,13 +175,8 @@ def _activity(dates: pd.DatetimeIndex) -> Series:
 def classify_days(dates: pd.DatetimeIndex) -> tuple[Bool[np.ndarray, " rows"], ...]:
     """Sundays and holidays; the feasts among them; other Saturdays; working days between a day off and a weekend."""
     day = dates.normalize()
-    begins = pd.to_datetime([*_FEASTS])
     feasts = pd.DatetimeIndex(
-        [
-            first + pd.Timedelta(days=n)
-            for first, days in zip(begins, _FEASTS.values(), strict=True)
-            for n in range(days)
-        ]
+        [one for first, days in _FEASTS.items() for one in pd.date_range(first, periods=days)]
     )
 
     def is_off(days: pd.DatetimeIndex) -> Bool[np.ndarray, " rows"]:
@@ -287,12 +282,14 @@ class DownloadedSource(FileSource):
         self.by_hand = self.by_hand or f"from {self.url}"
 
     def prepare(self) -> None:
-        if self._is_right():
-            return
         import pooch
+        from pooch.hashes import hash_matches
 
+        is_there = self.path.is_file()
+        if is_there and hash_matches(str(self.path), self.hash):
+            return
         if self.url is None:
-            found = "not the published file (wrong hash)" if self.path.exists() else "no such file"
+            found = "not the published file (wrong hash)" if is_there else "no such file"
             raise DataError(f"{self.path}: {found}: put it there by hand: {self.by_hand}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -313,12 +310,3 @@ class DownloadedSource(FileSource):
     def read(self) -> Panel:
         self.prepare()
         return super().read()
-
-    def _is_right(self) -> bool:
-        if not self.path.is_file():
-            return False
-        if self.hash is None:
-            return True
-        from pooch.hashes import hash_matches
-
-        return hash_matches(str(self.path), self.hash)

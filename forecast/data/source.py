@@ -1,15 +1,18 @@
-"""The base class of data sources, and the options of a data module, the same for every source."""
+"""The base class of data sources, and the options of a data module: bounds, transforms, fills, scaling, windows."""
 
-from collections.abc import Mapping, Set
+import math
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+import numpy as np
+
 from forecast.data.covariates import KnownSteps, check_known_steps
-from forecast.data.domain import BoundSetting, FillSetting, TransformSetting, check_domain, check_fill
-from forecast.data.panel import Panel
+from forecast.data.panel import Panel, by_column
+from forecast.data.row_ranges import StoredValues, pieces_of
 from forecast.data.split import Split, check_split
 from forecast.data.time_features import find_holidays
-from forecast.system.errors import check_choice, check_count
+from forecast.system.errors import ConfigError, DataError, check_choice, check_count
 from forecast.system.formatting import read_mapping
 from forecast.system.location import Location
 
@@ -44,7 +47,159 @@ class Source:
 FEATURES = ("M", "S", "MS")
 SCALERS = ("standard", "minmax", "robust", "none")
 SCALE_BY = ("series", "all")
+NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
 AUTO = "auto"
+"""Of `data.transform`: training chooses (`forecast.training.build`); until then there is no transform."""
+
+LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
+"""The number that all values must exceed, of the transforms that do not take every number."""
+
+FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
+
+FillSetting = str | Mapping[str, str]
+BoundSetting = int | float | Mapping[str, int | float]
+TransformSetting = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The transform of each column, and the smallest and largest value of its forecasts, in original units.
+
+    A column without a bound has −∞ or ∞.
+    """
+
+    transforms: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+    @classmethod
+    def unlimited(cls, n_columns: int) -> "Domain":
+        """No transform and no bounds."""
+        return cls((NONE,) * n_columns, (-math.inf,) * n_columns, (math.inf,) * n_columns)
+
+    @property
+    def has_transforms(self) -> bool:
+        return any(kind != NONE for kind in self.transforms)
+
+    @property
+    def has_bounds(self) -> bool:
+        return any(map(math.isfinite, (*self.lower, *self.upper)))
+
+    def select_columns(self, index: Sequence[int]) -> "Domain":
+        """The domain of some of the columns."""
+        transforms, lower, upper = (tuple(part[i] for i in index) for part in vars(self).values())
+        return Domain(transforms, lower, upper)
+
+    def describe(self, columns: Sequence[str]) -> str:
+        """The transform and the bounds in words, by column where they differ; empty if there are none."""
+        found: dict[str, list[str]] = {}
+        for name, kind, low, high in zip(columns, self.transforms, self.lower, self.upper, strict=True):
+            words = [kind] * (kind != NONE)
+            words += [
+                f"{what} {bound:g}"
+                for what, bound in (("at least", low), ("at most", high))
+                if math.isfinite(bound)
+            ]
+            found.setdefault(", ".join(words), []).append(name)
+        if len(found) == 1 and len(columns) > 1:
+            return f"all targets {next(iter(found))}" if any(found) else ""
+        return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
+
+
+def check_domain(
+    lower: BoundSetting | None, upper: BoundSetting | None, transform: TransformSetting | None
+) -> None:
+    """Raise ConfigError for a bound that is no finite number, or an unknown transform."""
+    for key, setting in {"data.lower": lower, "data.upper": upper}.items():
+        for bound in setting.values() if isinstance(setting, Mapping) else [setting]:
+            if bound is not None and (
+                isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound)
+            ):
+                raise ConfigError(
+                    f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
+                )
+    for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
+        if kind is not None and transform != AUTO:
+            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
+
+
+def choose_domain(
+    columns: Sequence[str],
+    targets: Sequence[str],
+    lower: BoundSetting | None,
+    upper: BoundSetting | None,
+    transform: TransformSetting | None,
+) -> Domain:
+    """The domain of `columns`, among them the targets.
+
+    Bounds are for targets. One transform is for all targets; by column, covariates of the past may have one too.
+
+    Raises:
+        ConfigError: a column that is not there, or a lower bound that is not below the upper one.
+    """
+    low = by_column("data.lower", lower, targets, -math.inf, "target")
+    high = by_column("data.upper", upper, targets, math.inf, "target")
+    transformed = columns if isinstance(transform, Mapping) else targets
+    kinds = by_column("data.transform", None if transform == AUTO else transform, transformed, NONE)
+    for name in targets:
+        if low[name] >= high[name]:
+            raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")
+    least = {name: 0.0 if kinds.get(name) == BOXCOX else -math.inf for name in columns}
+    return Domain(
+        tuple(kinds.get(name, NONE) for name in columns),
+        tuple(float(max(low.get(name, -math.inf), least[name])) for name in columns),
+        tuple(float(high.get(name, math.inf)) for name in columns),
+    )
+
+
+def check_values(name: str, panel: Panel, domain: Domain) -> None:
+    """Raise DataError for the first value outside the bounds of its column, or that its transform does not take.
+
+    Args:
+        name: of the data, for the message.
+        panel: its columns are those of `domain`.
+    """
+    values = panel.values
+    dtype = values.mapped.dtype.type if isinstance(values, StoredValues) else values.dtype.type
+    for i, kind in enumerate(domain.transforms):
+        # in the precision of the values: 0.3 in float32 is above 0.3 in float64
+        low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
+        above = LOWER_LIMITS.get(kind, -math.inf)
+        if low == above == -math.inf and high == math.inf:
+            continue
+        if (
+            isinstance(values, StoredValues)
+            and low <= values.minimum[i] > above
+            and values.maximum[i] <= high
+        ):
+            continue
+        for rows in pieces_of(values, panel.starts, panel.stops):
+            part = values[rows, i]
+            outside = np.flatnonzero((part < low) | (part > high) | (part <= above))  # NaN is within
+            if not len(outside):
+                continue
+            row, value = rows[outside[:1]], float(part[outside[0]])
+            series = f" in {panel.ids[panel.series_of(row)][0]}" if panel.has_ids else ""
+            reason = f"above data.upper={high:g}: correct the value, or raise the bound"
+            if value <= above:
+                reason = (
+                    f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
+                )
+            elif value < low:
+                reason = f"below data.lower={low:g}: correct the value, or lower the bound"
+            raise DataError(
+                f"{name}: {panel.columns[i]} is {value:g} at {panel.dates(row)[0]}{series}, {reason}"
+            )
+
+
+def check_fill(fill: FillSetting | None, limit: int | None) -> None:
+    """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
+    methods = fill.values() if isinstance(fill, Mapping) else [fill]
+    for method in methods:
+        if method is not None:
+            check_choice("data.fill", method, FILLS)
+    if limit is not None:
+        check_count("data.fill_limit", limit, unit="rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +213,7 @@ class ScalingOptions:
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see
-            `forecast.data.domain`. A checkpoint has its own.
+            `forecast.data.source`. A checkpoint has its own.
 
     Raises:
         ConfigError: an option has a value that is not allowed.

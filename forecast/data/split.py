@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
+from forecast.data.calendars import UtcOffset, check_year
 from forecast.data.panel import Panel, name_some
 from forecast.data.row_ranges import PerSeries, RowRanges
 from forecast.data.time_features import rows_in
-from forecast.data.utc_offset import UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError
 
 Split = Sequence[int | float | str] | str
@@ -182,16 +182,14 @@ def refuse_short_split(name: str, split: str, needed: int, lengths: str, rows: P
 
 
 def check_season(name: str, season: int, key: str, rows: SplitRows, window: int) -> None:
-    """Raise DataError if the training rows of a single series are no longer than a season; `key` says what set it.
+    """Raise DataError if the training rows of a single series are no longer than a season, which `key` set.
 
     The seasonal-naive baseline needs a whole season. Among several series, short ones repeat their last value.
     """
-    if "train" not in rows or len(rows["train"].first) > 1:
-        return
-    length = int(rows["train"].stop[0] - rows["train"].first[0])
-    if season >= length >= window:  # shorter rows are refused for their windows
+    lengths = rows["train"].stop - rows["train"].first if "train" in rows else np.array([])
+    if len(lengths) == 1 and season >= lengths[0] >= window:  # shorter rows are refused for their windows
         raise DataError(
-            f"{name}: {key} is {season} rows, and there are {length:,} training rows: give more rows, or set a "
+            f"{name}: {key} is {season} rows, and there are {lengths[0]:,} training rows: give more rows, or set a "
             "shorter data.season (1: none)"
         )
 
@@ -204,20 +202,6 @@ def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
         if split != "train"
     ]
     return spread_stride(max(counts, default=1), EVALUATED_WINDOWS, season)
-
-
-def warn_of_times_of_day(name: str, stride: int, day: int) -> None:
-    """Warn if the windows that a stride chooses do not begin at all times of day; `day`: the number of rows of a day.
-
-    Those of validation and test may then begin at different times, to which the widths of the intervals do not apply.
-    """
-    if stride > 1 and (times := day // gcd(stride, day)) < day:
-        warnings.warn(
-            f"{name}: with data.eval_stride={stride}, the windows of validation and of test begin at {times} of {day} "
-            "times of day, perhaps at different ones: scores and intervals depend on that; "
-            f"data.eval_stride={spread_stride(stride, 1, day)} has all of them",
-            stacklevel=2,
-        )
 
 
 def spread_stride(windows: int, most: int, season: int) -> int:

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
+from forecast.data.calendars import UtcOffset
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, last_measured
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import time_feature_names, time_features
-from forecast.data.utc_offset import UtcOffset
 
 Index = Int64[Tensor, " batch"]
 Steps = Float32[Tensor, "batch {length} columns"]

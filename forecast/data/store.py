@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.lib import format as npy
 
+from forecast.data.calendars import is_zone, utc_offset_of
 from forecast.data.files.columns import ColumnRoles, check_as_of
 from forecast.data.files.grid import warn_of_rows_left_out
 from forecast.data.files.sources import check_list, find_series
@@ -20,8 +21,7 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
 from forecast.data.source import Source
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import is_zone, utc_offset_of
-from forecast.system.errors import ConfigError, DataError, ForecastError, TextColumns, user_path
+from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
 
@@ -31,10 +31,6 @@ _WORK = 5
 KIND, VERSION = "forecast.store", 2
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
 PARTS = {DESCRIPTION, VALUES, DATES}
-_KEYS = {
-    "columns": list, "minimum": list, "maximum": list, "missing": list, "freq": str, "texts": dict,
-    "ids": list, "lengths": list, "first_dates": list, "dates": int, "date_column": str,
-}  # fmt: skip
 
 
 def is_store(path: str | Path) -> bool:
@@ -48,15 +44,18 @@ def open_store(path: str | Path) -> Panel:
         what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
         raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")
     try:
-        about = _read_description(folder / DESCRIPTION)
+        about = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        if not _is_consistent(about):
+            raise DataError(f"{DESCRIPTION} describes no store in version {VERSION} of the format")
         columns, lengths = tuple(about["columns"]), np.array(about["lengths"], dtype=np.int64)
         values = _map(folder / VALUES, (int(lengths.sum()), len(columns)), ("<f4", "<f8"))
         dates = _map(folder / DATES, (about["dates"],), ("<M8[us]", "<M8[ns]"))
         grid = pd.DatetimeIndex(dates, copy=False, name=about["date_column"])
-        grid_starts = _check_grid(grid, about, lengths)
-    except DataError as error:
+        grid_starts = _find_grid_starts(grid, about, lengths)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        what = error if isinstance(error, DataError) else f"{DESCRIPTION} cannot be read"
         raise DataError(
-            f"{folder}: {error}: the store is damaged or of another version: convert again"
+            f"{folder}: {what}: the store is damaged or of another version: convert again"
         ) from None
     stored = StoredValues(
         values,
@@ -86,32 +85,24 @@ def check_fits_memory(panel: Panel) -> None:
         )
 
 
-def _read_description(file: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise DataError(f"{file.name} is no JSON") from None
-    if not isinstance(about, dict) or (about.get("kind"), about.get("version")) != (KIND, VERSION):
-        raise DataError(f"{file.name} does not describe a store in version {VERSION} of the format")
-    if not all(type(about.get(key)) is kind for key, kind in _KEYS.items()) or not _is_consistent(about):
-        raise DataError(f"{file.name}: its columns, ranges, counts and texts do not match")
-    return about
+def _is_consistent(about: Any) -> bool:
+    """Whether the descriptions of the columns, of the series and of the dates are possible and belong together.
 
-
-def _is_consistent(about: dict[str, Any]) -> bool:
-    """Whether the descriptions of the columns, of the series and of the dates are possible and belong together."""
-    columns, missing, bounds = about["columns"], about["missing"], [*about["minimum"], *about["maximum"]]
-    ids, lengths, texts = about["ids"], about["lengths"], about["texts"]
-    return (
-        _are_texts([*columns, *ids, *about["first_dates"]])
-        and 0 < len(columns) == len(set(columns)) == len(missing)
-        and len(about["minimum"]) == len(about["maximum"]) == len(columns)
-        and all(type(number) is float and np.isfinite(number) for number in bounds)
+    A value of another type may raise an error.
+    """
+    columns, ids, lengths, texts = about["columns"], about["ids"], about["lengths"], about["texts"]
+    numbers = np.array([about["minimum"], about["maximum"], about["missing"]], dtype=np.float64)
+    return bool(
+        (about["kind"], about["version"]) == (KIND, VERSION)
+        and _are_texts([*columns, *ids, *about["first_dates"], about["freq"], about["date_column"]])
+        and 0 < len(columns) == len(set(columns))
+        and numbers.shape == (3, len(columns))
+        and np.isfinite(numbers).all()
+        and (numbers[2] >= 0).all()
         and 0 < len(ids) == len(set(ids)) == len(lengths) == len(about["first_dates"])
-        and all(type(length) is int and 0 < length <= about["dates"] for length in lengths)
-        and all(type(count) is int and 0 <= count < sum(lengths) for count in missing)
+        and all(type(number) is int and number > 0 for number in [*lengths, about["dates"]])
         and all(name in columns and isinstance(one, list) and _are_texts(one) for name, one in texts.items())
-        and type(about.get("id_column")) in (str, type(None))
+        and isinstance(about.get("id_column"), str | None)
         and all(type(about.get(key)) in (int, type(None)) for key in ("utc_offset", "stamp"))
         and is_zone(about.get("timezone"))
     )
@@ -123,35 +114,26 @@ def _are_texts(values: Sequence[Any]) -> bool:
 
 def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndarray:
     """The array of a file, mapped into memory for reading, as a plain array: slices of `np.memmap` take longer."""
+    problem = DataError(f"{file.name} is missing, truncated or no array of {' × '.join(map(str, shape))}")
     try:
         found = npy.open_memmap(file, mode="r")
-    except FileNotFoundError:
-        raise DataError(f"{file.name} is missing") from None
     except (ValueError, OSError):
-        raise DataError(f"{file.name} is no NumPy array, or is truncated") from None
+        raise problem from None
     is_whole = file.stat().st_size == found.offset + found.nbytes  # type: ignore[attr-defined]
     if found.shape != shape or found.dtype.str not in dtypes or not found.flags.c_contiguous or not is_whole:
-        kinds = " or ".join(str(np.dtype(kind)) for kind in dtypes)
-        raise DataError(f"{file.name} holds {found.dtype} {found.shape}, and should hold {kinds} {shape}")
+        raise problem
     return np.asarray(found)
 
 
-def _check_grid(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
+def _find_grid_starts(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
     """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
-    try:
-        begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
-    except (ForecastError, ValueError, OverflowError):
-        begin = None
-    if begin is None or not begin.equals(dates[: len(begin)].rename(None)):
-        raise DataError(f"{DATES} has no dates with the step {quote(about['freq'])}")
-    try:
-        firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
-    except (ValueError, OverflowError):
-        raise DataError(f"{DESCRIPTION}: first_dates has texts that are no dates") from None
+    begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
+    firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
     places = np.searchsorted(dates.to_numpy(), firsts.to_numpy()).astype(np.int64)
-    found = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
-    if not found.all() or places.min() > 0 or (places + lengths).max() != len(dates):
-        raise DataError(f"{DATES} has other dates than the series of {DESCRIPTION}")
+    are_there = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
+    is_grid = begin.equals(dates[: len(begin)].rename(None)) and are_there.all()
+    if not is_grid or places.min() > 0 or (places + lengths).max() != len(dates):
+        raise DataError(f"{DATES} has other dates than {DESCRIPTION}")
     return places
 
 
@@ -310,7 +292,12 @@ class StoreSource(Source):
         whole = open_store(self.path)
         assert isinstance(whole.values, StoredValues)
         roles = self.roles.resolve(str(self.path), whole.columns)
-        _refuse_text(self.path, whole, roles)
+        if texts := [name for name in roles.targets or () if name in whole.texts]:
+            problem = (
+                f"{self.path}: column {quote(texts[0])} holds text, such as {quote(whole.texts[texts[0]][0])}"
+            )
+            advice = ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)"
+            raise TextColumns(problem, advice, texts)
         values, future = (
             whole.values.select([whole.columns.index(name) for name in names])
             for names in (roles.values, roles.future)
@@ -365,16 +352,4 @@ class StoreSource(Source):
             starts=firsts,
             ends=ends,
             stops=stops,
-        )
-
-
-def _refuse_text(path: Path, store: Panel, roles: ColumnRoles) -> None:
-    """Raise TextColumns for targets that are text."""
-    texts = [name for name in roles.targets or () if name in store.texts]
-    if texts:
-        example = quote(store.texts[texts[0]][0])
-        raise TextColumns(
-            f"{path}: column {quote(texts[0])} holds text, such as {example}",
-            ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)",
-            texts,
         )

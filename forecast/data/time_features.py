@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from pandas.tseries.frequencies import to_offset
 
 from forecast.system.errors import ConfigError, DataError, NotInstalled
@@ -138,35 +138,23 @@ class DaysOfMonth:
         """The name."""
         return f"{self.n}{self.rule_code}" if self.n > 1 else self.rule_code
 
-    def is_on_offset(self, date: pd.Timestamp) -> bool:
-        """Whether a date is on one of the days."""
-        return date.day in np.minimum(self.days, date.days_in_month)
+    def are_on_offset(self, dates: pd.DatetimeIndex) -> Bool[np.ndarray, " dates"]:
+        """Whether each date is on one of the days."""
+        days = np.minimum(self.days, dates.days_in_month.to_numpy()[:, None])
+        return (dates.day.to_numpy()[:, None] == days).any(axis=1)
 
     def date_range(
         self, start: pd.Timestamp | None, end: pd.Timestamp | None, periods: int | None
     ) -> pd.DatetimeIndex:
         """The dates from `start` on, to `end` or `periods` of them; without `start`, the `periods` dates to `end`."""
+        months = pd.DateOffset(months=self.n * ((periods or 0) // len(self.days) + 1) + 1)
+        first = end - months if start is None else start  # type: ignore[operator]
+        last = start + months if end is None else end  # type: ignore[operator]
+        dates = pd.date_range(first, last, freq="D")
+        dates = dates[self.are_on_offset(dates)]
         if start is None:
-            assert end is not None
-            assert periods is not None
-            numbers = self._number(end) - self.n * np.arange(periods)[::-1]
-        else:
-            first = self._number(start) + (not self.is_on_offset(start))
-            last = first + self.n * (periods - 1) if end is None else self._number(end)  # type: ignore[operator]
-            numbers = np.arange(first, last + 1, self.n)
-        months, place = np.divmod(numbers, len(self.days))
-        begins = months.astype("datetime64[M]")
-        lengths = (begins + 1).astype("datetime64[D]") - begins.astype("datetime64[D]")
-        days = np.minimum(np.array(self.days)[place], lengths.astype(np.int64))
-        known = end if start is None else start
-        dates = pd.DatetimeIndex(begins.astype("datetime64[D]") + (days - 1)).as_unit(known.unit)  # type: ignore[union-attr]
-        dates += known - known.normalize()  # type: ignore[operator, union-attr]
-        return dates if start is None or end is None else dates[dates <= end]
-
-    def _number(self, date: pd.Timestamp) -> int:
-        """The number of the last date not after the day of `date`, counted from January 1970."""
-        passed = (np.minimum(self.days, date.days_in_month) <= date.day).sum()
-        return ((date.year - 1970) * 12 + date.month - 1) * len(self.days) + int(passed) - 1
+            return dates[::-1][:: self.n][:periods][::-1]
+        return dates[:: self.n][:periods]
 
 
 Step = pd.offsets.BaseOffset | DaysOfMonth
@@ -250,6 +238,8 @@ def _months(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
 
 def _are_on(offset: Step, dates: pd.DatetimeIndex) -> bool:
     """Whether each date is one of this step."""
+    if isinstance(offset, DaysOfMonth):
+        return bool(offset.are_on_offset(dates).all())
     return all(offset.is_on_offset(date) for date in dates)
 
 

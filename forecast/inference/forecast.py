@@ -13,8 +13,8 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float64, Int64
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.calendars import UtcOffset
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
-from forecast.data.utc_offset import UtcOffset
 from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,

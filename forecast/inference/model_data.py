@@ -22,7 +22,7 @@ from forecast.checkpoints.settings import (
     replace_download_address,
 )
 from forecast.data import DataModule, Panel, frame_data
-from forecast.data.calendars import choose_days
+from forecast.data.calendars import choose_days, utc_offset_of
 from forecast.data.covariates import (
     Categories,
     columns_of_indicators,
@@ -37,11 +37,10 @@ from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import as_frame
 from forecast.data.files.text import quote
+from forecast.data.module import STORE, option_names, settings_of_file
 from forecast.data.panel import TABLE_ID
 from forecast.data.row_ranges import ranges
-from forecast.data.sources import STORE, option_names, settings_of_file
 from forecast.data.time_features import parse_frequency, season_length
-from forecast.data.utc_offset import utc_offset_of
 from forecast.system.errors import CheckpointError, ConfigError, DataError, ForecastError
 from forecast.system.keys import AS_TRAINED, DATA_KEYS
 from forecast.system.location import locate

@@ -10,13 +10,13 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data import DataModule, Panel, Windows
+from forecast.data.calendars import UtcOffset, check_year
 from forecast.data.panel import describe_longest, name_some
 from forecast.data.row_ranges import RowRanges, has_values, ranges
 from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import UtcOffset, check_year
 from forecast.inference.forecast import Values, note_on_dates, read_date
 from forecast.inference.model import TrainedModel
 from forecast.inference.model_data import take_future_from

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from forecast.data import DataModule, Windows
-from forecast.data.domain import ASINH, LOG1P, NONE
+from forecast.data.source import ASINH, LOG1P, NONE
 from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.evaluation.baselines import FittedBaselines, Linear, thin_validation
 from forecast.evaluation.measurement import score_windows

@@ -76,15 +76,6 @@ def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, ki
     check_same(tmp_path / "a.store", table)
 
 
-def test_repeated_dates_are_merged_within_a_series(tmp_path: Path, convert: Convert) -> None:
-    frame = long_table().drop(columns="promo").dropna()
-    frame = pd.concat([frame, frame[::7].assign(y=3.0)]).sort_index(kind="stable")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    convert("chunk=700", "data.freq=h", "data.duplicates=last")
-    table = read(tmp_path / "a.csv", freq="h", duplicates="last", past_covariates=())
-    check_same(tmp_path / "a.store", table)
-
-
 def without_values(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         frame.loc[frame["unique_id"] == name, ["y", "price", "promo"]] = np.nan
@@ -93,7 +84,7 @@ def without_values(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     return change
 
 
-ADVICE = r"sort the file by unique_id and ds first, or train in memory \(data=long\)"
+ADVICE = r"sort the file by unique_id and ds first, or train in memory \(data=long data.sort=true\)"
 REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...], str]] = {
     "by date": (
         lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values("ds", kind="stable"), (),

@@ -26,8 +26,8 @@ from forecast.attention import FullAttention
 from forecast.checkpoints.file import safe_load
 from forecast.cli.compose import compose_config
 from forecast.data import DataModule, Windows, module, scaled_panel
-from forecast.data.domain import FILLS
 from forecast.data.scaler import Scaler, fit_scaler
+from forecast.data.source import FILLS
 from forecast.data.split import find_window_starts
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import calibrate

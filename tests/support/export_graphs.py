@@ -3,7 +3,7 @@
 import torch
 
 from forecast.cli.compose import compose_config
-from forecast.data.domain import Domain
+from forecast.data.source import Domain
 from forecast.models import ResidualInformer
 from forecast.tools.export.graph import ForecastGraph
 from forecast.training.create_model import create_model

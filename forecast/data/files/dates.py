@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Int32
 from pandas.tseries.api import guess_datetime_format
 
+from forecast.data.calendars import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week, quote
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.system.errors import ConfigError, DataError
 
 NO_TIME = np.timedelta64(0, "ns")

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float64
 
+from forecast.data.calendars import UtcOffset
 from forecast.data.time_features import name_step
-from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import ConfigError, check_choice, check_count, check_flag
 
 STAMPS = ("start", "end")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from forecast.data.calendars import CalendarSetting, make_calendar
+from forecast.data.calendars import CalendarSetting, check_year, make_calendar
 from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
 from forecast.data.files.grid import STEPS, align, check_duplicates
@@ -25,7 +25,6 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import is_date, quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
-from forecast.data.utc_offset import check_year
 from forecast.system.errors import ConfigError, DataError, check_choice, check_flag
 from forecast.system.formatting import write_setting
 from forecast.system.location import locate

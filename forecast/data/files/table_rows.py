@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
+from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
@@ -20,7 +21,6 @@ from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
 from forecast.data.row_ranges import PerSeries, ranges
-from forecast.data.utc_offset import UtcOffset
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 from forecast.system.formatting import plural, shorten, write_setting
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from forecast.data.calendars import OFFSET, UtcOffset
 from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.read import PARQUET
 from forecast.data.time_features import DaysOfMonth, parse_frequency
-from forecast.data.utc_offset import OFFSET, UtcOffset
 from forecast.system.location import is_folder, locate
 from forecast.tools.export.metadata import metadata_path
 

@@ -15,8 +15,8 @@ from jaxtyping import Float32, Float64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from forecast.data.domain import Domain
 from forecast.data.scaler import Scaler
+from forecast.data.source import Domain
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel

@@ -11,11 +11,11 @@ from jaxtyping import Int64
 
 from forecast import __version__
 from forecast.data import DataModule
+from forecast.data.calendars import UtcOffset
 from forecast.data.covariates import MISSING
 from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
 from forecast.data.time_features import split_code, time_feature_names, time_features
-from forecast.data.utc_offset import UtcOffset
 from forecast.inference.model_data import ModelData, name_keys
 from forecast.system.errors import ConfigError, DataError, NotInstalled
 

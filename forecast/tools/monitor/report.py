@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from forecast.data.utc_offset import UtcOffset, utc_offset_of
+from forecast.data.calendars import UtcOffset, utc_offset_of
 from forecast.evaluation.scores import LABELS, MODEL
 from forecast.evaluation.significance import LossDifference
 from forecast.inference.model import TrainedModel

@@ -11,8 +11,8 @@ from jaxtyping import Float64, Int64
 
 from forecast import __version__
 from forecast.data.covariates import encode_static
-from forecast.data.domain import Domain, check_values
 from forecast.data.panel import Panel
+from forecast.data.source import Domain, check_values
 from forecast.evaluation.scores import Level, ReportedScores, bounds, parse_levels
 from forecast.inference.forecast import (
     Forecast,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from forecast.data.calendars import UtcOffset, utc_offset_of
 from forecast.data.covariates import encode_categories
 from forecast.data.files.cells import FRAME, Cells
 from forecast.data.files.columns import ColumnRoles, warn_of_booleans
@@ -20,7 +21,6 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.panel import Panel
-from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.evaluation.scores import BASELINES
 from forecast.system.errors import ConfigError, DataError
 

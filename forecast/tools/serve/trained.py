@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from forecast.data.calendars import utc_offset_of
 from forecast.data.covariates import columns_of_indicators
 from forecast.data.files.columns import list_id_columns, name_ids
 from forecast.data.files.sources import TableSource
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import date_range
-from forecast.data.utc_offset import utc_offset_of
 from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import (

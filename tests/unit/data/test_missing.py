@@ -9,14 +9,9 @@ import torch
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, frame_data
-from forecast.data.domain import FILLS
-from forecast.data.panel import describe_missing, missing_shares
-from forecast.data.scaler import Scaler
+from forecast.data.source import FILLS
 from forecast.data.windows import SEASONS_BACK, Fill
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.conformal import Calibration, pooled_offsets, step_offsets
-from forecast.evaluation.errors import ErrorSums, window_errors
-from forecast.evaluation.scores import DECILES
 
 SEASON = 4
 
@@ -103,20 +98,6 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
         np.testing.assert_allclose(batch.past[i].numpy()[~np.isnan(past)], past[~np.isnan(past)], rtol=1e-5)
 
 
-def test_the_share_of_missing_values_is_said() -> None:
-    frame = holes(0.0)
-    frame.iloc[10:70, 0] = np.nan
-    data = ready(frame)
-    assert missing_shares(data.panel, data.feature_columns, data.target_columns) == {
-        "targets": {"c0": 0.1},
-        "past covariates": {},
-        "future covariates": {},
-    }
-    assert describe_missing(data.panel, data.feature_columns, data.target_columns, data.options.fill) == [
-        "missing    targets: c0 10.0%; read as data.fill=auto says, and never scored"
-    ]
-
-
 @pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
 @pytest.mark.parametrize("series", [1, 3])
 def test_scalers_count_measured_values(kind: str, series: int) -> None:
@@ -140,55 +121,6 @@ def test_scalers_count_measured_values(kind: str, series: int) -> None:
         np.testing.assert_allclose(module.scaler.scale[s], scale)
 
 
-@pytest.mark.filterwarnings("ignore:.*before the first value:UserWarning")
-def test_series_without_a_value_in_training_have_no_windows() -> None:
-    parts = [holes(0.2, columns=1, seed=seed).reset_index().assign(id=f"s{seed}") for seed in range(3)]
-    parts[1].loc[1:420, "c0"] = np.nan
-    parts[1].loc[0, "c0"] = np.nan
-    frame = pd.concat(parts, ignore_index=True)
-    data = ready(frame, id_column="id", date_column="date", target="c0")
-    assert len(data.panel) == 3
-    assert data.panel.lengths.tolist()[1] < 200
-
-
-def test_a_forecast_that_is_no_number_is_not_hidden() -> None:
-    prediction, target = torch.zeros(2, 3, 1), torch.zeros(2, 3, 1)
-    prediction[0, 1], target[1, 0] = torch.nan, torch.nan
-    scaler, series = Scaler(torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(2, dtype=torch.int64)
-    sums = ErrorSums(3, scaler, torch.ones(1, 1))
-    sums.update(prediction, target, series)
-    assert np.isnan(sums.compute().scores()["mse"])
-    assert window_errors(prediction, target, scaler, series)[0].isnan().all()
-
-
-def test_errors_count_measured_values() -> None:
-    generator = torch.Generator().manual_seed(0)
-    prediction, target = (torch.randn(30, 5, 3, generator=generator).double() for _ in range(2))
-    target[torch.rand(target.shape, generator=generator) < 0.4] = torch.nan
-    target[:, :, 2] = torch.nan  # a variable that is never measured
-    target[4] = torch.nan
-    series = torch.arange(30) % 2
-    scale = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    sums = ErrorSums(5, Scaler(torch.zeros(2, 3), scale), torch.ones(2, 3))
-    for part in torch.arange(30).split(7):
-        sums.update(prediction[part], target[part], series[part])
-    errors = sums.compute()
-    squared = (prediction - target).square().numpy()
-    assert errors.scores()["mse"] == pytest.approx(np.nanmean(squared))
-    np.testing.assert_allclose(errors.by_variable()["mse"][:2], np.nanmean(squared[..., :2], axis=(0, 1)))
-    assert errors.by_variable()["mse"][2].isnan()
-    raw = [
-        [np.sqrt(np.nanmean(squared[series == s][..., v])) * float(scale[s, v]) for s in range(2)]
-        for v in range(2)
-    ]
-    assert errors.scores()["rmse_raw"] == pytest.approx(np.mean(raw))
-    windows = window_errors(prediction, target, Scaler(torch.zeros(2, 3), scale), series)
-    np.testing.assert_allclose(windows[:, 0], np.nansum(squared.reshape(30, -1), axis=1) / 15, rtol=1e-6)
-    assert (windows.mean(0) / errors.observed_fraction).tolist() == pytest.approx(
-        [errors.scores()["mse"], errors.scores()["mae"]], rel=1e-6
-    )
-
-
 def test_baselines_read_measured_values() -> None:
     frame = holes(0.0)
     frame.iloc[-20:-12, 0] = np.nan  # the last window forecasts the last 12 rows
@@ -204,18 +136,3 @@ def test_baselines_read_measured_values() -> None:
     wanted = scaled[-36:-24].copy()
     wanted[6, 1] = scaled[-54, 1]  # a season earlier
     np.testing.assert_allclose(seasonal, wanted, rtol=1e-5)
-
-
-def test_calibration_counts_measured_values() -> None:
-    errors = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
-    errors[torch.rand(errors.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = torch.nan
-    of_steps, pooled = step_offsets(errors, DECILES), pooled_offsets(errors, DECILES, horizons=1)
-    for step in range(3):
-        for target in range(2):
-            measured = errors[:, step, target]
-            one = step_offsets(measured[~measured.isnan()][:, None, None], DECILES)
-            torch.testing.assert_close(of_steps[:, step, target], one[:, 0, 0])
-    inside = (errors.abs() <= pooled[-1])[~errors.isnan()].float().mean().item()
-    assert inside == pytest.approx(0.8, abs=1e-3)
-    found = Calibration.fit(errors, horizons=60)
-    assert found.windows == int((~errors.isnan()).sum(0).min())

@@ -1,14 +1,13 @@
 import io
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from forecast.data import DataModule, csv_data, downloaded_data
+from forecast.data import DataModule, csv_data
 from forecast.data.files.sources import read_table
 from forecast.data.source import count_windows_per_epoch
-from tests.support.csv_files import numbers, real_file
+from tests.support.csv_files import numbers
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 
@@ -23,54 +22,6 @@ def ready(path: Path, **options) -> DataModule:
     data = csv_data(path=path, **SIZES | options)
     data.setup()
     return data
-
-
-@pytest.mark.parametrize("name", ["ETTh1", "ETTh2"])
-def test_the_published_sets_have_the_papers_windows(name: str):
-    path = real_file(f"{name}.csv")
-    options = {"name": name, "seq_len": 48, "pred_len": 24, "split": [12, 4, 4]}
-    data = downloaded_data(root=path.parent, path=path.name, url=None, hash=None, target="OT", **options)
-    data.setup()
-    assert data.n_windows == {"train": 8569, "val": 2857, "test": 2857}
-    past = data.windows["train"].values[:8640]
-    torch.testing.assert_close(past.mean(0), torch.zeros(7), rtol=0, atol=1e-5)
-    torch.testing.assert_close(past.std(0, correction=0), torch.ones(7), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("features", "target", "inputs", "targets"),
-    [
-        ("M", None, ("load", "price", "wind"), ("load", "price", "wind")),
-        ("M", "price", ("load", "price", "wind"), ("load", "price", "wind")),
-        ("MS", "price", ("load", "price", "wind"), ("price",)),
-        ("S", "price", ("price",), ("price",)),
-    ],
-)
-def test_modes(
-    path: Path, features: str, target: str | None, inputs: tuple[str, ...], targets: tuple[str, ...]
-):
-    data = ready(path, features=features, target=target)
-    assert (data.feature_columns, data.target_columns) == (inputs, targets)
-    assert (data.n_features, data.n_targets) == (len(inputs), len(targets))
-    raw = read_table(path)
-    for split, windows in data.windows.items():
-        last = len(windows) - 1
-        batch = windows.gather(torch.tensor([last]))
-        start = int(data.rows[split][1][0]) - 6
-        columns = [raw.columns.index(name) for name in targets]
-        np.testing.assert_allclose(
-            data.unscale_targets(batch.future, batch.series)[0],
-            raw.values[start : start + 6, columns],
-            rtol=1e-5,
-            atol=1e-5,
-        )
-        columns = [raw.columns.index(name) for name in inputs]
-        np.testing.assert_allclose(
-            data.scaler.inverse(batch.past, batch.series)[0],
-            raw.values[start - 20 : start, columns],
-            rtol=1e-5,
-            atol=1e-5,
-        )
 
 
 def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
@@ -104,21 +55,6 @@ def test_nothing_after_the_training_rows_reaches_them(
         one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True
     ):
         assert torch.equal(mine, its)
-
-
-def test_loaders_cover_each_split(path: Path):
-    data = ready(path, batch_size=16, eval_batch_size=7)
-    for split, loader in (
-        ("train", data.loader("train")),
-        ("val", data.loader("val")),
-        ("test", data.loader("test")),
-    ):
-        index = torch.cat([batch.index for batch in loader])
-        assert sorted(index.tolist()) == list(range(data.n_windows[split]))
-        assert (index.tolist() != sorted(index.tolist())) == (split == "train")
-        assert next(iter(loader)).past.dtype == torch.float32
-    assert len(data.loader("train")) == -(-data.n_windows["train"] // 16)
-    assert len(data.loader("val")) == -(-data.n_windows["val"] // 7)
 
 
 def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):

@@ -1,16 +1,11 @@
 """A panel's rows and columns taken by number and name, beside pandas; which values were measured."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import Panel, read_table
-from forecast.data.store import open_store
-from tests.support.csv_files import numbers
+from forecast.data import Panel
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
-from tests.support.stores import write_store
 
 FUTURE = 3
 
@@ -58,22 +53,6 @@ def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) 
         assert np.isnan(part.values[rows[length:]]).all()  # values after the new end are unknown
     assert part.first_date == panel.dates(first).min()
     assert np.isfinite(panel.values[: panel.ends[0]]).all()  # and are still known in the first panel
-
-
-def test_rows_taken_from_a_store_are_in_memory(tmp_path: Path) -> None:
-    numbers(100).to_csv(tmp_path / "a.csv", index=False)
-    table = read_table(tmp_path / "a.csv")
-    store, one = open_store(write_store(tmp_path / "a.store", table)), np.array([0])
-    assert store.is_on_disk
-    part = store.take_rows(one, one + 20, one + 50, one + 45)
-    assert not part.is_on_disk
-    assert part.grid.equals(table.grid[20:50])
-    np.testing.assert_array_equal(part.values[:25], table.values[20:45])
-    assert np.isnan(part.values[25:]).all()
-    chosen = store.select_columns(["wind", "load"])
-    assert chosen.is_on_disk
-    np.testing.assert_array_equal(chosen.values[:], table.values[:][:, [2, 0]])
-    np.testing.assert_array_equal(chosen.values.minimum, table.values[:].min(0)[[2, 0]])
 
 
 def test_missing_values_of_several_series(frame: pd.DataFrame) -> None:

@@ -161,7 +161,6 @@ OPTIONS = [
     option("data.lower names wind, which is no target here: there are load, price", lower={"wind": 0}, columns=["load", "price"]),
     option("data.transform=log is not one of none, log1p, boxcox, asinh, or auto for all targets", transform="log"),
     option("data.transform names snow, which is no column here: there are load, price, wind", transform={"snow": "log1p"}),
-    option("data.transform names price, a future covariate: targets and past covariates have a transform, which forecasts invert; nothing inverts a future covariate: transform its values in the data", transform={"price": "asinh"}, columns=["load"], future_covariates=["price"]),
     option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or lower the bound", DataError, lower=0),
     option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or raise the bound", DataError, upper={"load": 100}),
     option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: use asinh, which takes every number", DataError, transform="log1p"),

@@ -6,15 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from forecast.data import DataModule, long_data
-from forecast.data.row_ranges import RowRanges
-from forecast.data.scaler import Scaler
-from forecast.data.step_features import TensorRows
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
-from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
 from forecast.models.linear_model import without_covariates
 from forecast.training.run import list_without_windows
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
@@ -103,25 +98,6 @@ def test_the_same_series_from_any_file_in_any_order(tmp_path: Path) -> None:
             for s in range(len(LENGTHS)):
                 for a, b in zip(mine[:4], theirs[:4], strict=True):
                     torch.testing.assert_close(a[of == order[s]], b[whose == s], rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:constant in the training rows:UserWarning")
-@pytest.mark.parametrize(
-    ("kind", "theirs"), [("standard", StandardScaler), ("minmax", MinMaxScaler), ("robust", RobustScaler)]
-)
-def test_every_series_has_its_own_scale(kind: str, theirs: type) -> None:
-    frame = long_frame()
-    frame.loc[frame["unique_id"] == "a", "temperature"] = (
-        0.1  # constant, and no number that a binary fraction is
-    )
-    data = ready(frame, past_covariates=["temperature"], scaler=kind)
-    for s, (name, length) in enumerate(LENGTHS.items()):
-        rows = frame.loc[frame["unique_id"] == name, ["y", "temperature"]].to_numpy()
-        expected = theirs().fit(rows[: int(0.7 * length)]).transform(rows)
-        if name == "a":  # constant there: 0 whatever the scale, the others' median
-            assert data.scaler.scale[s, 1] == data.scaler.scale[[1, 2, 3], 1].median()
-        mine = data.windows["train"].values[int(data.panel.starts[s]) : int(data.panel.stops[s])]
-        np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_scale_by_all_uses_one_scale_for_all_series() -> None:
@@ -226,24 +202,7 @@ def test_gaps_within_each_series_stay_missing() -> None:
         np.testing.assert_allclose(prices[0, :, 0], history["price"].ffill(), rtol=1e-5)
 
 
-def test_baselines_of_every_series() -> None:
-    data = ready(long_frame(), columns=["y", "temperature"], season=7)
-    fitted = FittedBaselines.fit(data)
-    for s, length in enumerate(LENGTHS.values()):
-        rows = torch.from_numpy(data.panel.values[data.panel.starts[s] :][: int(0.7 * length)]).float()
-        unscaled = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
-        values = TargetValues(TensorRows(rows), [0, 1], unscaled)
-        (expected,) = seasonal_naive_mae(values, RowRanges(np.array([0]), np.array([len(rows)])), 7)
-        torch.testing.assert_close(fitted.naive_mae[s], expected, rtol=1e-4, atol=1e-5)
-    batch = every(data, "train")
-    past = batch.past.double()
-    mean = past.mean(1, keepdim=True)
-    x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()
-    y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
-    np.testing.assert_allclose(fitted.linear.past_weight, np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-3)
-
-
-@pytest.mark.filterwarnings("ignore:constant in the training rows|.*is the same in every series:UserWarning")
+@pytest.mark.filterwarnings("ignore:constant in the training rows:UserWarning")
 def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
     """The price of one series, constant in its training rows, and a static number that is equal in all series."""
     frame = long_frame()

@@ -184,7 +184,6 @@ WARNINGS = [
     Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of y; mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),
-    frame("a static number that is equal in all series", "data.static_covariates: 'size' is the same in every series, so it tells a model nothing", UserWarning, lambda f: f.assign(size=100.0), static_covariates=["size"]),
     frame("a series too short for a window", "mine: of 4 series some have too few rows for a window: 1 train ('a'), 1 val ('a'), 1 test ('a')", UserWarning, lambda f: f[(f["unique_id"] != "a") | (f["ds"] < "2024-01-10")]),
     frame("no target in the first rows", "the DataFrame: left out 3 rows before the first value of a target", UserWarning, lambda f: f.assign(y=f["y"].where(~f.index.isin([0, 1, 40])))),
     frame("no target in the last rows", "the DataFrame: left out 12 rows after the last value of a target", UserWarning, lambda f: f.assign(temperature=f["temperature"].fillna(7.0)), past_covariates=["temperature"], future=3),

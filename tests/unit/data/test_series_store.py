@@ -96,16 +96,6 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, options: dict[str, A
             torch.testing.assert_close(mine, its, rtol=0, atol=0, equal_nan=True)
 
 
-def test_rows_are_scaled_as_their_series(tmp_path: Path) -> None:
-    memory, disk = both(tmp_path, frame_of())
-    disk.load_state_dict(memory.state_dict())
-    rows = torch.tensor([[3, 45], [200, 0]])
-    mine, its = disk.windows["val"], memory.windows["val"]
-    assert torch.equal(mine.values[rows], its.values[rows])
-    assert torch.equal(mine.values[30:130:7], its.values[30:130:7])
-    assert torch.equal(mine.targets(rows), its.targets(rows))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,7 +1,5 @@
 """The forms of `data.split`, and the windows of validation and test that a stride chooses."""
 
-import re
-import warnings
 from math import gcd
 
 import numpy as np
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecast.data import Panel
-from forecast.data.split import split_panel, spread_stride, warn_of_times_of_day
+from forecast.data.split import split_panel, spread_stride
 
 
 @pytest.mark.parametrize(
@@ -37,19 +35,6 @@ def test_forms_of_split(rows: int, freq: str, split: list, ends: tuple[int, int,
     }
     train, val, test = ends
     assert found == {"train": (0, train), "val": (train, val), "test": (val, test)}
-
-
-@pytest.mark.parametrize(
-    ("stride", "warns"), [(24, True), (48, True), (25, False), (12, True), (10, True), (1, False)]
-)
-def test_windows_that_do_not_begin_at_all_times_of_day_are_warned_of(stride: int, warns: bool) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_of_times_of_day("load", stride, day=24)
-        warn_of_times_of_day("daily", stride, day=1)
-    assert [str(w.message).partition(":")[0] for w in caught] == ["load"] * warns
-    if warns:
-        assert gcd(int(re.findall(r"eval_stride=(\d+)", str(caught[0].message))[-1]), 24) == 1
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))

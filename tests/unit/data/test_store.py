@@ -72,34 +72,6 @@ def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler
         assert torch.equal(disk.windows[split].origins(index), windows.origins(index))
 
 
-def test_rows_after_the_last_target_give_future_covariates(tmp_path: Path) -> None:
-    frame = numbers(500)
-    frame.loc[frame.index[-8:], ["load", "wind"]] = np.nan
-    frame.loc[frame.index[50], "wind"] = np.nan
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    store = write_store(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
-    roles = {"columns": ["load"], "past_covariates": ["wind"], "future_covariates": ["price"]}
-    memory, disk = both(tmp_path / "a.csv", store, **roles)
-    assert disk.panel.ends.tolist() == memory.panel.ends.tolist() == [492]
-    assert disk.panel.missing.tolist() == memory.panel.missing.tolist() == [0, 1]
-    assert disk.n_windows == memory.n_windows
-    last = torch.tensor([disk.n_windows["test"] - 1])
-    torch.testing.assert_close(*(data.windows["test"].gather(last) for data in (disk, memory)))
-    assert isinstance(disk.panel.future, StoredValues)
-    part = disk.panel.take_rows(*(np.array([n]) for n in (0, 480, 500, 492)))
-    np.testing.assert_array_equal(part.future[:, 0], frame["price"].iloc[480:])  # type: ignore[index]
-    changed = frame.assign(price=frame["price"].where(frame.index < 492, 1e4))
-    changed.to_csv(tmp_path / "b.csv", index=False)
-    other = store_data(
-        path=write_store(tmp_path / "b.store", read_table(tmp_path / "b.csv")), **SIZES, **roles
-    )
-    other.setup()
-    assert torch.equal(other.scaled.scales.future_scaler.scale, disk.scaled.scales.future_scaler.scale)
-    assert torch.equal(
-        other.windows["test"].gather(last).future_time, disk.windows["test"].gather(last).future_time
-    )
-
-
 @pytest.mark.parametrize("known", [None, 2, {"price": 4}])
 @pytest.mark.parametrize("as_of", [None, {"price": "told"}])
 def test_future_covariates_with_missing_values(

@@ -67,16 +67,6 @@ def test_a_feast_its_eve_and_the_day_after() -> None:
     }
 
 
-def test_they_come_after_the_features_of_the_step() -> None:
-    dates = pd.date_range("2023-01-01", periods=48, freq="h")
-    names = time_feature_names("h", "TR")
-    assert names[:4] == time_feature_names("h")
-    assert names[4:] == ["holiday", "day before a holiday", "day after a holiday"]
-    told = time_features(dates, "h", "TR")
-    np.testing.assert_array_equal(told[:, :4], time_features(dates, "h"))
-    np.testing.assert_array_equal(told[:, 4:], holiday_features(dates, "TR"))
-
-
 @pytest.mark.parametrize("country", ["TR", "DE-BY"])
 def test_an_exported_file_says_them_in_pandas(country: str) -> None:
     import holidays

@@ -9,9 +9,8 @@ import torch
 from scipy import stats
 
 from forecast.data import DataModule, csv_data, scaler
-from forecast.data.domain import Domain
 from forecast.data.scaler import Scaler
-from forecast.evaluation.baselines import FittedBaselines
+from forecast.data.source import Domain
 from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import ErrorSums, window_errors
 from tests.support.long_files import long_frame, long_frame_data
@@ -87,21 +86,6 @@ def ready(path: Path, frame: pd.DataFrame, **options) -> DataModule:
     data = csv_data(path=path, **SIZES | options)
     data.setup()
     return data
-
-
-def test_a_transform_equals_transformed_values_in_the_file(tmp_path: Path) -> None:
-    frame = sales()
-    logged = frame.assign(load=np.log1p(frame["load"]))
-    data = ready(tmp_path / "a.csv", frame, transform={"load": "log1p"})
-    other = ready(tmp_path / "b.csv", logged)
-    torch.testing.assert_close(data.windows["test"].values[:], other.windows["test"].values[:])
-    batch = data.windows["test"].gather(torch.arange(5))
-    truth = data.unscale_targets(batch.future, batch.series)
-    rows = data.windows["test"].origins(batch.index)[:, None] + torch.arange(6)
-    np.testing.assert_allclose(truth, frame[["load", "price"]].to_numpy()[rows.numpy()], rtol=1e-5, atol=1e-5)
-    naive = np.abs(np.diff(frame["load"].to_numpy()[:350]))
-    fitted = FittedBaselines.fit(ready(tmp_path / "a.csv", frame, transform={"load": "log1p"}, season=1))
-    assert fitted.naive_mae[0, 0].item() == pytest.approx(naive.mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["boxcox", "asinh"])

@@ -141,46 +141,20 @@ def test_windows_of_several_series_never_cross_from_one_to_the_next():
     assert batch.future[..., 0].tolist() == [[28, 29], [6, 7], [24, 25]]
 
 
-def test_an_epoch_samples_its_windows_by_seed_and_epoch() -> None:
-    loader = WindowLoader(make_windows(), 4, shuffle=True, seed=5, per_epoch=10)
-    epochs = []
-    for epoch in (0, 1, 0):
-        loader.sampler.set_epoch(epoch)
-        epochs.append(torch.cat([batch.index for batch in loader]))
-    assert [len(epoch.unique()) for epoch in epochs] == [10, 10, 10]
-    assert torch.equal(epochs[0], epochs[2])
-    assert not torch.equal(epochs[0].sort().values, epochs[1].sort().values)
-    assert len(loader) == 3
-
-
-def test_windows_of_each_series_with_a_stride() -> None:
-    whole = make_windows()
-    every = windows_over(
-        whole.values.tensor,
-        whole.time.calendar.tensor,
-        starts=[range(6, 19, 3), range(25, 32, 3)],
-        seq_len=whole.seq_len,
-        pred_len=whole.pred_len,
-        target_index=whole.target_index,
-    )
-    index = torch.arange(len(every))
-    assert every.series(index).tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
-    rows = torch.tensor([6, 9, 12, 15, 18, 25, 28, 31])
-    for mine, theirs in zip(every.gather(index)[:4], whole.gather(rows - 4)[:4], strict=True):
-        assert torch.equal(mine, theirs)
-
-
-def test_order_depends_on_seed_and_epoch_only():
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        loader = WindowLoader(make_windows(), 8, shuffle=True, seed=seed)
-        loader.sampler.set_epoch(epoch)
+@pytest.mark.parametrize(("per_epoch", "count"), [(None, 31), (10, 10)])
+def test_an_epoch_draws_its_windows_by_seed_and_epoch_only(per_epoch: int | None, count: int) -> None:
+    def epoch(seed: int, number: int) -> list[int]:
+        loader = WindowLoader(make_windows(), 4, shuffle=True, seed=seed, per_epoch=per_epoch)
+        loader.sampler.set_epoch(number)
         torch.manual_seed(torch.randint(1000, ()).item())
-        return served(loader)
+        assert len(loader) == -(-count // 4)
+        return list(chain.from_iterable(served(loader)))
 
-    assert order(1, 3) == order(1, 3)
-    orders = [order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
-    assert all(orders.count(one) == 1 for one in orders)
-    assert orders[0] != [sorted(batch) for batch in orders[0]]
+    epochs = [epoch(seed, number) for seed in (5, 6) for number in (0, 1)]
+    assert [len({*one}) for one in epochs] == [count] * 4
+    assert epoch(5, 1) == epochs[1]
+    assert all(epochs.count(one) == 1 for one in epochs)
+    assert epochs[0] != sorted(epochs[0])
 
 
 def test_asking_for_an_order_draws_no_global_random_numbers():

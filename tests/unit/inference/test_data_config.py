@@ -7,7 +7,7 @@ import pytest
 from hydra.utils import get_method
 from omegaconf import OmegaConf
 
-from forecast.data.sources import LONG, STORE, TABLE, option_names
+from forecast.data.module import LONG, STORE, TABLE, option_names
 from forecast.data.store import DESCRIPTION
 from forecast.inference.model_data import choose_data_config, name_keys
 from forecast.system.errors import CONF

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.data import csv_data, long_data, read_frame
+from forecast.data.calendars import UtcOffset
 from forecast.data.files.sources import FrameSource, read_table
 from forecast.data.store import open_store
-from forecast.data.utc_offset import UtcOffset
 from tests.support.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
