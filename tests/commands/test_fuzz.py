@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_command, compose_config
-from forecast.cli.errors import is_users_mistake, one_line
+from forecast.cli.main import is_users_mistake, one_line
 from forecast.cli.overrides import list_settings, quote
 from forecast.data.files.sources import read_table
 from forecast.system.errors import ForecastError
