@@ -77,9 +77,12 @@ def test_suggested_settings_are_taken_unless_they_are_typed(
         (("data.path=none.csv",), "none.csv: no such file"),
         (
             ("seq_len=9999",),
-            "load.csv: the train split needs 10,000 rows (seq_len=9999), and there are 2,352: ",
+            "load.csv: the train split needs 10,095 rows (seq_len=9999, pred_len=96), and there are 2,352: ",
         ),
-        (("pred_len=999",), "load.csv: the val split needs 999 rows (pred_len=999), and there are 336: "),
+        (
+            ("pred_len=999",),
+            "load.csv: the val split needs 999 rows (seq_len=720, pred_len=999), and there are 336: ",
+        ),
     ],
 )
 def test_what_cannot_be_suggested_is_refused(
