@@ -323,8 +323,8 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
         shown = envelope(values)
         axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
         format_dates(axis, 3, 9)
-        names = str(panel.ids[series]), targets[target] if len(targets) > 1 or not panel.has_ids else ""
-        label_values(axis, " ".join(filter(None, names)))
+        name = targets[target] if len(targets) > 1 or not panel.has_ids else ""
+        label_values(axis, f"{panel.ids[series]} {name}".strip())
         style_axis(axis)
     for number, part in enumerate(diagnosis.parts):
         axes[0, 0].annotate(
