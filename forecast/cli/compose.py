@@ -175,6 +175,7 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
             config = compose(
                 config_name, overrides=list(map(first_of_sweep, typed)), return_hydra_config=True
             )
+    overrides.check_search_space(config, {override.key_or_group for override in parsed})
     check_interpolations(config)
     if not sweeps and config.hydra.mode != RunMode.MULTIRUN:
         refuse_sweep(parsed)

@@ -4,7 +4,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -361,6 +361,19 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
             and isinstance(known.get(key), int)
         ):
             raise ConfigError(f"{override.input_line}: whole numbers are needed, as in int(interval(1,4))")
+
+
+def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
+    """Check the search space of a configuration as if it was typed, without the keys that an override replaces.
+
+    Raises:
+        ConfigError: as `check_keys` and `check_options` do.
+    """
+    params = config.hydra.sweeper.get("params") or {}
+    space = parse([f"{key}={value}" for key, value in params.items() if key not in typed])
+    for override in filter(is_group, space):
+        check_options(override)
+    check_keys(space, config)
 
 
 def unknown_key(key: str, known: Mapping[str, Any]) -> str:

@@ -40,10 +40,28 @@ def own_attention(content: str, argument: str, says: str) -> Refusal:
     return Refusal(f"{content}, {argument}", says, ConfigError, call)
 
 
+def own_search(params: str, argument: str, says: str) -> Refusal:
+    """A file of a search space in a folder of the user's own."""
+
+    def call(folder: Path) -> None:
+        (folder / "search").mkdir()
+        sweeper = f"hydra: {{sweeper: {{params: {{{params}}}}}}}"
+        content = f"# @package _global_\ndefaults: [{{override /hydra/sweeper: optuna}}, _self_]\n{sweeper}\n"
+        (folder / "search" / "mine.yaml").write_text(content)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FORECAST_CONF", str(folder))
+            compose_command("train", ["search=mine", "optimizer.lr=interval(0.1,0.2)", argument])
+
+    return Refusal(f"{params}, {argument}", says, ConfigError, call)
+
+
 OWN_FILES = [
     own_attention("width: 3", "attention=mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
     own_attention("width: 3", "attention=full,mine", "attention=mine: … must name the class, as _target_: module.Class, and its options beside it"),
     own_attention("_target_: forecast.attention.FastformerAttention", "cross=mine", "cross=mine: forecast.attention.FastformerAttention cannot be used: fastformer attention cannot serve role 'cross'; it serves self, causal"),
+    own_search("optimizer.lr: 'interval(1, 9000)', seed: 'range(5, -2, -1)'", "features=M", "seed=-1: a number from 0 to 4,294,967,295 is needed"),
+    own_search("optimizer.lr: 'interval(1, 9000)', attention: 'choice(full, ful)'", "features=M", "attention=ful: there is no such attention; did you mean full? There are …."),
+    own_search("model.encoder_layers: 'int(interval(1, 4))'", "model=mlp", "model.encoder_layers: the chosen model has no such key; these options have it: …"),
     own_attention("{_target_: forecast.attention.FullAttention, width: '${nothing}'}", "attention=mine", "model.attention.encoder.width: Interpolation key 'nothing' not found"),
 ]  # fmt: skip
 OVERRIDES = [
