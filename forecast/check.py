@@ -20,7 +20,7 @@ from forecast.system.progress import status
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-    from forecast.tools.check.advice import Choices, Setting
+    from forecast.tools.check.advice import Setting
     from forecast.tools.check.diagnosis import Diagnosis
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -53,13 +53,13 @@ def check(config: DictConfig) -> None:
     print(f"saved {path} and {path.with_suffix('.json')}")
 
 
-def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False) -> "Diagnosis":
+def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
     """Read and examine the data of a configuration of `forecast.check`.
 
     Args:
         typed: the keys below `data` that the user typed.
-        must_fit: whether lengths that leave no windows are refused; else shorter ones are suggested.
     """
+    from forecast.tools.check.advice import Choices
     from forecast.tools.check.diagnosis import diagnose
 
     make = partial(
@@ -69,26 +69,18 @@ def examine(config: DictConfig, typed: dict[str, Any], *, must_fit: bool = False
         pred_len=config.pred_len or 1,
         features=config.features or "M",
     )
-    with status("Examining the data"):
-        return diagnose(make, read_choices(config, typed, must_fit=must_fit))
-
-
-def read_choices(config: DictConfig, typed: dict[str, Any], *, must_fit: bool) -> "Choices":
-    """Return the settings of the user that the suggestions depend on."""
-    from forecast.tools.check.advice import Choices
-
     names = {each.name for each in fields(Choices)}
     chosen = {name: config.data[name] for name in names & config.data.keys()}
     chosen |= {name: config[name] for name in CHECKED}
     chosen |= {"batch_size": typed.get("data.batch_size"), "na_values": config.data.get("na_values")}
     about = {f"{name}_typed": f"data.{name}" in typed for name in ("target", "columns")}
-    return Choices(**chosen, **about, must_fit=must_fit)  # type: ignore[reportArgumentType]
+    with status("Examining the data"):
+        return diagnose(make, Choices(**chosen, **about))  # type: ignore[reportArgumentType]
 
 
 def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
     """Save the figure as `path` and the findings next to it, both or neither."""
-    from forecast.tools.check.figure import save_figure  # imports Matplotlib
-    from forecast.tools.check.report import collect_findings
+    from forecast.tools.check.report import collect_findings, save_figure
 
     findings = collect_findings(diagnosis, typed)
     with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
@@ -115,7 +107,7 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
 
     Raises:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
-        DataError: as `forecast.check` does, or a split has no window of the typed lengths.
+        DataError: as `forecast.check` does.
     """
     from forecast.tools.check.advice import leave_out_typed, print_suggested
 
@@ -147,7 +139,7 @@ def _diagnose(config: DictConfig, about: "dict[str, Override]") -> "Diagnosis":
         data["data.batch_size"] = config.data.batch_size
     check = compose_command("check", arguments)
     with warnings_only_with_errors():
-        return examine(check, {"data": source, **data}, must_fit=True)
+        return examine(check, {"data": source, **data})
 
 
 def _find_settled(

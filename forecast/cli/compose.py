@@ -19,7 +19,7 @@ from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.system import distributed, location
 from forecast.system.errors import CONF, ConfigError
 from forecast.system.formatting import write_value
-from forecast.system.hydra_internals import VERSION_BASE, apply_values, prefer_own_plugins
+from forecast.system.hydra_internals import VERSION_BASE, prefer_own_plugins
 from forecast.system.keys import AS_TRAINED, FILE_SOURCES, ROWS, name_attention, without_hydra
 
 WIDTH, INDENT, NAME_WIDTH = 120, 2, 20
@@ -146,8 +146,8 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
     """Check a command's overrides and compose its configuration, Hydra's part included.
 
     Hydra composes the chosen options of groups. The keys of this configuration are the valid keys, and its values give
-    the types of valid values. Then the other overrides are applied. With `sweeps`, overrides may have several values;
-    the configuration has the first of a sweep over choices.
+    the types of valid values. Then Hydra composes all overrides. With `sweeps`, overrides may have several values; the
+    configuration has the first of a sweep over choices.
 
     Raises:
         ConfigError: a key or option is unknown, a value has the wrong type or is out of range, an override has several
@@ -172,7 +172,9 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             typed = [each for each in parsed if each.is_choice_sweep() or not each.is_sweep_override()]
-            apply_values(config, list(map(first_of_sweep, typed)), overrides.is_group)
+            config = compose(
+                config_name, overrides=list(map(first_of_sweep, typed)), return_hydra_config=True
+            )
     overrides.check_search_space(config, {override.key_or_group for override in parsed})
     check_interpolations(config)
     if not sweeps and config.hydra.mode != RunMode.MULTIRUN:

@@ -55,16 +55,7 @@ def quote(argument: str, *, sweep: bool) -> str:
 
 def split_values(text: str) -> list[str]:
     """Split the values of a sweep at commas, except for those in quotes."""
-    values, start, sign = [], 0, ""
-    for place, letter in enumerate(text):
-        if sign:
-            sign = "" if letter == sign else sign
-        elif letter in "'\"" and place == start:
-            sign = letter
-        elif letter == ",":
-            values.append(text[start:place])
-            start = place + 1
-    return [*values, text[start:]]
+    return re.findall(r"""(?:^|,)('[^']*'(?=,|$)|"[^"]*"(?=,|$)|[^,]*)""", text)
 
 
 def quote_mapping(argument: str) -> str:

@@ -5,19 +5,18 @@ Hydra documents only a part. The program composes a configuration itself and pas
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 from hydra import initialize_config_dir, version
 from hydra._internal.callbacks import Callbacks
-from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.core.utils import configure_log, run_job, setup_globals
@@ -85,26 +84,7 @@ def _one_repository(hidden: set[str]) -> Iterator[None]:
         ConfigLoaderImpl.list_groups = list_groups
 
 
-# ---- composition
-
-
-def apply_values(config: DictConfig, arguments: Sequence[str], is_group: Callable[[Override], bool]) -> None:
-    """Apply overrides to a configuration that is composed of their groups' options, as Hydra does.
-
-    Composing again with all overrides gives the same, and takes half a second.
-    """
-    parsed = OverridesParser.create().parse_overrides(list(arguments))
-    ConfigLoaderImpl._apply_overrides_to_config([each for each in parsed if not is_group(each)], config)
-    typed: dict[str, list[Override]] = {
-        "hydra": [override for override in parsed if override.is_hydra_override()],
-        "task": [override for override in parsed if not override.is_hydra_override()],
-    }
-    for kind, overrides in typed.items():
-        config.hydra.overrides[kind] = [override.input_line for override in overrides]
-    names = config.hydra.job.config.override_dirname
-    config.hydra.job.override_dirname = get_overrides_dirname(
-        typed["task"], names.exclude_keys, item_sep=names.item_sep, kv_sep=names.kv_sep
-    )
+# ---- sweeps
 
 
 def fixed_keys(arguments: Sequence[str]) -> set[str]:

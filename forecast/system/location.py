@@ -13,12 +13,6 @@ from urllib.parse import urlsplit
 from forecast.system.errors import CONF, ConfigError, DataError, user_path
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_PACKAGES = {
-    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
-    "http": "requests aiohttp", "https": "requests aiohttp", "sftp": "paramiko", "ssh": "paramiko",
-    "hf": "huggingface_hub",
-}  # fmt: skip
-"""The packages that fsspec needs for a protocol."""
 
 
 class RemoteFile:
@@ -96,14 +90,12 @@ def opened(location: Location) -> Iterator[tuple[io.BufferedIOBase, int]]:
 
 def _open_remote(location: RemoteFile) -> io.BufferedIOBase:
     """The file as fsspec opens it."""
-    needed = _PACKAGES.get(location.protocol, "")
     try:
         fsspec = importlib.import_module("fsspec")
         file: Any = fsspec.open(location.url, "rb").open()
         return file if isinstance(file, io.BufferedIOBase) else io.BufferedReader(file)
-    except ImportError:
-        packages = " ".join(filter(None, ("fsspec", needed)))
-        raise ConfigError(f"{location}: a package is not installed: pip install {packages}") from None
+    except ImportError as error:  # fsspec names the package of a protocol
+        raise ConfigError(f"{location}: a package is not installed: {error}") from None
     except FileNotFoundError:
         raise DataError(f"{location}: no such file") from None
     except Exception as error:  # each file system has errors of its own

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _CONTAINER = Path("/sys/fs/cgroup")  # cgroup version 2
@@ -35,11 +36,8 @@ class PeakMemory:
         torch = sys.modules.get("torch")  # before it is imported, CUDA is not in use
         if torch is not None and torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        try:
+        with suppress(OSError):  # not Linux, or not permitted
             reset_peak()
-            self.is_reset = True
-        except OSError:  # not Linux, or not permitted
-            self.is_reset = False
 
     @property
     def is_of_device(self) -> bool:
@@ -54,7 +52,7 @@ class PeakMemory:
 
         if self.is_of_device:
             return torch.cuda.max_memory_allocated() / 2**20
-        if self.is_reset:
+        if sys.platform == "linux":
             return read_status("VmHWM") / 2**10
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
             2**20 if sys.platform == "darwin" else 2**10

@@ -4,15 +4,9 @@ The handler raises no exception. Python calls it between any two bytecodes, wher
 calls back into Python replaces it (matplotlib raises `ValueError: Invalid bounding box`), finalizers and weak reference
 callbacks print and drop it, and an `except BaseException` around the interrupted line catches it.
 
-The safe points, where `exit_if_received` or `exit_to_resume` raises SystemExit, are
-
-* the end of a training step or epoch, after its state is saved (`training.checkpointing`);
-* the end of training (`deferred`);
-* the end of a batch in validation and test (`training.callbacks`);
-* between the stages of a run (data, baselines, training, test, figures, refit) and between figures;
-* before a run of a sweep starts;
-* every item of a tracked loop (`system.progress`);
-* twice a second while a launcher waits for the jobs of a sweep (`hydra_plugins.forecast_launchers`).
+The safe points, where `exit_if_received` or `exit_to_resume` raises SystemExit, are the end of a training step or epoch
+after its state is saved, the end of a batch in validation and test, and the steps between the stages of a run, its
+figures, the runs of a sweep and the items of a tracked loop.
 
 A signal that arrives during a long call, such as reading a large file, takes effect at the next safe point. Further
 signals change nothing, since launchers often deliver one stop twice; SIGKILL ends the run at once, and `resume=auto`

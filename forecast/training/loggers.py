@@ -20,7 +20,7 @@ from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig
 
-from forecast.cli.errors import print_warning
+from forecast.cli.main import print_warning
 from forecast.evaluation.measurement import Results
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, without_nan

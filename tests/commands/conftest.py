@@ -39,4 +39,4 @@ def leave_pictures_of_explanations_empty(
 @pytest.fixture
 def empty_picture_of_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save an empty file for the picture of a check: drawing takes longer than examining a small file."""
-    monkeypatch.setattr("forecast.tools.check.figure.save_figure", lambda diagnosis, path: path.touch())
+    monkeypatch.setattr("forecast.tools.check.report.save_figure", lambda diagnosis, path: path.touch())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forecast.cli.errors import one_line
+from forecast.cli.main import one_line
 from forecast.data.files.sources import read_table
 from forecast.system.errors import ForecastError
 from tests.support.malformed import files

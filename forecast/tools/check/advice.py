@@ -12,13 +12,10 @@ from forecast.cli.overrides import FREE_TEXT
 from forecast.data import DataModule, Panel
 from forecast.data.covariates import MAX_INDICATORS
 from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_windows_per_epoch
-from forecast.data.split import refuse_short_split
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
-from forecast.tools.check.columns import CategoryColumn, Column
-from forecast.tools.check.copies import Copy
-from forecast.tools.check.gaps import SplitPart
+from forecast.tools.check.facts import CategoryColumn, Column, Copy, SplitPart
 from forecast.tools.check.seasons import Season
 
 MAX_PAST, MAX_HORIZON = 720, 96
@@ -67,7 +64,6 @@ class Choices:
         columns_typed: whether data.columns was typed.
         columns: the targets; None: all columns without another role.
         steps, na_values: these options; None if the source has no such option.
-        must_fit: whether lengths that leave no windows are refused, as in training; else shorter ones are suggested.
     """
 
     seq_len: int | None = None
@@ -87,7 +83,6 @@ class Choices:
     freq: str | None = None
     eval_stride: int | None = 1
     na_values: Sequence[int | float | str] | None = None
-    must_fit: bool = False
 
 
 def leave_out_typed(settings: Sequence[Setting], typed: Collection[str]) -> list[Setting]:
@@ -143,26 +138,12 @@ def suggest_lengths(
         few = [season for season in seasons if season.rows <= train.typical / 8]
         past, why = _choose_past(few, strongest, horizon, day, train)
     if past > most:
-        why = f"not {past} ({why}): {_describe_rows(train)}"
+        why = f"not {past} ({why}): the training part of a series has {train.typical:,} rows"
         past = most - most % strongest.rows if strongest and strongest.rows <= most else most
     label = min(past // 2, 2 * horizon) if choices.label_len is None else min(choices.label_len, past)
     is_asked = label == choices.label_len
     label_why = "as asked" if is_asked else "last steps that the decoder reads again, at most half of seq_len"
     return [Setting("seq_len", past, why), Setting("label_len", label, label_why), pred_len]
-
-
-def check_lengths(name: str, parts: Sequence[SplitPart], choices: Choices) -> None:
-    """Raise DataError, as training does, if no series has a window of the lengths that the user chose in a split.
-
-    `name` is the name of the data.
-    """
-    chosen = {key: value for key in ("seq_len", "pred_len") if (value := getattr(choices, key))}
-    seq_len, pred_len = chosen.get("seq_len", 1), chosen.get("pred_len", 1)
-    for part in parts:
-        if chosen and not part.windows(seq_len, pred_len).any():
-            needed = pred_len + (seq_len if part.name == "train" else 0)
-            asked = ", ".join(f"{key}={value}" for key, value in chosen.items())
-            raise refuse_short_split(name, part.name, needed, asked, part.lengths)
 
 
 def _suggest_horizon(
@@ -184,16 +165,9 @@ def _suggest_horizon(
     most = room if choices.pred_len is not None else max(1, room // 2)
     if horizon > most:
         shortest = min((val, test), key=lambda part: part.typical)
-        split = "; data.split=[0.6,0.2,0.2] has more" if shortest.name == "val" else ""
-        horizon, why = most, f"not {horizon} ({why}): {_describe_rows(shortest)}{split}"
+        why = f"not {horizon} ({why}): the {shortest.name} part of a series has {shortest.typical:,} rows"
+        horizon = most
     return Setting("pred_len", horizon, why)
-
-
-def _describe_rows(part: SplitPart) -> str:
-    """The number of rows of a split in a typical series."""
-    name = "training" if part.name == "train" else part.name
-    per_series = " per series (median)" if len(part.lengths) > 1 else ""
-    return f"the {name} part has {part.typical:,} rows{per_series}"
 
 
 def _choose_past(
@@ -385,9 +359,7 @@ def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str
     useless = {column.name: column.useless for column in columns if column.useless and column.name != target}
     offered = {column.name for column in columns} - {target}
     repeated = {
-        copy.name: copy.relation
-        for copy in copies
-        if copy.name in offered and copy.source not in useless and not copy.is_sum
+        copy.name: copy.relation for copy in copies if copy.name in offered and copy.source not in useless
     }
     return repeated | useless
 

@@ -13,21 +13,28 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast.data import DataModule, Panel, frame_data
+from forecast.data.calendars import MIN_MATCH, Calendar, find_calendar
+from forecast.data.row_ranges import ranges
 from forecast.data.source import Source
 from forecast.data.split import spread_stride
 from forecast.data.store import check_fits_memory
-from forecast.data.time_features import rows_in
-from forecast.system.errors import TextColumns
+from forecast.data.time_features import parse_frequency, rows_in
+from forecast.system.errors import DataError, TextColumns
 from forecast.system.formatting import quote_for_shell, shorten, write_mapping
 from forecast.tools.check import advice
 from forecast.tools.check.advice import HORIZON, PAST, Choices, Setting
-from forecast.tools.check.columns import CategoryColumn, Column, measure_categories, measure_columns
-from forecast.tools.check.copies import Copy, find_copies_and_sums
-from forecast.tools.check.gaps import (
+from forecast.tools.check.facts import (
+    CategoryColumn,
+    Column,
+    Copy,
     Gaps,
     SplitPart,
-    find_calendar_of_gaps,
+    find_copies,
     find_gaps,
+    measure_categories,
+    measure_columns,
+    number_columns,
+    runs,
     split_parts,
 )
 from forecast.tools.check.seasons import Season, find_seasons
@@ -44,6 +51,9 @@ KEYS = {
 }  # fmt: skip
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
+DAYS = ("D", "B")
+CONTINUOUS = 0.9
+"""Share of a week's steps from which rows come at all hours."""
 LONG_PASTS = (720, 1_440, 2_880)
 """Longer pasts that are tried, in rows: a month, two and four of hours."""
 MIN_FACTOR = 1.5
@@ -118,6 +128,35 @@ def _read_panel(data: DataModule) -> Panel:
     check_fits_memory(panel)
     future = None if panel.future is None else np.asarray(panel.future)
     return replace(panel, values=np.asarray(panel.values), future=future)
+
+
+def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
+    """The calendar that the rows of a panel follow; None if they have no gaps, or gaps that follow no calendar.
+
+    A gap that is longer than a week of the calendar's dates is missing data, and no holidays.
+    """
+    offset = parse_frequency(panel.freq)
+    if not (isinstance(offset, pd.offsets.Tick) or panel.freq in DAYS):
+        return None
+    history = ranges(panel.starts, panel.ends)
+    filled = np.isfinite(number_columns(panel)[1][history]).any(axis=1)
+    places = np.repeat(panel.grid_starts - panel.starts, panel.lengths) + history
+    dates = panel.utc_offset.local(pd.DatetimeIndex(panel.grid[np.unique(places[filled])]))
+    span = int((panel.grid_starts + panel.lengths).max() - panel.grid_starts.min())
+    if len(dates) == span:
+        return None
+    try:
+        calendar = find_calendar("", dates, None)
+    except DataError:
+        return None
+    of_week = 7 if panel.freq in DAYS else rows_in(days=7, freq=panel.freq)
+    if not 0 < len(calendar.slots) <= CONTINUOUS * of_week:
+        return None
+    expected = calendar.between(dates)
+    lacking = ~expected.isin(dates)
+    _, lengths = runs(lacking)
+    fits = dates.isin(expected).mean() >= MIN_MATCH and lacking.mean() <= 1 - MIN_MATCH
+    return calendar if fits and max(lengths, default=0) <= len(calendar.slots) else None
 
 
 @contextmanager
@@ -212,17 +251,15 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     """Read and examine the panel of `make()`, whose window lengths and `features` do not matter.
 
     Raises:
-        DataError, ConfigError: as training does, except for splits that are too short, unless `choices.must_fit`.
+        DataError, ConfigError: as training does, except for splits that are too short.
     """
     reading = read(make, choices)
     data, file = reading.data, reading.panel
     parts = split_parts(file, data.options.split, data.options.scale_by)
-    if choices.must_fit:
-        advice.check_lengths(data.title, parts, choices)
     columns, categories = measure_columns(file, parts), measure_categories(file)
     features, longest = advice.suggest_features(file, choices), choose_longest(file)
     (newest,) = interpolate(file, longest[:1], file.columns)
-    copies = find_copies_and_sums(newest, file.columns, choices.target)
+    copies = find_copies(newest, file.columns, choices.target)
     offered = [each for each in columns if each.name in file.targets]
     texts = [each for each in categories if each.name in reading.texts]
     useful = advice.suggest_columns(offered, copies, texts, choices)
@@ -404,13 +441,13 @@ def suggest_overrides(
         Overrides.
 
     Raises:
-        DataError: a DataFrame that cannot be used, or whose rows are too few for windows of these lengths.
+        DataError: a DataFrame that cannot be used.
     """
     fixed = {"name": "frame", "split": SPLIT, "steps": "dates", "seq_len": 1}
     options = {**fixed, "pred_len": chosen.get("pred_len", 1), **columns}
     named = ("target", "past_covariates", "future_covariates")
     names = {key: columns[key] for key in named if key in columns}
-    choices = Choices(steps="dates", na_values=(), must_fit=True, **chosen, **names)
+    choices = Choices(steps="dates", na_values=(), **chosen, **names)
     with warnings_only_with_errors():
         found = diagnose(lambda **changed: frame_data(frame, **options | changed), choices)
     for each in found.settings:

@@ -1,21 +1,24 @@
-"""The findings as one table of rows, from which the lines of the terminal and the JSON file follow."""
+"""The report of a panel: findings for the terminal and the JSON file, and the figure of its curves and splits."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 from rich.console import Console
 from rich.table import Table as Grid
 
 from forecast.data.panel import describe_size
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import LABELS, windows_needed
 from forecast.system.formatting import plural, shorten, write_setting, write_value
 from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
-from forecast.tools.check.gaps import format_date
+from forecast.tools.check.facts import format_date, runs
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
@@ -25,6 +28,10 @@ LEVEL = 80
 """Level of the intervals, in percent, for which validation should have enough windows."""
 MAX_COLUMNS = 16
 """Largest number of columns in the table."""
+MAX_CURVES, POINTS = 6, 1_500
+"""Largest number of curves in the figure, and of stretches of a curve, each drawn by its lowest and highest value."""
+PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
+MISSING = "#d62728"
 
 
 class Finding(NamedTuple):
@@ -67,23 +74,20 @@ def describe_data(diagnosis: Diagnosis) -> str:
 
 
 def measure_series(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Counts of the series of a file with ids, and the names of the first or worst of them; empty for a table.
+    """The number of series of a file with ids, and their rows; empty for a table.
 
-    `most_gaps` has the series with the most missing rows and numbers, `without_windows` those that are too short for a
-    window of a split.
+    `without_windows` has the number and the first names of those that are too short for a window of a split.
     """
-    panel, missing = diagnosis.file, diagnosis.gaps.by_series
+    panel = diagnosis.file
     if not panel.has_ids:
         return {}
-    rows, worst = np.sort(panel.lengths), np.argsort(-missing, kind="stable")[:MAX_NAMED]
+    rows = np.sort(panel.lengths)
     short = {part.name: np.flatnonzero(part.windows(*diagnosis.lengths) == 0) for part in diagnosis.parts}
     return {
         "count": len(panel),
         "shortest": rows[0],
         "median": rows[(len(rows) - 1) // 2],
         "longest": rows[-1],
-        "with_gaps": (missing > 0).sum(),
-        "most_gaps": [(str(panel.ids[number]), missing[number]) for number in worst if missing[number]],
         "without_windows": {
             name: (len(numbers), [str(panel.ids[number]) for number in numbers[:MAX_NAMED]])
             for name, numbers in short.items()
@@ -95,11 +99,6 @@ def _find_series(diagnosis: Diagnosis) -> Iterator[Finding]:
     if facts := measure_series(diagnosis):
         length = f"{facts['shortest']:,} to {facts['longest']:,} rows each (median {facts['median']:,})"
         yield Finding("series", length)
-        if count := facts["with_gaps"]:
-            worst = [f"{name} ({missing:,})" for name, missing in facts["most_gaps"]]
-            named = f"{', '.join(worst)}{', ...' if count > len(worst) else ''}"
-            have = f"{count:,} of {facts['count']:,} have gaps; most missing rows and numbers: {named}"
-            yield Finding("series", have)
 
 
 def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -110,19 +109,13 @@ def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield Finding("gaps", what, "data.na_values" if "data.na_values" in diagnosis.suggested else "")
     if gaps.missing_rows:
         fraction = gaps.missing_rows / diagnosis.file.n_rows
-        named = _list_some(gaps.longest, gaps.stretches)
+        named = ", ".join(map(str, gaps.longest)) + ", ..." * (gaps.stretches > len(gaps.longest))
         what = f"{gaps.missing_rows:,} rows are missing or empty in all columns ({fraction:.1%})"
         yield Finding("gaps", f"{what}, in {plural(gaps.stretches, 'place')}: {named}")
     if gaps.missing_numbers:
-        named = _list_some(gaps.places, gaps.missing_numbers)
-        yield Finding("gaps", f"{gaps.missing_numbers:,} numbers are missing: {named}")
+        yield Finding("gaps", f"{gaps.missing_numbers:,} numbers are missing in other rows")
     if not (codes or gaps.missing_rows or gaps.missing_numbers):
         yield Finding("gaps", "none: no date and no number is missing")
-
-
-def _list_some(names: Sequence[object], count: int) -> str:
-    """The names, with an ellipsis if there are `count`, and more than these."""
-    return ", ".join(map(str, names)) + (", ..." if count > len(names) else "")
 
 
 def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -139,7 +132,6 @@ def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
     """The columns that repeat another one: they add nothing to it, or hold what is not known yet."""
     for copy in diagnosis.copies[:MAX_COPIES]:
         why = "if it is not known in advance, leave it out" if copy.shift < 0 else "it adds nothing"
-        why = "the parts and the sum say the same" if copy.is_sum else why
         is_target = (copy.name,) == diagnosis.targets
         remedy = "" if is_target else write_setting("data.drop", [copy.name])
         yield Finding("copies", f"{copy.name} {copy.relation}: {why}", remedy)
@@ -170,7 +162,7 @@ def _find_split(diagnosis: Diagnosis) -> Iterator[Finding]:
             windows = f"{plural(count, 'window')} of {seq_len} → {pred_len}"
             missing, names = short.get(part.name, (0, []))
             if missing:
-                named = _list_some(names, missing)
+                named = ", ".join(names) + ", ..." * (missing > len(names))
                 windows += f"; too short for one: {missing:,} of {len(diagnosis.file):,} series ({named})"
         dates = f"{format_date(part.begins)} to {format_date(part.ends)}"
         yield Finding("split", f"{part.name:<5} {dates}: {plural(part.n_rows, 'row')}, {windows}")
@@ -226,7 +218,7 @@ def print_report(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> None:
 
 def tabulate_columns(diagnosis: Diagnosis) -> Grid:
     """Return a table with one row per column: the `MAX_COLUMNS` numbers with the most notes, then the texts."""
-    headings = ("column", "min", "mean", "max", "zeros", "longest run", "drift", "notes")
+    headings = ("column", "min", "mean", "max", "drift", "notes")
     grid = Grid(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         is_text = heading in ("column", "notes")
@@ -237,8 +229,6 @@ def tabulate_columns(diagnosis: Diagnosis) -> Grid:
         grid.add_row(
             column.name,
             *(_format_number(value) for value in (column.minimum, column.mean, column.maximum)),
-            f"{column.zeros:.1%}" if column.zeros else "0",
-            f"{column.longest_run:,}",
             "" if math.isnan(column.drift) else f"{column.drift:+.2f}",
             "; ".join(column.notes),
         )
@@ -260,7 +250,6 @@ def _format_number(value: float) -> str:
 def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the findings to plain values. The key `series` is present only if the source has ids."""
     panel, series = diagnosis.file, measure_series(diagnosis)
-    gaps = {key: value for key, value in asdict(diagnosis.gaps).items() if key != "by_series"}
     return to_plain({
         "name": diagnosis.name,
         "rows": panel.n_rows,
@@ -269,13 +258,11 @@ def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str
         "last": panel.last_date,
         **({"series": series} if series else {}),
         "findings": [finding._asdict() for finding in list_findings(diagnosis)],
-        "gaps": gaps,
-        "not_read": diagnosis.data.source.without_role,
+        "gaps": diagnosis.gaps,
         "columns": [asdict(column) | {"notes": column.notes} for column in diagnosis.columns],
         "categories": diagnosis.categories,
         "copies": diagnosis.copies,
         "seasons": [season._asdict() for season in diagnosis.seasons],
-        "baseline_season": diagnosis.season,
         "seq_len": diagnosis.lengths[0],
         "pred_len": diagnosis.lengths[1],
         "split": {
@@ -297,15 +284,60 @@ def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str
 def to_plain(value: Any) -> Any:
     """Convert dates to ISO 8601, dataclasses to dictionaries and NumPy numbers to Python numbers.
 
-    The empty id of the single series of a table is left out, and so is the empty name of no column.
+    The empty id of the single series of a table is left out.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return to_plain(asdict(value))
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if (k, v) not in (("series", ""), ("column", ""))}
-        return {key: to_plain(item) for key, item in kept.items()}
+        return {key: to_plain(item) for key, item in value.items() if (key, item) != ("series", "")}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def save_figure(diagnosis: Diagnosis, path: Path) -> None:
+    """Draw the curves of some columns over their splits, with gaps in red."""
+    from forecast.reports.figures import TRUTH_COLOUR, format_dates, label_values, save, style_axis, subplots
+
+    panel, targets = diagnosis.panel, diagnosis.targets
+    curves = choose_evenly_spaced(len(panel) * len(targets), MAX_CURVES).tolist()
+    figure, axes = subplots(len(curves), figsize=(11, 2.2 * len(curves) + 1.2), squeeze=False)
+    for axis, (series, target) in zip(
+        axes[:, 0], (divmod(curve, len(targets)) for curve in curves), strict=True
+    ):
+        start, end = int(panel.starts[series]), int(panel.ends[series])
+        values = np.asarray(panel.values)[start:end, panel.columns.index(targets[target])]
+        dates = panel.local_dates(np.arange(start, end))
+        for part in diagnosis.parts:
+            first, stop = int(part.first[series]) - start, int(part.stop[series]) - start
+            if stop > first:
+                axis.axvspan(
+                    dates[first], dates[min(stop, len(dates) - 1)], color=PARTS[part.name], linewidth=0
+                )
+        for first, length in zip(*runs(np.isnan(values)), strict=True):
+            stop = min(first + length, len(dates) - 1)
+            axis.axvspan(dates[max(0, first - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)
+        shown = envelope(values)
+        axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
+        format_dates(axis, 3, 9)
+        name = targets[target] if len(targets) > 1 or not panel.has_ids else ""
+        label_values(axis, f"{panel.ids[series]} {name}".strip())
+        style_axis(axis)
+    for number, part in enumerate(diagnosis.parts):
+        axes[0, 0].annotate(
+            f"{part.name} {part.n_rows:,}", (0.01 + 0.14 * number, 1.03), xycoords="axes fraction", fontsize=9,
+            bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
+        )  # fmt: skip
+    figure.suptitle(describe_data(diagnosis), fontsize=11, parse_math=False)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def envelope(values: Float[np.ndarray, " rows"]) -> Int[np.ndarray, " shown"]:
+    """The rows of the lowest and the highest value of each of `POINTS` stretches."""
+    width = -(-len(values) // POINTS)
+    whole = np.pad(values, (0, -len(values) % width), constant_values=np.nan).reshape(-1, width)
+    extremes = (np.where(np.isnan(whole), np.inf, sign * whole).argmin(1) for sign in (1, -1))
+    return np.unique([first + np.arange(len(whole)) * width for first in extremes])

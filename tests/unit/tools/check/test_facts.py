@@ -1,6 +1,8 @@
-"""Facts about columns, copies and sums, each against a slow or closed form."""
+"""Facts about columns, copies and gaps, each against a slow or closed form, and the calendar of gaps."""
 
+from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,28 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecast.data import Panel
+from forecast.data import Panel, downloaded_data
+from forecast.data.files.sources import read_frame
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_na_values
-from forecast.tools.check.columns import (
+from forecast.tools.check.diagnosis import find_calendar_of_gaps, read
+from forecast.tools.check.facts import (
+    Copy,
+    find_copies,
     find_gross_errors,
-    find_longest_run,
     find_sentinel,
     is_counter,
     measure_columns,
+    runs,
+    split_parts,
 )
-from forecast.tools.check.copies import Copy, find_copies, find_copies_and_sums, find_sums
-from forecast.tools.check.gaps import split_parts
 
 RANDOM = np.random.default_rng(0)
-
-
-@given(st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=1, max_size=40))
-def test_the_longest_run(values: list[float]) -> None:
-    """A missing value equals no other value."""
-    length, start = find_longest_run(np.array(values))
-    numbers = [len(list(group)) for value, group in groupby(values) if value == value]
-    assert length == max(numbers, default=1)
-    assert length == 1 or len(set(values[start : start + length])) == 1
 
 
 @pytest.mark.parametrize(("code", "suggested"), [(-9999.0, -9999), (-99.99, -99.99), (-99.5, None)])
@@ -58,27 +54,21 @@ def test_useless_columns_are_left_out() -> None:
     columns = columns_of({  # type: ignore[reportArgumentType]
         "load": load,
         "hour": dates.hour,
-        "hour, again": dates.hour,
         "almost hour": np.where(rows == 5, 30, dates.hour),
         "minute": dates.minute + load,
         "row": rows,
         "flat": np.full(len(rows), 7.0),
         "empty": np.full(len(rows), np.nan),
         "ended": np.where(rows < 1_400, load, np.nan),
-        "begun": np.where(rows < 300, 0, load),
-        "spikes": np.where(rows % 900 == 1, 1e4 + rows, load),
     })  # fmt: skip
     notes = {column.name: column.notes for column in columns}
     assert notes["load"] == []
-    assert notes["hour"] == ["follows from the date (data.drop=[hour])"]
-    assert notes["hour, again"] == ["follows from the date ('data.drop=[\"hour, again\"]')"]
-    assert notes["row"][0] == "counts the rows (data.drop=[row])"
+    assert notes["hour"] == ["follows from the date, which the model reads"]
+    assert notes["row"][0] == "counts the rows"
     assert (notes["flat"], notes["empty"]) == (["constant"], ["empty"])
     assert notes["ended"] == ["no value in validation and test", "600 missing"]
-    assert notes["begun"][-1] == "one value 300 times from 2024-01-01"
-    assert notes["spikes"] == ["3 outliers"]
     (setting,) = suggest_columns(columns, [], [], Choices())
-    assert setting.value == ["load", "almost hour", "minute", "begun", "spikes"]
+    assert setting.value == ["load", "almost hour", "minute"]
     assert "hour (follows from the date, which the model reads)" in setting.why
     wide = {f"c{number}": RANDOM.normal(size=200) for number in range(25)} | {"flat": np.ones(200)}
     (setting,) = suggest_columns(columns_of(wide), [], [], Choices())
@@ -106,28 +96,16 @@ def test_numbers_far_from_all_others_are_gross_errors(planted: list[float], rows
     assert find_gross_errors(values)[2] == (gross_errors_by_hand(values) if rows >= 52 else [])
 
 
-def with_zeros(values: np.ndarray, zeros: int) -> np.ndarray:
-    values = np.random.default_rng(0).permutation(values.astype(float))
-    values[[100, 200, 300, 400][:zeros]] = 0
-    return values
-
-
 @pytest.mark.parametrize(
-    ("values", "rows"),
+    "values",
     [
-        (np.append(np.linspace(-200, 700, 100), 3_000.0), []),  # a true price, 2.6 ranges of the others away
-        (np.arange(100.0) == 50, []),  # an event that comes once
-        (np.where(np.arange(100) // 4 == 5, 1e6, np.linspace(0, 1, 100)), []),  # four numbers of one size
-        (with_zeros(np.linspace(22_000, 42_000, 500), 1), [100]),
-        (with_zeros(np.linspace(-42_000, -22_000, 500), 3), [100, 200, 300]),
-        (with_zeros(np.linspace(22_000, 42_000, 500), 4), []),
-        (with_zeros(np.linspace(2_000, 42_000, 500), 1), []),
-        (with_zeros(np.linspace(-22_000, 42_000, 500), 1), []),
-        (with_zeros(1 + np.arange(500) % 4, 1), []),  # one step from counts
+        np.append(np.linspace(-200, 700, 100), 3_000.0),  # a true price, 2.6 ranges of the others away
+        np.arange(100.0) == 50,  # an event that comes once
+        np.where(np.arange(100) // 4 == 5, 1e6, np.linspace(0, 1, 100)),  # four numbers of one size
     ],
 )
-def test_spikes_and_zeros(values: np.ndarray, rows: list[int]) -> None:
-    assert find_gross_errors(values.astype(float))[2] == rows
+def test_spikes_and_events_are_no_errors(values: np.ndarray) -> None:
+    assert find_gross_errors(values.astype(float))[2] == []
 
 
 def test_a_column_that_counts_rows() -> None:
@@ -187,28 +165,67 @@ def test_a_shared_event_or_code_makes_no_copy() -> None:
     assert found == [Copy("closed", "holiday")]
 
 
-def test_sums_of_rounded_columns_are_found_and_near_sums_are_none() -> None:
-    random = np.random.default_rng(0)
-    first, second, third = 32_000 + 1_000 * random.normal(size=(3, 400)).cumsum(1)
-    columns = {
-        "first": np.round(first, 1),
-        "second": np.round(second, 1),
-        "third": np.round(third, 1),
-        "subtotal": np.round(first + second, 1),
-        "total": np.round(first + second + third, 1),
-        "with noise": first + second + random.normal(size=400),
-        "unrelated": random.normal(size=400),
-        "constant": np.ones(400),
-        "zero": np.zeros(400),
-        "empty": np.full(400, np.nan),
-    }
-    table, names = np.column_stack(list(columns.values())), list(columns)
-    table[:5, 0] = np.nan  # the other rows are compared
-    table[100, 1] = table[200, 4] = 0  # gross errors
-    found = {copy.name: copy.relation for copy in find_sums(table, names)}
-    assert found == {"subtotal": "is the sum first + second", "total": "is the sum third + subtotal"}
-    assert find_sums(table[:40], names) == []
-    first, second = random.normal(size=(2, 200))
-    table = np.column_stack([first, 2 * first, second, first + second])  # a copy is no part of a sum
-    expected = [Copy("b", "a"), Copy("d", "a + c", is_sum=True)]
-    assert find_copies_and_sums(table, list("abcd"), None) == expected
+HOURS = pd.date_range("2024-01-01", "2024-03-29", freq="h")
+BUSINESS = pd.bdate_range("2024-01-01", "2024-06-28")
+EVENTS = pd.date_range("2024-01-01", periods=2_000, freq="5min")
+EVENTS = EVENTS[np.sort(np.random.default_rng(0).permutation(2_000)[:900])]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_runs(mask: list[bool]) -> None:
+    expected, row = [], 0
+    for value, group in groupby(mask):
+        length = len(list(group))
+        if value:
+            expected.append((row, length))
+        row += length
+    starts, lengths = runs(np.array(mask))
+    assert list(zip(starts.tolist(), lengths.tolist(), strict=True)) == expected
+
+
+def test_windows_of_a_part() -> None:
+    dates = pd.date_range("2021-01-01", periods=30, freq="D")
+    panel = Panel.of_table(dates, np.arange(30.0)[:, None], ["load"], "D")
+    train, val, test = split_parts(panel, ["2021-01-21", "2021-01-25"])
+    assert (train.n_rows, val.n_rows, test.n_rows) == (20, 4, 6)
+    assert train.windows(8, 3).tolist() == [10]
+    assert [test.windows(*lengths).tolist() for lengths in ((8, 3), (8, 7))] == [[4], [0]]
+    assert test.windows(26, 3).tolist() == [2]  # pasts cannot begin before the first row
+
+
+@pytest.mark.parametrize(
+    ("dates", "described"),
+    [
+        (BUSINESS.delete([14, 60]), "business days"),
+        (HOURS[HOURS.day_of_week < 5], "sessions of 24 rows every hour on business days"),
+        (HOURS[(HOURS.hour >= 8) & (HOURS.hour < 18) & (HOURS.day_of_week < 6)].delete(77),
+         "sessions of 10 rows every hour on Mon, Tue, Wed, Thu, Fri, Sat"),
+        (BUSINESS, None),  # no gap
+        (HOURS.delete([100, 101, 900]), None),  # missing values
+        (BUSINESS.delete(range(40, 50)), None),  # two weeks without rows  # type: ignore
+        (pd.date_range("2024-01-01", periods=90).delete([20, 50]), None),
+        (pd.date_range("2020-01-01", periods=40, freq="MS").delete([20]), None),
+        (EVENTS, None),
+    ],
+)  # fmt: skip
+def test_the_calendar_of_gaps(dates: pd.DatetimeIndex, described: str | None) -> None:
+    panel = read_frame(pd.DataFrame({"x": np.arange(len(dates)) + 1.0}, index=dates))
+    calendar = find_calendar_of_gaps(panel)
+    assert (calendar and calendar.describe()) == described
+
+
+def test_a_downloaded_set_is_read_again_from_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rows as steps, a file below a relative root is the same file, and its steps are the dates of its rows."""
+    monkeypatch.chdir(tmp_path)
+    Path("root").mkdir()
+    dates = BUSINESS.delete([14, 60])
+    pd.DataFrame({"date": dates, "x": np.arange(len(dates)) + 1.0}).to_csv("root/set.csv", index=False)
+    options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
+    make = partial(downloaded_data, root="root", path="set.csv", url=None, hash=None, **options)
+    reading = read(make, Choices(steps="dates"))
+    assert [(setting.key, setting.value) for setting in reading.settings] == [("data.steps", "rows")]
+    assert reading.panel.grid.tolist() == dates.tolist()
+    assert not reading.panel.has_missing
+    assert reading.data.source.path == Path("root/set.csv")
