@@ -175,10 +175,8 @@ def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
     try:
         table = align(rows, freq if above is None else above.first.freq, sort=False, is_part=True)
     except RowOrderError as error:
-        advice = (
-            "remove one, set data.duplicates=first, last, mean or sum, or name the series in data.id_column"
-        )
-        raise DataError(f"{error.problem}: {advice if error.repeats else _advise_sorting(rows)}") from None
+        repeated = _advise_training(rows, "remove one, name the series in data.id_column", "duplicates=first")
+        raise DataError(f"{error.problem}: {repeated if error.repeats else _advise_sorting(rows)}") from None
     if above is None:
         return table
     first = table.starts + (np.arange(len(table)) == 0)

@@ -54,7 +54,7 @@ REFUSED = [
     settings("data.separator='\"'", says="data.separator='\"' is no character that can separate: give another"),
     settings("data.decimal=,", "data.thousands=,", says="data.decimal and data.thousands are both ',': they must differ, as in data.decimal=. data.thousands=,"),
     settings("data.date_format=ISO", says="data.date_format='ISO': write one as strptime's, such as '%d/%m/%Y', or unix, unix_ms, unix_us, unix_ns, excel"),
-    settings("data.date_column=when", says="{path}: no column 'when' in line 1 ('date', 'load', 'price'): set data.date_column=date"),
+    settings("data.date_column=when", says="{path}: no column 'when' in line 1 ('date', 'load', 'price'): set data.date_column to the name of the dates; rows without dates need data.start and data.freq"),
     settings("data.path=~nobody_here/x.csv", says="~nobody_here/x.csv: no such file"),
     settings("checkpoint=nowhere", says="nowhere: there is no such checkpoint file or run folder"),
     settings("logger=[wandb,cvs]", says="logger=cvs: there is no such logger; did you mean csv? There are csv, mlflow, tensorboard, wandb."),

@@ -188,8 +188,10 @@ def test_a_store_and_a_dataframe_keep_their_utc_offset(
             store = f"output={Path(asked[0]).suffix}.store"
             assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
         stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
-        for table in (file, read_frame(frame), *stores):
+        assert stores[1].utc_offset.minutes == 0  # a Parquet file holds UTC
+        for table in (file, read_frame(frame), stores[0]):
             assert table.utc_offset.minutes == utc_offset
+        for table in (file, read_frame(frame), *stores):
             moved = table.at_utc_offset(UtcOffset(-8 * 60))
             assert moved.utc_offset.minutes == -8 * 60
             assert hours_off(moved.grid, moved.values[:, 0]) == {-8}
