@@ -1,6 +1,5 @@
 """`python -m forecast.explain` on small models trained here: files, page, numbers, refusals."""
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import wandb
 from matplotlib import image
 from matplotlib.figure import Figure
 
@@ -23,7 +21,6 @@ from forecast.tools.explain.maps import record_calls
 from forecast.tools.explain.window import choose_window, draw_window
 from tests.support.commands import answer, only, train_here, workplace
 from tests.support.long_files import long_frame
-from tests.support.wandb_file import WandbRun
 
 PATCHES = ("model=residual_informer", "model.patch_len=4", "model.linear=false")
 """Without a linear model, after which a few batches of training would be worse than none."""
@@ -114,22 +111,6 @@ def test_the_folder(name: str, run, explained, tmp_path: Path, capsys) -> None:
     assert f"{strongest['input']}, " in out
     assert f"+{strongest['mse']:.3g} ± " in out
     assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.draws
-def test_the_output_is_logged_to_wandb(run, explained, place: Path) -> None:
-    checkpoint = run("untrained")
-    assert explained(f"checkpoint={checkpoint}", "importance_windows=4", "repeats=2", "wandb=offline") == 0
-    wandb.teardown()  # as at the end of a process; run.finish() does not wait until the file is complete
-    logged = WandbRun(only(place, "wandb/offline-run-*/*.wandb"))
-    assert logged.run.job_type == "explain"
-    settings = {item.key: json.loads(item.value_json) for item in logged.run.config.update}
-    assert settings["seq_len"] == 12
-    named = {key.split("/_type")[0] for row in logged.history for key in row if key.endswith("/_type")}
-    assert named == {"importance", "pictures/importance", "pictures/window"}
-    table = only(place, "wandb/offline-run-*/files/media/table/importance_*.json")
-    columns = json.loads(table.read_text())["columns"]
-    assert columns[:2] == ["part", "input"]
 
 
 def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tmp_path: Path, capsys) -> None:

@@ -6,7 +6,7 @@ The output folder has one PNG file per picture, the numbers as CSV, and an HTML 
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from jaxtyping import Float
@@ -71,8 +71,6 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
             tabulate_importance(importance).to_csv(folder / "importance.csv", index=False)
         if layers:
             tabulate_numbers(layers).to_csv(folder / "numbers.csv", index=False)
-        if config.wandb:
-            log_folder(folder, title, config.wandb, trained.config)
         files = sorted(path.name for path in folder.iterdir())
     Console(soft_wrap=True, highlight=False, markup=False).print(title, style="bold")
     of_sections = (line for part in sections for line in (part.title, *(f"  {one}" for one in part.lines)))
@@ -212,34 +210,3 @@ def tabulate_numbers(layers: Sequence[LayerMap]) -> pd.DataFrame:
         for beside, value in {"": number.value, **number.beside}.items()
     ]
     return pd.DataFrame(rows, columns=["layer", "kind", "number", "beside", "value"])
-
-
-def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) -> None:
-    """Log the tables and the pictures of an explanation in a new run of the type `explain`.
-
-    Args:
-        folder: the folder of the explanation, with importance.csv and pictures.
-        title: the name of the run.
-        mode: offline or online.
-        settings: the configuration of the run that trained the model.
-
-    Raises:
-        ConfigError: W&B cannot be reached.
-    """
-    import wandb
-
-    from forecast.training.loggers import describe_wandb, starting_wandb  # imports Lightning
-
-    quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
-    with starting_wandb():
-        run = wandb.init(
-            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,  # type: ignore[arg-type]
-            dir=Path.cwd(),
-        )  # fmt: skip
-    where = describe_wandb(run)
-    for path in sorted(folder.glob("*.csv")):
-        run.log({path.stem: wandb.Table(dataframe=pd.read_csv(path))})
-    for path in sorted(folder.glob("*.png")):
-        run.log({f"pictures/{path.stem}": wandb.Image(str(path))})
-    run.finish()
-    print(where)
