@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
+from forecast.tools.explain.explanation import windows_at_every_step
 from forecast.tools.explain.importance import (
     InputGroup,
     InputKind,
@@ -19,7 +20,6 @@ from forecast.tools.explain.importance import (
     list_known_inputs,
     measure_importance,
 )
-from forecast.tools.explain.window import windows_at_every_step
 from tests.support.long_files import long_frame, long_frame_data
 
 LAG, HOUR, A = 0.8, 0.6, 0.25

@@ -53,7 +53,6 @@ def test_a_patch_is_centred_on_its_middle_step() -> None:
     _, _, places = recorded(ResidualInformer, 23, patch_len=4, encoder_layers=2, decoder_layers=2)
     past, decoded = places["encoder.layers.1.attention"][0], places["decoder.0.attention"][0]
     assert past.steps.tolist() == [5, 9, 13, 17, 21]
-    assert past.widths == [4]
     assert decoded.steps.tolist() == [21, 25, 27]  # of the last 7 steps one whole patch
     assert decoded.origin == 0.5
 
@@ -96,7 +95,6 @@ def test_the_dates_of_a_distilled_layer_and_of_a_stack() -> None:
     asks, memory = places["decoder.0.cross"]
     assert memory.steps.tolist() == [0, 4, 8, 12, 8, 10, 12, 14, 12, 13, 14, 15]
     assert [list(s) for s in memory.stretches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    assert memory.widths == [4, 2, 1]
     assert str(asks.when[0]) == "2024-01-01 16:00:00"  # the horizon alone asks
     assert asks.origin is None
     assert places["decoder.0.attention"][0].origin == 6.5
