@@ -10,7 +10,7 @@ import pytest
 from forecast.data import DataModule, csv_data
 from forecast.data.row_ranges import RowRanges
 from forecast.reports.inputs import tabulate_inputs, tabulate_run_inputs
-from forecast.tools.monitor.verdict import compare_with_blocks, measure_drift, merge_blocks
+from forecast.tools.monitor import compare_with_blocks, measure_drift, merge_blocks
 
 ROWS = 2000
 OPTIONS = {

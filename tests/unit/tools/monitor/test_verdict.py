@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.tools.monitor.verdict import Advice, Drift, Period, Verdict, adjust, judge
+from forecast.tools.monitor import Advice, Drift, Period, Verdict, adjust, judge
 
 HORIZON, TEST, NEWER, TRIALS = 24, 4000, 700, 400
 WEEK = 168
