@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.panel import Panel
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
-from forecast.evaluation.scores import BASELINES
 from forecast.system.errors import ConfigError, DataError
 
 MAX_COLUMNS = 10_000
@@ -43,7 +42,7 @@ ROWS = WithJsonSchema(
 
 
 class ForecastRequest(BaseModel):
-    """A request: the model, the rows to forecast from, and the intervals."""
+    """A request: the rows to forecast from, the steps and the intervals."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -60,19 +59,10 @@ class ForecastRequest(BaseModel):
         le=MAX_HORIZON,
         description="Steps to forecast; null: pred_len. Beyond it the model reads its own forecasts.",
     )
-    start: str | None = Field(
-        None, description="Date of the first step; null: the first date after the end of each series."
-    )
     levels: list[float] | None = Field(
         None,
         max_length=20,
         description="Levels of the intervals in percent; null: those of the run; []: none.",
-    )
-    intervals: Literal["auto", "conformal", "quantile", "adaptive"] = Field(
-        "auto", description="Method of the intervals."
-    )
-    baseline: str | None = Field(
-        None, description=f"One of {', '.join(BASELINES)}, which then forecasts in place of the model."
     )
 
 

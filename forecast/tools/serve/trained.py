@@ -55,27 +55,17 @@ class TorchEngine:
         self.model = model
         self.description = describe_model(name, model)
         self.example = make_example(model)
-        self._forecasters: dict[str | None, tuple[PointForecaster, RequestReader]] = {}
+        self.forecaster = choose_forecaster(model)
+        self.reader = RequestReader.of_settings(reading_settings(self.forecaster))
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request. Raises ForecastError if the request is wrong."""
-        forecaster, reader = self._choose(request.baseline)
         return predict(
-            forecaster,
-            reader.read(request, max_rows),
+            self.forecaster,
+            self.reader.read(request, max_rows),
             horizon=request.horizon,
-            start=request.start,
             levels=self.model.config["levels"] if request.levels is None else request.levels,
-            method=request.intervals,
         )
-
-    def _choose(self, baseline: str | None) -> tuple[PointForecaster, RequestReader]:
-        """The model or a baseline, and what reads the rows for it; the settings of the data are resolved once."""
-        if baseline not in self._forecasters:
-            forecaster = choose_forecaster(self.model, baseline)
-            reader = RequestReader.of_settings(reading_settings(forecaster))
-            self._forecasters[baseline] = forecaster, reader
-        return self._forecasters[baseline]
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:

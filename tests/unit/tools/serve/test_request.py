@@ -95,7 +95,7 @@ def test_text_in_a_column_of_text_is_a_category() -> None:
 
 
 MIXED = {"date": ["2026-01-01"] * 2, "weather": ["sun", 1]}
-INTERVALS = b'{"rows": [], "intervals": "none"}'
+LEVELS = b'{"rows": [], "levels": 80}'
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ INTERVALS = b'{"rows": [], "intervals": "none"}'
         (lambda: read_dates("2026-01-01T00:00", "2026-01-01T00:00Z"), "give all of them an offset from UTC"),
         (lambda: read_dates("2026-02-30"), "rows, row 0, column 'date': '2026-02-30' is not a date"),
         (lambda: read(**MIXED), "rows, row 0, column weather: 'sun' is not a number"),
-        (lambda: read_request(INTERVALS), "intervals: Input should be 'auto', 'conformal', 'quantile'"),
+        (lambda: read_request(LEVELS), "levels: Input should be a valid list"),
     ],
 )
 def test_what_is_refused(call: Callable[[], Any], says: str) -> None:
