@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data import DataModule, frame_data
+from forecast.data import DataModule
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.explanation import choose_window, windows_at_every_step
 from tests.support.long_files import PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
@@ -69,16 +69,3 @@ NO_DATE = "write it as 2018-01-31 or 2018-01-31T06:00; or give first or last"
 def test_what_is_refused(data: DataModule, wanted: str, says: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(says)):
         choose_window(data, "test", wanted)
-
-
-def test_a_date_of_data_with_a_time_zone_is_a_local_time() -> None:
-    dates = pd.date_range("2024-03-01", periods=1_000, freq="h", tz="Europe/Berlin", name="date")
-    frame = pd.DataFrame({"load": np.arange(1_000.0)}, index=dates)
-    zoned = frame_data(frame, name="load", seq_len=24, pred_len=6, split=[0.5, 0.1, 0.4])
-    zoned.setup()
-    place = dates.get_loc(pd.Timestamp("2024-04-05 12:00", tz="Europe/Berlin"))
-    for text in ("2024-04-05T12:00", "2024-04-05T10:00+00:00"):
-        window = choose_window(zoned, "test", text)
-        assert window.origin == pd.Timestamp("2024-04-05 12:00")
-        future = zoned.unscale_targets(window.batch.future, window.batch.series)
-        assert future[0, 0, 0] == pytest.approx(place)
