@@ -94,7 +94,17 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         quantiles, source = trained.calibration.quantiles, "conformal, from validation windows"
     seq_len, pred_len = trained.seq_len, trained.pred_len
     n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
-    names = time_feature_names(trained.freq, trained.holidays)
+    names, domain = time_feature_names(trained.freq, trained.holidays), trained.scaler.domain
+    of_domain: dict[str, Any] = {}
+    if domain.has_transforms:
+        of_domain["transforms"] = list(domain.transforms)
+        of_domain["transforms_are"] = (
+            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
+            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
+        )
+    if domain.has_bounds:
+        for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
+            of_domain[name] = [bound if math.isfinite(bound) else None for bound in bounds]
     inputs: dict[str, list[int | str]] = {
         "past": ["batch", seq_len, n_features],
         "past_time": ["batch", seq_len, len(names)],
@@ -125,24 +135,9 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "inputs": inputs | series_inputs(trained),
         "outputs": outputs,
         "type": "float64, past and outputs in original units",
-        **describe_domain(trained),
+        **of_domain,
         **describe_series(trained),
     }
-
-
-def describe_domain(trained: "TrainedModel") -> dict[str, Any]:
-    """The transforms and the bounds that are part of the graph, if there are any."""
-    found, domain = {}, trained.scaler.domain
-    if domain.has_transforms:
-        found["transforms"] = list(domain.transforms)
-        found["transforms_are"] = (
-            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
-            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
-        )
-    for name, bounds in {"lower": domain.lower, "upper": domain.upper}.items():
-        if domain.has_bounds:
-            found[name] = [bound if math.isfinite(bound) else None for bound in bounds]
-    return found
 
 
 def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:

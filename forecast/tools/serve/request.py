@@ -23,7 +23,6 @@ from forecast.data.panel import Panel
 from forecast.data.utc_offset import UtcOffset, utc_offset_of
 from forecast.system.errors import ConfigError, DataError
 
-MAX_COLUMNS = 10_000
 MAX_HORIZON = 10_000
 """Largest number of steps in a request, which bounds the time and the memory of its answer."""
 
@@ -97,32 +96,24 @@ def to_columns(field: str, given: Any, read: Container[str], max_rows: int) -> d
     Raises:
         DataError: the rows are laid out otherwise, or are too many.
     """
-    n_rows = count_rows(field, given)
+    if isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
+        names = dict.fromkeys(name for row in given for name in row)
+        lengths = {"rows": len(given)}
+        columns = {name: [row.get(name) for row in given] if name in read else [] for name in names}
+    elif isinstance(given, dict) and given and all(isinstance(cells, list) for cells in given.values()):
+        columns, lengths = given, {name: len(cells) for name, cells in given.items()}
+    else:
+        columns, lengths = {}, {"rows": 0}
+    n_rows = max(lengths.values())
+    if min(lengths.values()) != n_rows:
+        raise DataError(f"{field}: the columns have different lengths: {lengths}")
+    if not n_rows:
+        raise DataError(
+            f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
+        )
     if n_rows > max_rows:
         raise DataError(f"{field}: {n_rows:,} rows are more than the {max_rows:,} that this server accepts")
-    names = given if isinstance(given, dict) else dict.fromkeys(name for row in given for name in row)
-    if len(names) > MAX_COLUMNS:
-        raise DataError(
-            f"{field}: {len(names):,} columns are more than the {MAX_COLUMNS:,} that are accepted"
-        )
-    if isinstance(given, dict):
-        return given
-    return {name: [row.get(name) for row in given] if name in read else [] for name in names}
-
-
-def count_rows(field: str, given: Any) -> int:
-    """The number of rows. Raises DataError if they are neither a list of objects nor an object of lists."""
-    if isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
-        return len(given)
-    if isinstance(given, dict) and given and all(isinstance(column, list) for column in given.values()):
-        lengths = {name: len(column) for name, column in given.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"{field}: the columns have different lengths: {lengths}")
-        if n_rows := next(iter(lengths.values())):
-            return n_rows
-    raise DataError(
-        f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
-    )
+    return columns
 
 
 @dataclass(kw_only=True)

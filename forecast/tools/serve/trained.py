@@ -143,9 +143,11 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
     )
     static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
     future |= {column: future[name] for name, column in state.get("as_of", {}).items()}
-    request: dict[str, Any] = {"rows": take({**keys, **targets, **future, **static}, 0, model.seq_len)}
+    rows = {**keys, **targets, **future, **static}
+    request: dict[str, Any] = {"rows": {name: cells[: model.seq_len] for name, cells in rows.items()}}
     if future:
-        request["future"] = take({**keys, **future}, model.seq_len, steps)
+        rows = {**keys, **future}
+        request["future"] = {name: cells[model.seq_len :] for name, cells in rows.items()}
     return {**request, "levels": [80] if model.calibration else []}
 
 
@@ -174,11 +176,6 @@ def make_columns(
         if columns.pop(indicator, None):
             columns[column] = [model.categories[column][0]] * len(wave)
     return columns
-
-
-def take(columns: dict[str, list[Any]], first: int, last: int) -> dict[str, list[Any]]:
-    """The rows first … last − 1."""
-    return {name: values[first:last] for name, values in columns.items()}
 
 
 def export_model(name: str, checkpoint: Path) -> None:
