@@ -128,17 +128,20 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
     They are those of one sequence, of least squares on logarithms; NaN for one length, or where nothing was measured.
     """
 
-    def exponent(each: pd.DataFrame, measured: str) -> float:
-        if len(each) < 2 or not (each[measured] > 0).all():
+    def exponent(each: list[Row], measured: str) -> float:
+        if len(each) < 2 or not all(row[measured] > 0 for row in each):
             return math.nan
-        lengths = each["length"].astype(str).str.split("/").str[0].astype(int)
-        return statistics.linear_regression(np.log(lengths), np.log(each[measured] / each["batch"])).slope
+        lengths = [math.log(int(row["length"].split("/")[0])) for row in each]
+        values = [math.log(row[measured] / row["batch"]) for row in each]
+        return statistics.linear_regression(lengths, values).slope
 
-    keys = ["attention", "part", "width", "backward"]
+    keys, found = ("attention", "part", "width", "backward"), dict[tuple[Any, ...], list[Row]]()
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in keys), []).append(row)
     return [
         dict(zip(keys, key, strict=True))
         | {"time_exponent": exponent(each, "median"), "memory_exponent": exponent(each, "peak_mib")}
-        for key, each in pd.DataFrame(rows).groupby(keys, sort=False)
+        for key, each in found.items()
     ]
 
 
@@ -397,13 +400,13 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 
 
 def report_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
-    """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction."""
+    """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction, and the growth."""
     settings, hardware, growth = config.benchmark, describe_hardware(device), fit_growth(rows)
     what = "training steps" if settings.name == "model" else f"{settings.role}-attention"
-    title = f"{what}, {config.precision}, {hardware['device']}"
+    title, table = f"{what}, {config.precision}, {hardware['device']}", pd.DataFrame(rows)
     with atomic_file(folder / "benchmark.csv") as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False)
-    save(growth_figure(pd.DataFrame(rows), title), folder / "benchmark.png")
+        table.to_csv(temporary, index=False)
+    save(growth_figure(table, title), folder / "benchmark.png")
     resolved = OmegaConf.to_container(config, resolve=True)
     write_json(
         folder / "benchmark.json", {"hardware": hardware, "rows": rows, "growth": growth, "config": resolved}

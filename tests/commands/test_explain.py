@@ -183,7 +183,7 @@ def test_the_numbers_by_hand(run, explained, tmp_path: Path) -> None:
         len({*best} & {*rows.nonzero()[:, 0].tolist()}) / kept
         for best, rows in zip(exact, is_kept, strict=True)
     ]
-    assert found[f"found of the exact measure's top {kept}"] == pytest.approx(np.mean(overlap))
+    assert found[f"found of the exact measure's top {kept}"] == pytest.approx(np.mean(overlap))  # type: ignore[reportGeneralTypeIssues]
 
 
 def test_a_map_too_large_is_refused(run, explained, tmp_path: Path, monkeypatch, capsys) -> None:
