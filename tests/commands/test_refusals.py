@@ -169,7 +169,8 @@ def without_workspaces(folder: Path) -> None:
 def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
-        export(compose_config("checkpoint=run", config_name="export"))
+        given = {"checkpoint": "run", "format": "onnx", "tolerance": 1e-4, "output": None, "overwrite": False}
+        export(OmegaConf.create(given))
 
 
 def difference(what: str, says: str, largest: float, windows: int) -> Refusal:

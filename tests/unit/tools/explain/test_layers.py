@@ -63,7 +63,7 @@ def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> Non
 
 @pytest.mark.parametrize("attention_type", ["full", "fastformer"])
 def test_the_dates_of_a_distilled_layer_and_of_a_stack(attention_type: str) -> None:
-    _, _, places = recorded(InformerStack, 16, attention_type, encoder_layers=3, decoder_layers=2)
+    _, _, places = recorded(InformerStack, 16, attention_type, encoder_layers=3)
     assert places["encoder.encoders.0.layers.2.attention"][0].steps.tolist() == [0, 4, 8, 12]
     assert places["encoder.encoders.1.layers.1.attention"][0].steps.tolist() == [8, 10, 12, 14]
     assert places["encoder.encoders.2.layers.0.attention"][0].steps.tolist() == [12, 13, 14, 15]
