@@ -437,14 +437,14 @@ future = dates[len(past) :]"""
 
 def write_covariates(about: Mapping[str, Any]) -> str:
     """The lines that add the future covariates and the static features that the model reads."""
-    lines, names = [], about["future_covariates"]
+    lines = []
     if "future_covariates" in about["inputs"]:
         lines += [
-            f'covariates = table.reindex(index=[*past.index, *future], columns={names!r}).to_numpy("float64")',
-            f"covariates[:, {[names.index(name) for name in about['unread_covariates']]!r}] = 0  # not read",
-            "if np.isnan(covariates).any():",
+            'covariates = table.reindex(index=[*past.index, *future], columns=about["future_covariates"])',
+            'covariates[about["unread_covariates"]] = 0.0  # any number: the model does not read them',
+            "if covariates.isna().any(axis=None):",
             '    raise SystemExit("a future covariate is missing: complete it, or use forecast.predict")',
-            'inputs["future_covariates"] = covariates[None]',
+            'inputs["future_covariates"] = covariates.to_numpy("float64")[None]  # in original units',
         ]
     if "static" in about["inputs"]:
         features = ",\n    ".join(feature["pandas"] for feature in about["static_features"])
