@@ -76,7 +76,7 @@ def compare(config: DictConfig) -> None:
 def retime_runs(runs: "Sequence[FinishedRun]", tasks: "Sequence[Task]") -> "list[FinishedRun]":
     """Measure the inference times of the runs again, and save them into the folders that can be written."""
     from forecast.reports.compare.run_folders import TIMES_FILE
-    from forecast.tools.retime import retime  # imports PyTorch
+    from forecast.tools.benchmark import retime  # imports PyTorch
 
     times = retime(tasks)
     for folder in times:

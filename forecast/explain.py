@@ -30,11 +30,8 @@ def explain(config: DictConfig) -> None:
 def check_options(config: DictConfig) -> None:
     """Raise ConfigError for an invalid option."""
     from forecast.data.split import SPLITS
-    from forecast.training.preparation import WANDB_MODES
 
     check_checkpoint(config)
-    if config.wandb is not None:
-        check_choice("wandb", config.wandb, WANDB_MODES)
     check_choice("split", config.split, SPLITS)
     check_choice("slot", config.slot, ("all", *SLOTS))
     if config.importance_windows == 1:

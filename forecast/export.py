@@ -8,9 +8,9 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, check_choice, user_path
+from forecast.system.errors import ConfigError, NotInstalled, check_choice, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
-from forecast.system.progress import status, track
+from forecast.system.progress import status
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -23,10 +23,11 @@ def export(config: DictConfig) -> None:
     from forecast.data.time_features import choose_evenly_spaced
     from forecast.inference.model_data import read_model_data
     from forecast.tools.export.metadata import (
-        check_onnx_installed,
         describe_model,
+        list_missing_packages,
         load_onnx,
         metadata_path,
+        print_report,
         read_test_data,
     )
 
@@ -35,27 +36,23 @@ def export(config: DictConfig) -> None:
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
-    if config.format == "onnx":
-        check_onnx_installed()
+    if (is_onnx := config.format == "onnx") and (missing := list_missing_packages()):
+        raise NotInstalled("format=onnx", "export", missing[0])
     data = read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
     from forecast.inference.model import load
-    from forecast.tools.export.difference import (
+    from forecast.tools.export.graph import (
+        ForecastGraph,
         check_result,
         compare_with_pytorch,
         count_allowed_exceptions,
-        print_report,
-    )
-    from forecast.tools.export.graph import (
-        ForecastGraph,
         load_torch,
         trace_forecast,
         write_onnx,
         write_torch,
     )
 
-    is_onnx = config.format == "onnx"
     trained = load(config.checkpoint)
     trained.data(data)
     count = len(data.windows["test"])
@@ -67,9 +64,7 @@ def export(config: DictConfig) -> None:
         with status(f"Writing {path}"):
             (write_onnx if is_onnx else write_torch)(program, temporary, about)
             run = (load_onnx if is_onnx else load_torch)(temporary)
-        difference = compare_with_pytorch(
-            run, trained, about, data, chosen, config.tolerance, lambda batches: track(batches, "Comparing")
-        )
+        difference = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
         write_json(temporary_beside, {**about, "checked": checked})

@@ -3,20 +3,13 @@
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Mapping
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, install_command
 from forecast.system.progress import status
-
-if TYPE_CHECKING:
-    from forecast.tools.serve.processes import Exporter
 
 AUTO = "auto"
 
@@ -29,15 +22,21 @@ def serve(config: DictConfig) -> None:
         from forecast.tools.serve.app import Limits, create_app
     except ModuleNotFoundError as error:
         raise NotInstalled("forecast.serve", "serve", error.name or "a package") from None
-    from forecast.tools.export.metadata import ONNX_RUNTIME, TORCH, list_missing_packages
-    from forecast.tools.serve.processes import WorkerPool, find_models
+    from forecast.tools.export.metadata import ONNX_PACKAGES, ONNX_RUNTIME, TORCH, list_missing_packages
+    from forecast.tools.serve.processes import WorkerPool, export_models, find_models, why_not_exported
 
     check_choice("runtime", config.runtime, (AUTO, TORCH))
     signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
     models = find_models(list(config.models))
     listening = listen(config.host, config.port)
     use_graphs = config.runtime == AUTO and not list_missing_packages([ONNX_RUNTIME])
-    exporter = start_exporter(models) if config.runtime == AUTO else None
+    missing = list_missing_packages([TORCH, *ONNX_PACKAGES])
+    is_exported = config.runtime == AUTO and not missing
+    if is_exported:
+        export_models(models)
+    elif config.runtime == AUTO:
+        reason = f"not installed: {', '.join(missing)}: {install_command('serve')}"
+        print(f"export     no model is exported for ONNX Runtime: {reason}")
     pool = WorkerPool(
         models,
         workers=config.workers,
@@ -51,8 +50,9 @@ def serve(config: DictConfig) -> None:
         served = [name for name in models if name not in pool.unavailable]
         for name, reason in pool.unavailable.items():
             print(f"left out   {name}: {reason}")
-        for line in exporter.describe(served) if exporter else ():
-            print(line)
+        for name in served if is_exported else ():
+            if reason := why_not_exported(models[name]):
+                print(f"PyTorch    answers for {name}: {reason}")
         limits = Limits(max_body=config.max_body_mb * 2**20, max_rows=config.max_rows, timeout=config.timeout)
         settings = uvicorn.Config(
             create_app(pool, limits), log_level="warning", access_log=False, lifespan="off",
@@ -64,25 +64,8 @@ def serve(config: DictConfig) -> None:
         print(f"address    http://{host}:{port}   Ctrl-C ends the server", flush=True)
         uvicorn.Server(settings).run(sockets=[listening])
     finally:
-        if exporter:
-            exporter.close()
         pool.close()
         listening.close()
-
-
-def start_exporter(models: Mapping[str, Path]) -> "Exporter | None":
-    """Export the models for ONNX Runtime, now and whenever a checkpoint changes; None without the packages for it."""
-    from forecast.tools.export.metadata import ONNX_PACKAGES, TORCH, list_missing_packages
-    from forecast.tools.serve.processes import Exporter
-
-    if missing := list_missing_packages([TORCH, *ONNX_PACKAGES]):
-        reason = f"not installed: {', '.join(missing)}: {install_command('serve')}"
-        print(f"export     no model is exported for ONNX Runtime: {reason}")
-        return None
-    exporter = Exporter(models)
-    exporter.export_all()
-    threading.Thread(target=exporter.watch, daemon=True).start()
-    return exporter
 
 
 def end(signum: int, frame: FrameType | None) -> None:

@@ -204,7 +204,6 @@ COMMAND_KEYS = (
     Key("tolerance", RESULT),
     Key("check_windows", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
-    Key("wandb", LOG),
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
     Key("reference", RESULT, text=True),

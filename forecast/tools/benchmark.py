@@ -1,4 +1,7 @@
-"""The benchmark: time and peak memory of attention types in one layer or in a whole model, and their report."""
+"""Times and memory of attention types in one layer or in a whole model, and times of trained models, measured again.
+
+`forecast.benchmark` measures attention types and reports them; `forecast.compare retime=true` times trained models.
+"""
 
 import ctypes
 import math
@@ -6,12 +9,13 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby, product
+from itertools import groupby, product, zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -27,21 +31,26 @@ from torch import Tensor
 
 from forecast.attention import Attention
 from forecast.attention.base import ROLES
+from forecast.inference.model import BATCH_SIZE, TrainedModel, load_tested
+from forecast.reports.compare.run_folders import FinishedRun
+from forecast.reports.compare.task import Task
 from forecast.reports.figures import add_legend, save, style_axis, subplots
 from forecast.reports.plots import attention_colour
 from forecast.reports.tables import Cell, Column, Table, print_lines, print_table
-from forecast.system.errors import ConfigError, check_count
+from forecast.system.errors import ConfigError, check_choice, check_count
 from forecast.system.files import atomic_file, write_json
 from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
-from forecast.system.memory import read_status, release_unused, reset_peak
-from forecast.system.progress import bar
+from forecast.system.memory import keep_freed_memory, read_status, release_unused, reset_peak
+from forecast.system.progress import bar, track
 from forecast.training.create_model import create_model
+from forecast.training.hardware import computing_in, has_gpu, keep_precision
 
 Work = Callable[[], object]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 REFERENCE = "full"
 PARTS = ("mixing", "layer")
+RETIME_REPEATS = 10
 Row = dict[str, Any]
 
 
@@ -118,24 +127,22 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
 
     They are those of one sequence, of least squares on logarithms; NaN for one length, or where nothing was measured.
     """
-    keys = ("attention", "part", "width", "backward")
-    found: dict[tuple[Any, ...], list[Row]] = {}
+
+    def exponent(each: list[Row], measured: str) -> float:
+        if len(each) < 2 or not all(row[measured] > 0 for row in each):
+            return math.nan
+        lengths = [math.log(int(row["length"].split("/")[0])) for row in each]
+        values = [math.log(row[measured] / row["batch"]) for row in each]
+        return statistics.linear_regression(lengths, values).slope
+
+    keys, found = ("attention", "part", "width", "backward"), dict[tuple[Any, ...], list[Row]]()
     for row in rows:
         found.setdefault(tuple(row[key] for key in keys), []).append(row)
     return [
         dict(zip(keys, key, strict=True))
-        | {"time_exponent": fit_exponent(each, "median"), "memory_exponent": fit_exponent(each, "peak_mib")}
+        | {"time_exponent": exponent(each, "median"), "memory_exponent": exponent(each, "peak_mib")}
         for key, each in found.items()
     ]
-
-
-def fit_exponent(rows: Sequence[Row], measured: str) -> float:
-    """Return the exponent of one measured quantity of a sequence; see `fit_growth`."""
-    if len(rows) < 2 or not all(row[measured] > 0 for row in rows):
-        return math.nan
-    lengths = [math.log(int(row["length"].split("/")[0])) for row in rows]
-    values = [math.log(row[measured] / row["batch"]) for row in rows]
-    return statistics.linear_regression(lengths, values).slope
 
 
 @dataclass(frozen=True)
@@ -199,8 +206,7 @@ def read_types(config: DictConfig) -> list[str]:
     """Return the attention types to measure. Raises ConfigError for an unknown one."""
     known = [path.stem for path in conf_files("attention")]
     for attention in config.attention_types or ():
-        if attention not in known:
-            raise ConfigError(f"attention_types: {attention} is unknown; choose from {', '.join(known)}")
+        check_choice("attention_types", attention, known)
     return known if config.attention_types is None else list(config.attention_types)
 
 
@@ -213,24 +219,22 @@ def check_choices(config: DictConfig) -> None:
         "benchmark.role": ROLES,
     }
     for key, allowed in choices.items():
-        value = OmegaConf.select(config, key)
-        if value is not None and value not in allowed:
-            raise ConfigError(f"{key}={value} must be one of {', '.join(allowed)}")
+        if (value := OmegaConf.select(config, key)) is not None:
+            check_choice(key, value, allowed)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device=cuda: PyTorch finds no GPU; use device=cpu or device=auto")
     for key in ("attention_types", "benchmark.lengths", "benchmark.widths"):
         values = OmegaConf.select(config, key)
-        if values is None:  # all types, or a model
-            continue
-        values = list(map(str, values))
-        if not values or len(set(values)) < len(values):
-            raise ConfigError(f"{key}={values} must list at least one value, and each only once")
+        if values is not None and not values:
+            raise ConfigError(f"{key}=[] must list at least one value")
 
 
 def get_attention_factory(config: DictConfig, attention: str, role: str) -> Any:
     """Return the attention class with the options of conf/attention/<attention>.yaml, in this role."""
     layer = {**load_type(attention), "role": role}
-    return instantiate(OmegaConf.create({**attention_options(config), "layer": layer}).layer)
+    return instantiate(
+        OmegaConf.create({**{key: config[key] for key in ATTENTION_OPTIONS}, "layer": layer}).layer
+    )
 
 
 def load_type(attention: str) -> dict[str, Any]:
@@ -238,11 +242,6 @@ def load_type(attention: str) -> dict[str, Any]:
     file = next(path for path in conf_files("attention") if path.stem == attention)
     content: Any = OmegaConf.to_container(OmegaConf.load(file))
     return {**content, "_partial_": True}
-
-
-def attention_options(config: DictConfig) -> dict[str, Any]:
-    """Return the top-level keys that the attention slots refer to."""
-    return {key: config[key] for key in ATTENTION_OPTIONS}
 
 
 def batch_size(config: DictConfig, case: Case) -> int:
@@ -291,7 +290,7 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     types = {"encoder": case.attention, "decoder": case.attention, "cross": "full"}
     attention = {slot: load_type(attention) for slot, attention in types.items()}
     model_settings = {**config.model, **sizes, "attention": attention}
-    tree = OmegaConf.create({**attention_options(config), "model": model_settings})
+    tree = OmegaConf.create({**{key: config[key] for key in ATTENTION_OPTIONS}, "model": model_settings})
     columns = settings.n_features
     made = create_model(tree.model, n_features=columns, n_targets=columns, n_time_features=n_time)
     model = made.to(device)
@@ -404,13 +403,14 @@ def report_results(folder: Path, config: DictConfig, rows: list[Row], device: st
     """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction, and the growth."""
     settings, hardware, growth = config.benchmark, describe_hardware(device), fit_growth(rows)
     what = "training steps" if settings.name == "model" else f"{settings.role}-attention"
-    title = f"{what}, {config.precision}, {hardware['device']}"
+    title, table = f"{what}, {config.precision}, {hardware['device']}", pd.DataFrame(rows)
     with atomic_file(folder / "benchmark.csv") as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False)
-    save(growth_figure(pd.DataFrame(rows), title), folder / "benchmark.png")
+        table.to_csv(temporary, index=False)
+    save(growth_figure(table, title), folder / "benchmark.png")
     resolved = OmegaConf.to_container(config, resolve=True)
-    content = {"hardware": hardware, "rows": rows, "growth": growth, "config": resolved}
-    write_json(folder / "benchmark.json", content)
+    write_json(
+        folder / "benchmark.json", {"hardware": hardware, "rows": rows, "growth": growth, "config": resolved}
+    )
     console = Console(highlight=False, markup=False)
     for direction, backward in (("forward", False), ("forward + backward", True)):
         measured = [row for row in rows if row["backward"] == backward]
@@ -445,3 +445,56 @@ def make_table(title: str, rows: list[Row]) -> Table:
         ]  # fmt: skip
         made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))
     return Table(title, [Column(name, name) for name in COLUMNS], made)
+
+
+def retime(tasks: Sequence[Task]) -> dict[Path, dict[str, Any]]:
+    """Measure the inference of every run again, on random windows, in this process.
+
+    The first runs of all variants of a task are timed in turn, then the second ones, and so on: a slower machine slows
+    all variants. Networks are not compiled.
+
+    Returns:
+        By run folder, the times in the form of `run_folders.TIMES_FILE`.
+
+    Raises:
+        CheckpointError: a run has no checkpoint, or it cannot be loaded.
+    """
+    keep_freed_memory()
+    session = datetime.now(UTC).isoformat()
+    groups = [
+        [run for run in group if run is not None]
+        for task in tasks
+        for group in zip_longest(*(entry.runs for entry in task.variants))
+    ]
+    found = {}
+    for group in track(groups, "Timing"):
+        for run, times in zip(group, measure_in_turn(group), strict=True):
+            found[run.folder] = {"session": session, **times}
+    return found
+
+
+def measure_in_turn(runs: Sequence[FinishedRun]) -> Iterator[dict[str, Any]]:
+    """Yield the time of each run, with the device and the number of threads that it depends on."""
+    models = [load_tested(run.folder) for run in runs]
+    on_gpu = all(has_gpu(model.config["trainer"]["accelerator"]) for model in models)
+    device = torch.device("cuda" if on_gpu else "cpu")
+    hardware = {key: describe_hardware(device.type)[key] for key in ("device", "threads")}
+    for timing in time_in_turn([make_inference(model, device) for model in models], RETIME_REPEATS):
+        yield {**hardware, "ms_per_window": 1000 * timing["median"] / BATCH_SIZE}
+
+
+def make_inference(model: TrainedModel, device: torch.device) -> Work:
+    """Return the forecast of a batch of random windows, in the precision of training. The values do not matter."""
+    before, after = model.config["seq_len"], model.config["pred_len"]
+    n_features, n_time = len(model.feature_columns), model.data_state["n_time_features"]
+    precision = keep_precision(model.config["trainer"]["precision"])
+    with computing_in(precision, device) as dtype:
+        model.network.to(device, dtype)
+        shapes = (before, n_features), (before, n_time), (after, n_time)
+        inputs = [torch.rand((BATCH_SIZE, *shape), device=device) for shape in shapes]
+
+    def infer() -> None:
+        with torch.inference_mode(), computing_in(precision, device):
+            model.forecast(*inputs)
+
+    return infer

@@ -4,7 +4,7 @@
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
@@ -21,7 +21,6 @@ GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 
 INTERVALS = {
     "CRPS (lower is better)": "crps",
-    "Pinball loss (lower is better)": "pinball",
     "Coverage of the 80 % interval": "80/coverage",
     "Width of the 80 % interval": "80/width",
 }
@@ -39,7 +38,7 @@ GRID_WIDTH, PANEL_HEIGHT = 24, 8
 COLUMNS = ("test/mse", "test/mae", "skill", "ms_per_window", "n_parameters")
 GUIDE = (
     "A variant is a set of runs that differ only in the seed: they have the same variant_id. "
-    "Bars and curves are means over the runs of a variant. "
+    "Bars and curves are means over the runs of a variant; the lines on bars reach to its lowest and highest run. "
     "Compare only variants with the same data set, features and horizon."
 )
 
@@ -67,10 +66,10 @@ class Topic:
 
 def make_topics() -> list[Topic]:
     """Return the sections in the order of the page. The panels are new objects on every call."""
-    return [*make_score_topics(), *make_other_topics()]
+    return [*make_averaged_topics(), *make_single_topics()]
 
 
-def make_score_topics() -> list[Topic]:
+def make_averaged_topics() -> list[Topic]:
     each_baseline = [f"baseline/{name}/mse" for name in BASELINES]
     return [
         Topic(
@@ -82,7 +81,15 @@ def make_score_topics() -> list[Topic]:
                 make_bars("Skill (positive: better than every baseline)", "skill"),
                 make_bars("Test MAE (lower is better)", "test/mae"),
                 make_bars("Test MSE of model and baselines", "test/mse", *each_baseline),
-                make_bars("Test MSE: mean, lowest and highest of the seeds", "test/mse", spread="minmax"),
+            ],
+        ),
+        Topic(
+            "Training curves",
+            "Mean and standard deviation over the runs of a variant, by epoch. Early stopping ends some runs sooner "
+            "than others, so the last epochs may average fewer runs.",
+            [
+                make_lines("Validation MSE", "val/mse"),
+                make_lines("Training loss", "train/loss"),
             ],
         ),
         Topic(
@@ -106,36 +113,12 @@ def make_score_topics() -> list[Topic]:
     ]
 
 
-def make_other_topics() -> list[Topic]:
-    columns = [
-        *(wr.Config(name) for name in VARIANT),
-        *(wr.SummaryMetric(name) for name in (*COSTS, "test/mse")),
-    ]
+def make_single_topics() -> list[Topic]:
     return [
-        Topic(
-            "Training curves",
-            "Mean and standard deviation over the runs of a variant, by epoch. Early stopping ends some runs sooner "
-            "than others, so the last epochs may average fewer runs.",
-            [
-                make_lines("Validation MSE", "val/mse"),
-                make_lines("Training loss", "train/loss"),
-                make_lines("Validation MAE", "val/mae"),
-                make_lines("Learning rate", "lr"),
-            ],
-        ),
         Topic(
             "Accuracy against cost",
             "One point per run; lower left is better. Compare times only between runs on the same machine.",
-            [
-                *(
-                    make_scatter(f"Test MSE against {label}", cost, "test/mse")
-                    for cost, label in COSTS.items()
-                ),
-                wr.ParallelCoordinatesPlot(
-                    title="Settings, cost and test MSE",
-                    columns=list(map(wr.ParallelCoordinatesPlotColumn, columns)),
-                ),
-            ],
+            [make_scatter(f"Test MSE against {label}", cost, "test/mse") for cost, label in COSTS.items()],
             averaged=False,
         ),
         Topic(
@@ -157,18 +140,12 @@ def make_other_topics() -> list[Topic]:
             per_row=1,
             averaged=False,
         ),
-        Topic(
-            "Settings",
-            "Settings in which the runs differ, and how strongly each is related to the validation MSE.",
-            [wr.ParameterImportancePlot(with_respect_to="val/mse"), wr.RunComparer(diff_only="split")],
-            averaged=False,
-        ),
     ]
 
 
-def make_bars(title: str, *names: str, spread: Literal["stddev", "minmax"] = "stddev") -> wr.BarPlot:
+def make_bars(title: str, *names: str) -> wr.BarPlot:
     return wr.BarPlot(
-        title=title, metrics=[*names], groupby_aggfunc="mean", groupby_rangefunc=spread,
+        title=title, metrics=[*names], groupby_aggfunc="mean", groupby_rangefunc="minmax",
         max_runs_to_show=MAX_SHOWN, max_bars_to_show=MAX_SHOWN,
     )  # fmt: skip
 

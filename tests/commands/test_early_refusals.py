@@ -56,7 +56,6 @@ REFUSED = {
         (["split=all"], "split=all is not one of train, val, test"),
         (["slot=middle"], "slot=middle is not one of all, encoder, decoder, cross, variables"),
         (["repeats=1"], "repeats=1 must be at least 2: their standard deviation is shown"),
-        (["wandb=never"], "wandb=never"),
         (["importance_windows=1"], "importance_windows=1: at least 2 windows are needed, or 0 to leave out importance"),
     ],
     "export": [(["format=tflite"], "format=tflite is not one of onnx, torch_export"), (["tolerance=0"], "tolerance=0"), (["output=a.txt"], "output=a.txt: format=onnx needs a name that ends in .onnx")],

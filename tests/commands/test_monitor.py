@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from forecast.inference.model import load
-from forecast.monitor import examine
+from forecast.tools.monitor import examine
 from tests.support.commands import answer, train_here
 from tests.support.csv_files import write_csv
 

@@ -16,11 +16,14 @@ from omegaconf import OmegaConf
 from forecast import Model, load
 from forecast.cli.compose import compose_config
 from forecast.dashboard import dashboard
+from forecast.data import csv_data
+from forecast.export import export
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from forecast.tools.benchmark import list_cases, make_work
 from forecast.tools.export import metadata
+from forecast.tools.export.graph import Difference, check_result
 from tests.support.commands import TINY, answer, only
-from tests.support.csv_files import numbers
+from tests.support.csv_files import numbers, write
 from tests.support.long_files import long_frame
 from tests.support.refusals import Refusal, describe_options
 
@@ -152,7 +155,21 @@ def without_workspaces(folder: Path) -> None:
 def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
-        metadata.check_onnx_installed()
+        given = {"checkpoint": "run", "format": "onnx", "tolerance": 1e-4, "output": None, "overwrite": False}
+        export(OmegaConf.create(given))
+
+
+def difference(what: str, says: str, largest: float, windows: int) -> Refusal:
+    """A file that differs from PyTorch by up to `largest` in this many windows."""
+
+    def call(folder: Path) -> None:
+        path = write(folder, numbers(100).to_csv(index=False))
+        data = csv_data(path=path, name="mine", seq_len=12, pred_len=5, split=[0.7, 0.1, 0.2])
+        data.setup()
+        found = Difference(20, 1, windows, torch.tensor([largest, 0.0, 0.0], dtype=torch.float64))
+        check_result(found, data, {"target_columns": ["load", "price", "wind"]}, 1e-4, allowed=0)
+
+    return Refusal(what, says, ConfigError, call)
 
 
 FUNCTION = {"_target_": "pandas.read_pickle", "filepath_or_buffer": "evil.pickle"}
@@ -160,11 +177,12 @@ DOWNLOAD = {"_target_": "forecast.data.downloaded_data", "name": "etth1", "root"
 REFUSED = {
     "tmp_path": [
         Refusal("no run", "checkpoint=latest: no finished run is below runs: give a run folder or a file", CheckpointError, lambda folder: load("latest")),
-        benchmark("attention_types=[full,sparse]", "attention_types: sparse is unknown; choose from …uniform"),
+        benchmark("attention_types=[full,sparse]", "attention_types=sparse is not one of …uniform"),
         benchmark("benchmark.widths=[60]", "benchmark.widths: 60 must be a multiple of benchmark.n_heads=8"),
-        benchmark("benchmark.part=all", "benchmark.part=all must be one of mixing, layer"),
+        benchmark("benchmark.part=all", "benchmark.part=all is not one of mixing, layer"),
         Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
         Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
+        difference("a difference in one window", "the exported file differs from PyTorch by up to 0.5 in scaled units (column load), in 1 of 20 windows by more than tolerance=0.0001: nothing is written", 0.5, 1),
     ],
     "model": [
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),

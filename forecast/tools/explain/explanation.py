@@ -5,19 +5,20 @@ The output folder has one PNG file per picture, the numbers as CSV, and an HTML 
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
-from jaxtyping import Float
+import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig
 from rich.console import Console
-from torch import Tensor
 
-from forecast.data import DataModule
+from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import TrainedModel
-from forecast.inference.origins import note_on_test
+from forecast.inference.origins import find_date, note_on_test
 from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder
@@ -31,7 +32,6 @@ from forecast.tools.explain.importance import (
     tabulate_importance,
 )
 from forecast.tools.explain.maps import LayerMap, list_layers, measure_layer, record_calls
-from forecast.tools.explain.window import Window, choose_window, draw_window, windows_at_every_step
 from forecast.training.create_model import summarize_attention
 
 MAX_NAMED = 10
@@ -49,51 +49,124 @@ class Section(NamedTuple):
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
     """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
     window = choose_window(data, config.split, config.window)
-    forecast, layers = measure_layers(config, trained, data, window)
+    layers = measure_layers(config, trained, data, window)
     notes = describe_layers(trained)
-    if window.split == "test" and (note := note_on_test(trained, data)):  # as after a refit
+    if config.split == "test" and (note := note_on_test(trained, data)):  # as after a refit
         notes.append(f"{note}; the run's best.ckpt was trained on earlier rows only")
     importance, sections = [], []
-    if config.importance_windows and len(data.windows[window.split]) > 1:  # one has none to be permuted with
+    if config.importance_windows and len(data.windows[config.split]) > 1:  # one has none to be permuted with
         title, importance = study_inputs(config, trained, data)
         strongest = sorted(importance, key=lambda one: -one.mse)[:MAX_NAMED]
         lines = [f"{one.group.label} {one.mse:+.3g} ± {one.mse_std:.2g}" for one in strongest]
         sections.append(Section(title, lines, [draw_importance(importance, title)]))
     for measured in track(layers, "Drawing"):
-        lines = [str(number) for number in measured.numbers]
+        lines = [f"{name}: {value:.3g}" for name, value in measured.numbers.items()]
         sections.append(Section(measured.layer.title, lines, draw_layer(measured)))
     of_series = f", series {window.series}" if window.series else ""
-    title = f"Explanation of {window.name} of {data.title}, {window.split}{of_series}"
+    title = f"Explanation of the {config.split} window of {window.origin} of {data.title}{of_series}"
     facts = [*notes, *describe_window(trained, data, window, choose_variable(trained) if layers else None)]
     with atomic_folder(output) as folder:
-        write_page(folder, title, facts, draw_window(trained, data, window, forecast), sections)
+        write_page(folder, title, facts, sections)
         if importance:
             tabulate_importance(importance).to_csv(folder / "importance.csv", index=False)
-        if layers:
-            tabulate_numbers(layers).to_csv(folder / "numbers.csv", index=False)
-        if config.wandb:
-            log_folder(folder, title, config.wandb, trained.config)
+        rows = [
+            (one.layer.call.name, one.layer.attention_type, *number)
+            for one in layers
+            for number in one.numbers.items()
+        ]
+        if rows:
+            table = pd.DataFrame(rows, columns=["layer", "kind", "number", "value"])
+            table.to_csv(folder / "numbers.csv", index=False)
         files = sorted(path.name for path in folder.iterdir())
     Console(soft_wrap=True, highlight=False, markup=False).print(title, style="bold")
     of_sections = (line for part in sections for line in (part.title, *(f"  {one}" for one in part.lines)))
     print(*notes, *of_sections, sep="\n")
     others = [name for name in files if not name.endswith(".png")]
-    pictures = plural(len(files) - len(others), "picture")
-    print(f"saved in {output}: {', '.join(others)} and {pictures}")
+    print(f"saved in {output}: {', '.join(others)} and {plural(len(files) - len(others), 'picture')}")
+
+
+def windows_at_every_step(data: DataModule, split: str) -> Windows:
+    """The windows of a split, with those that data.eval_stride leaves out."""
+    windows = data.windows[split]
+    first = np.maximum(data.panel.starts, data.rows[split][0] - data.seq_len).tolist()
+    return windows.with_starts(
+        [
+            range(row if rows else rows.stop, rows.stop)
+            for row, rows in zip(first, windows.starts, strict=True)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window.
+
+    Attributes:
+        series: id of the series that the window lies in; empty for a table.
+        dates: of the past and the horizon (seq_len + pred_len), as local times of the data.
+        batch: the window as a batch of one, scaled.
+    """
+
+    series: str
+    dates: pd.DatetimeIndex
+    batch: Batch
+
+    @property
+    def origin(self) -> pd.Timestamp:
+        """The date of the first forecast step."""
+        return pd.Timestamp(self.dates[self.batch.past.shape[1]])  # type: ignore[return-value]
+
+
+def choose_window(data: DataModule, split: str, wanted: str) -> Window:
+    """The window that `wanted` names: first, last, or the date of its first forecast step.
+
+    Series follow one another, and a date means the first series that has such a window.
+
+    Raises:
+        ConfigError: a split or window that does not exist; the message lists the possible values. Also a date in which
+            day and month could be swapped.
+    """
+    if split not in data.windows:
+        raise ConfigError(
+            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
+        )
+    windows, panel = windows_at_every_step(data, split), data.panel
+    if wanted in ("first", "last"):
+        number = 0 if wanted == "first" else len(windows) - 1
+    else:
+        try:
+            position = find_date(panel, "window", wanted)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; or give first or last") from None
+        rows = (panel.starts - panel.grid_starts + position - windows.seq_len).tolist()
+        before = np.cumsum([0, *map(len, windows.starts)]).tolist()
+        found = zip(before, windows.starts, rows, strict=False)
+        number = next((n + starts.index(row) for n, starts, row in found if row in starts), None)
+        if number is None:
+            edges = np.array([[starts.start, starts.stop - 1] for starts in windows.starts if starts])
+            dates = panel.local_dates(edges.ravel() + windows.seq_len)
+            raise ConfigError(
+                f"window={wanted}: forecasts of the {split} split begin from {dates.min()} to {dates.max()}, "
+                f"{panel.describe_step()}; give first, last or such a date"
+            )
+    batch = windows.gather(torch.tensor([number], device=windows.device))
+    steps = np.arange(-windows.seq_len, windows.pred_len)
+    dates = panel.local_dates(int(windows.origins(batch.index)) + steps)
+    return Window(str(panel.ids[int(batch.series)]), dates, batch)
 
 
 def measure_layers(
     config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
-) -> tuple[Float[Tensor, "1 pred_len outputs"], list[LayerMap]]:
-    """Forecast a window; return the raw forecast and the chosen layers, none if they do not change the forecast.
+) -> list[LayerMap]:
+    """The chosen layers on a window; none if they do not change the forecast.
 
     Raises:
         ConfigError: a slot that the model lacks, or a map that is too large.
     """
-    network, batch = trained.network, window.batch
-    forecast, calls = record_calls(network, batch.past, batch.past_time, batch.future_time)
     if adds_nothing(trained):
-        return forecast, []
+        return []
+    network, batch = trained.network, window.batch
+    _, calls = record_calls(network, batch.past, batch.past_time, batch.future_time)
     variable = choose_variable(trained)
     if variable is not None:
         last = calls[0].q.shape[2] - 1  # layers over variables: those of the last patch
@@ -105,19 +178,19 @@ def measure_layers(
         raise ConfigError(
             f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
         )
-    return forecast, [measure_layer(layer) for layer in layers if config.slot in ("all", layer.place.slot)]
+    return [measure_layer(layer) for layer in layers if config.slot in ("all", layer.place.slot)]
 
 
 def study_inputs(config: DictConfig, trained: TrainedModel, data: DataModule) -> tuple[str, list[Importance]]:
     """The importance of the inputs on windows of the split, and a sentence on how it was measured."""
-    windows, forecast = data.windows[config.split], trained.forecast_batch
-    every = windows_at_every_step(data, config.split)
+    windows, every = data.windows[config.split], windows_at_every_step(data, config.split)
     sample = WindowSample(data, windows, every, most=config.importance_windows)
+    mse = sample.score(trained.forecast_batch, sample.batch)
     title = (
-        f"Importance: increase of the MSE, {sample.score(forecast, sample.batch):.3g} on {len(sample)} {config.split} "
-        f"windows, when an input is that of other windows ({config.repeats} repeats)"
+        f"Importance: increase of the MSE, {mse:.3g} on {len(sample)} {config.split} windows, when an input is that of "
+        f"other windows ({config.repeats} repeats)"
     )
-    return title, measure_importance(forecast, sample, config.repeats)
+    return title, measure_importance(trained.forecast_batch, sample, config.repeats)
 
 
 def choose_variable(trained: TrainedModel) -> int | None:
@@ -178,12 +251,11 @@ def describe_layers(trained: TrainedModel) -> list[str]:
     return notes
 
 
-def write_page(
-    folder: Path, title: str, facts: Sequence[str], window: Picture, sections: Sequence[Section]
-) -> None:
+def write_page(folder: Path, title: str, facts: Sequence[str], sections: Sequence[Section]) -> None:
     """Write the pictures as PNG files, and index.html with everything, into `folder`."""
-    pictures = [window, *(picture for section in sections for picture in section.pictures)]
-    images = {picture.name: _save_picture(folder, picture) for picture in pictures}
+    images = {
+        picture.name: _save_picture(folder, picture) for section in sections for picture in section.pictures
+    }
     environment = Environment(  # Jinja escapes names
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -191,7 +263,7 @@ def write_page(
         trim_blocks=True,
     )
     page = environment.get_template("page.html").render(
-        title=title, facts=facts, window=window, sections=sections, images=images
+        title=title, facts=facts, sections=sections, images=images
     )
     (folder / "index.html").write_text(page, encoding="utf-8")
 
@@ -201,45 +273,3 @@ def _save_picture(folder: Path, picture: Picture) -> str:
     path = folder / f"{picture.name}.png"
     picture.figure.savefig(path, dpi=110)
     return base64.b64encode(path.read_bytes()).decode()
-
-
-def tabulate_numbers(layers: Sequence[LayerMap]) -> pd.DataFrame:
-    """One row for each number of a layer, and one for each reference value of a number (column `beside`)."""
-    rows = [
-        (measured.layer.call.name, measured.layer.attention_type, number.what, beside, value)
-        for measured in layers
-        for number in measured.numbers
-        for beside, value in {"": number.value, **number.beside}.items()
-    ]
-    return pd.DataFrame(rows, columns=["layer", "kind", "number", "beside", "value"])
-
-
-def log_folder(folder: Path, title: str, mode: str, settings: dict[str, Any]) -> None:
-    """Log the tables and the pictures of an explanation in a new run of the type `explain`.
-
-    Args:
-        folder: the folder of the explanation, with importance.csv and pictures.
-        title: the name of the run.
-        mode: offline or online.
-        settings: the configuration of the run that trained the model.
-
-    Raises:
-        ConfigError: W&B cannot be reached.
-    """
-    import wandb
-
-    from forecast.training.loggers import describe_wandb, starting_wandb  # imports Lightning
-
-    quiet = wandb.Settings(silent=True, console="off", x_disable_meta=True)  # no local paths
-    with starting_wandb():
-        run = wandb.init(
-            project="forecast", job_type="explain", name=title, mode=mode, config=settings, settings=quiet,  # type: ignore[arg-type]
-            dir=Path.cwd(),
-        )  # fmt: skip
-    where = describe_wandb(run)
-    for path in sorted(folder.glob("*.csv")):
-        run.log({path.stem: wandb.Table(dataframe=pd.read_csv(path))})
-    for path in sorted(folder.glob("*.png")):
-        run.log({f"pictures/{path.stem}": wandb.Image(str(path))})
-    run.finish()
-    print(where)

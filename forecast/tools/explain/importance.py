@@ -81,27 +81,19 @@ class InputGroup:
         """Replace the group in each window of `batch` by that of the same window of `donors`."""
         columns = list(self.columns)
         if self.kind not in PAST:
-            return batch._replace(
-                past_time=_replace_columns(batch.past_time, donors.past_time[..., columns], columns),
-                future_time=_replace_columns(batch.future_time, donors.future_time[..., columns], columns),
-            )
-        own, other = batch.past[..., columns], donors.past[..., columns]
+            past_time, future_time = batch.past_time.clone(), batch.future_time.clone()
+            past_time[..., columns] = donors.past_time[..., columns]
+            future_time[..., columns] = donors.future_time[..., columns]
+            return batch._replace(past_time=past_time, future_time=future_time)
+        past, own, other = batch.past.clone(), batch.past[..., columns], donors.past[..., columns]
         mean, other_mean = own.mean(1, keepdim=True), other.mean(1, keepdim=True)
         if self.kind == InputKind.LEVEL:
-            return batch._replace(past=_replace_columns(batch.past, own - mean + other_mean, columns))
-        changed = mean + other - other_mean
-        if self.lags is not None:
-            first, last = self.lags
-            steps = slice(own.shape[1] - last, own.shape[1] - first + 1)
-            changed = torch.cat([own[:, : steps.start], changed[:, steps], own[:, steps.stop :]], dim=1)
-        return batch._replace(past=_replace_columns(batch.past, changed, columns))
-
-
-def _replace_columns(values: Tensor, replacement: Tensor, columns: list[int]) -> Tensor:
-    """A copy of (batch, steps, all columns) with other values in some of the columns."""
-    changed = values.clone()
-    changed[..., columns] = replacement
-    return changed
+            past[..., columns] = own - mean + other_mean
+        else:
+            first, last = self.lags or (1, past.shape[1])
+            steps = slice(past.shape[1] - last, past.shape[1] - first + 1)
+            past[:, steps, columns] = (mean + other - other_mean)[:, steps]
+        return batch._replace(past=past)
 
 
 def list_inputs(data: DataModule) -> list[InputGroup]:
@@ -112,12 +104,8 @@ def list_inputs(data: DataModule) -> list[InputGroup]:
     together = next(iter(columns)) if len(columns) == 1 else f"all {len(columns)} columns"
     groups[together] = every
     return [
-        *(InputGroup(InputKind.HISTORY, name, places) for name, places in groups.items()),
-        *(InputGroup(InputKind.LEVEL, name, places) for name, places in groups.items()),
-        *(
-            InputGroup(InputKind.LAGS, together, every, lags)
-            for lags in lag_blocks(data.seq_len, data.season)
-        ),
+        *(InputGroup(kind, *group) for kind in PAST[:2] for group in groups.items()),
+        *(InputGroup(PAST[2], together, every, lags) for lags in lag_blocks(data.seq_len, data.season)),
         *list_known_inputs(data),
     ]
 
@@ -163,9 +151,9 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
         name,
         encoding,
     ) in data.scaled.scales.static.items():  # the features of a column of texts are one group
-        width = len(static_feature_names({name: encoding}))
-        groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, first + width))))
-        first += width
+        last = first + len(static_feature_names({name: encoding}))
+        groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, last))))
+        first = last
     return groups
 
 

@@ -11,7 +11,7 @@ The map of any other layer holds influences: how much output i changes if the to
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -133,12 +133,6 @@ class Timeline:
         return [self.variables[stretch.start] for stretch in self.stretches]
 
     @property
-    def widths(self) -> list[int]:
-        """Of each stretch, the steps that a position represents; for positions that are not patches."""
-        gaps = np.diff(self.steps)
-        return [int(gaps[s.start]) if len(s) > 1 else 1 for s in self.stretches]
-
-    @property
     def origin(self) -> float | None:
         """The position of the border between past and horizon; None if all positions are on one side."""
         first = int((self.steps >= self.seq_len).argmax())
@@ -210,40 +204,14 @@ def list_layers(
 
 
 @dataclass(frozen=True)
-class Number:
-    """A measured value.
-
-    Attributes:
-        what: name of the quantity.
-        value: a count if it is an int.
-        unit: "%" shows the fraction 1 as 100%.
-        beside: reference values by name.
-    """
-
-    what: str
-    value: float | int
-    unit: str = "%"
-    beside: dict[str, float | int] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        others = "; ".join(f"{name}: {self._format(value)}" for name, value in self.beside.items())
-        return f"{self.what} {self._format(self.value)}" + (f" ({others})" if others else "")
-
-    def _format(self, value: float | int) -> str:
-        if self.unit == "%":
-            return f"{100 * value:.1f}%"
-        return f"{value:,}" if isinstance(value, int) else f"{value:.2f} {self.unit}".strip()
-
-
-@dataclass(frozen=True)
 class LayerMap:
-    """The measured map of a layer, its numbers, and the quantities that the attention type adds."""
+    """The measured map of a layer, its numbers by name, and the quantities that the attention type adds."""
 
     layer: Layer
     weights: Map
     is_influence: bool
-    numbers: list[Number]
-    curves: list[Curves]
+    numbers: dict[str, float]
+    curves: Sequence[Curves]
 
 
 @torch.no_grad()
@@ -263,14 +231,19 @@ def measure_layer(layer: Layer) -> LayerMap:
     is_influence = weights is None
     if weights is None:
         weights = measure_influence(call)
-    numbers = list(_number_weights(layer, weights, is_influence)) if weights.any() else []
+    numbers = {}
+    if weights.any():
+        uniform = torch.ones(weights.shape[1:])
+        uniform = shares(uniform.tril() if call.causal else uniform)
+        what = "influence" if is_influence else "attention"
+        numbers = {
+            "entropy of a row (bits)": row_entropy(weights),
+            "entropy of uniform attention (bits)": row_entropy(uniform),
+            f"{what} that differs from uniform": float((shares(weights) - uniform).abs().sum(-1).mean()) / 2,
+        }
     curves = call.attention.describe(call.q, call.k)
     for each in curves:
-        if each.selected is not None:
-            what = "selected queries" if each.over == "query" else "selected keys"
-            of = {"of": each.selected.shape[2]}
-            numbers.append(Number(what, int(each.selected[0, 0].sum()), "", of))  # type: ignore[reportArgumentType]
-        numbers += [Number(name, float(fraction[0].mean())) for name, fraction in each.fractions.items()]
+        numbers |= {name: float(fraction[0].mean()) for name, fraction in each.fractions.items()}
     return LayerMap(layer, weights, is_influence, numbers, curves)
 
 
@@ -311,14 +284,6 @@ def measure_influence(call: Call, batch: int = 64) -> Map:
     return shares(torch.cat(rows).permute(1, 2, 0))
 
 
-def softmax_weights(call: Call) -> Map:
-    """softmax(QKᵀ/√E): full attention."""
-    scores = call.q[0] @ call.k[0].mT * call.q.shape[-1] ** -0.5
-    if call.causal:
-        scores = scores + torch.full_like(scores, -math.inf).triu(1)
-    return scores.softmax(-1)
-
-
 def shares(weights: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows memory_len"]:
     """Divide the positive part of each row by its sum."""
     positive = weights.clamp(min=0)
@@ -328,29 +293,3 @@ def shares(weights: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows m
 def row_entropy(weights: Float[Tensor, "... rows memory_len"]) -> float:
     """Mean entropy of the rows in bits, of their positive part; uniform attention to n positions has log2(n)."""
     return float(torch.special.entr(shares(weights)).sum(-1).mean()) / math.log(2)
-
-
-def relative_error(found: Map, exact: Map) -> float:
-    """‖found − exact‖ / ‖exact‖ of each head in the Frobenius norm, mean over the heads."""
-    return float(((found - exact).norm(dim=(-2, -1)) / exact.norm(dim=(-2, -1))).mean())
-
-
-def _number_weights(layer: Layer, weights: Map, is_influence: bool) -> Iterator[Number]:
-    """The numbers of a map: its entropy, and how much it differs from uniform attention and from softmax."""
-    uniform = torch.ones(weights.shape[1:])
-    uniform = shares(uniform.tril() if layer.call.causal else uniform)
-    softmax = None
-    if not (is_influence or layer.call.attention.uses_only_values):
-        softmax = softmax_weights(layer.call)
-        if torch.dist(weights, softmax) <= TOLERANCE * softmax.norm():
-            softmax = None
-    beside = {} if softmax is None else {"softmax": row_entropy(softmax)}
-    yield Number("entropy of a row", row_entropy(weights), "bits", beside | {"uniform": row_entropy(uniform)})
-    what = "influence" if is_influence else "attention"
-    differs = (shares(weights) - uniform).abs().sum(-1).mean() / 2
-    yield Number(f"{what} that differs from uniform", float(differs))
-    if softmax is not None:
-        yield Number("relative difference of the map from softmax", relative_error(weights, softmax))
-        v = layer.call.v[0]
-        difference = relative_error(weights @ v, softmax @ v)
-        yield Number("relative difference of the output from softmax", difference)

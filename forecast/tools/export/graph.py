@@ -1,20 +1,25 @@
-"""The whole forecast as one graph, and its files: values in original units in, values in original units out.
+"""The whole forecast as one graph, its files, and their comparison with PyTorch: original units in, original units out.
 
 A file is an ONNX file, written by PyTorch and run by onnxruntime, or a torch.export program, run by PyTorch alone.
 """
 
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from forecast.attention import Attention
+from forecast.data import Batch, DataModule
+from forecast.data.panel import series_entry
 from forecast.data.scaler import Scaler
 from forecast.data.source import Domain
 from forecast.evaluation.conformal import Calibration
@@ -22,7 +27,8 @@ from forecast.evaluation.intervals import map_quantiles
 from forecast.inference.model import TrainedModel
 from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import ConfigError
-from forecast.tools.export.metadata import Run
+from forecast.system.progress import track
+from forecast.tools.export.metadata import WINDOWS_PER_EXCEPTION, Run, read_inputs
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
@@ -148,9 +154,6 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
     Args:
         graph: the forecast.
         shapes: of the inputs by name, the batch first.
-
-    Raises:
-        ConfigError: the graph would draw random numbers.
     """
     inputs = {
         name: torch.ones((TRACED_BATCH, *map(int, shape[1:])), dtype=torch.float64)
@@ -161,29 +164,9 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
         program = torch.export.export(
             graph, args, kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
         )
-    check_deterministic(program)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # which names source files of this machine
     return program
-
-
-def check_deterministic(program: ExportedProgram) -> None:
-    """Raises ConfigError naming the operations that PyTorch marks as drawing random numbers."""
-    random = {
-        str(node.target)
-        for node in program.graph.nodes
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        and not is_attention_without_dropout(node)
-    }
-    if random:
-        raise ConfigError(f"the exported graph would draw random numbers: {', '.join(sorted(random))}")
-
-
-def is_attention_without_dropout(node: Any) -> bool:
-    """Whether a node is PyTorch's attention, which is marked as random for its dropout, with a dropout of 0."""
-    attention = torch.ops.aten.scaled_dot_product_attention.default
-    dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
-    return node.target is attention and dropout == 0
 
 
 def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
@@ -225,3 +208,144 @@ def load_torch(path: Path) -> Run:
         return {name: value.numpy() for name, value in module(*window, **tensors).items()}
 
     return run
+
+
+class Difference(NamedTuple):
+    """Differences of an exported file from PyTorch.
+
+    Attributes:
+        windows, series: how many were compared.
+        beyond_tolerance: windows that differ by more than the tolerance.
+        scaled: the largest difference of each target, in scaled units; NaN where a forecast was not a number.
+    """
+
+    windows: int
+    series: int
+    beyond_tolerance: int
+    scaled: Float64[Tensor, " n_targets"]
+
+
+@torch.no_grad()
+def compare_with_pytorch(
+    run: Run,
+    trained: TrainedModel,
+    about: dict[str, Any],
+    data: DataModule,
+    chosen: Int64[Tensor, " windows"],
+    tolerance: float,
+) -> Difference:
+    """Compare an exported file on raw values with the network on scaled values.
+
+    The first window is a batch of its own, so that the file runs with two batch sizes.
+
+    Args:
+        run: the exported file.
+        trained: the model.
+        about: the metadata of the file.
+        data: the data to compare on.
+        chosen: numbers of test windows.
+        tolerance: largest accepted difference, in scaled units.
+    """
+    windows, scaler = data.windows["test"], data.target_scaler
+    largest, beyond = torch.zeros(data.n_targets, dtype=torch.float64), 0
+    batches = [chosen[:1], *chosen[1:].split(data.eval_batch_size)] if len(chosen) > 1 else [chosen]
+    for index in track(batches, "Comparing"):
+        batch = windows.gather(index)
+        outputs = run(raw_inputs(about, data, batch))
+        found = stack_outputs({name: torch.from_numpy(values) for name, values in outputs.items()})
+        expected = stack_outputs(pytorch_forecast(trained, data, batch))
+        found, expected = (scaler.transform(each, batch.series) for each in (found, expected))
+        difference = (found - expected).abs()
+        beyond += int((~(difference <= tolerance)).flatten(1).any(1).sum())  # NaN is beyond
+        largest = torch.maximum(largest, difference.flatten(0, -2).amax(0))
+    return Difference(len(chosen), len(windows.series(chosen).unique()), beyond, largest)
+
+
+def check_result(
+    difference: Difference, data: DataModule, about: dict[str, Any], tolerance: float, *, allowed: int
+) -> dict[str, Any]:
+    """The result of the comparison in values that JSON can hold, with the worst column.
+
+    Raises:
+        ConfigError: more than `allowed` windows differ by more than the tolerance, or a forecast is not a number.
+    """
+    worst = int(difference.scaled.nan_to_num(math.inf).argmax())
+    largest, column = float(difference.scaled[worst]), about["target_columns"][worst]
+    if difference.beyond_tolerance > allowed or not math.isfinite(largest):
+        raise ConfigError(
+            f"the exported file differs from PyTorch by up to {largest:.2g} in scaled units (column {column}), in "
+            f"{difference.beyond_tolerance:,} of {difference.windows:,} windows by more than tolerance={tolerance:g}: "
+            "nothing is written"
+        )
+    return {
+        "data": data.name,
+        "windows": difference.windows,
+        **series_entry(data.panel, difference.series),
+        "windows_beyond_tolerance": difference.beyond_tolerance,
+        "largest_difference": largest,
+        "column": column,
+        "tolerance": tolerance,
+    }
+
+
+def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[str, np.ndarray]:
+    """The inputs of an exported file for some test windows, in float64. Missing values are completed as in training."""
+    scaled, scales, series = data.scaled, data.scaled.scales, batch.series
+    origins = data.windows["test"].origins(batch.index)
+    inputs = read_inputs(about, scaled.panel, series.numpy(), origins.numpy())
+    replace_missing(inputs["past"], scales.scaler.inverse(batch.past, series))
+    scalers = scales.scaler, scales.future_scaler
+    tensors = {
+        "center": torch.cat([scaler.center[series] for scaler in scalers], dim=1),
+        "scale": torch.cat([scaler.scale[series] for scaler in scalers], dim=1),
+    }
+    if scales.scaler.domain.has_transforms:
+        tensors |= {"location": scales.scaler.location[series], "shape": scales.scaler.shape[series]}
+    if "future_covariates" in inputs:
+        covariates = inputs["future_covariates"]
+        n, n_calendar = covariates.shape[2], inputs["past_time"].shape[2]
+        read = torch.cat([batch.past_time, batch.future_time], dim=1)[..., n_calendar:]
+        for column, steps in enumerate(scales.known_steps):
+            covariates[:, data.seq_len + (steps or data.pred_len) :, column] = np.nan
+        replace_missing(covariates, scales.future_scaler.inverse(read[..., :n], series))
+        if n_known := sum(steps is not None for steps in scales.known_steps):
+            tensors["known"] = read[..., n : n + n_known].double()
+    if scaled.time.static.shape[1]:
+        tensors["static"] = scaled.time.static[series].double()
+    return inputs | {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def replace_missing(values: np.ndarray, completed: Tensor) -> None:
+    """Fill the missing values of an array from `completed`, of the same shape."""
+    np.copyto(values, completed.numpy(), where=np.isnan(values))
+
+
+def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
+    """The forecast of the network on scaled windows, and its quantiles, in original units."""
+    forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
+    point, quantiles = data.clip_targets(trained.point(forecast), series), None
+    if trained.quantiles is not None:
+        quantiles = forecast
+    elif trained.calibration is not None:
+        quantiles = trained.calibration.around(point)
+    outputs = {"forecast": data.unscale_targets(point, series)}
+    if quantiles is not None:
+        outputs["quantiles"] = map_quantiles(partial(data.unscale_targets, series=series), quantiles)
+    return outputs
+
+
+def stack_outputs(outputs: dict[str, Tensor]) -> Float64[Tensor, "batch rows n_targets"]:
+    """The forecast and its quantiles in one tensor, rows = pred_len · outputs."""
+    parts = [outputs["forecast"][..., None, :]]
+    parts += [outputs["quantiles"].mT] if "quantiles" in outputs else []
+    return torch.cat(parts, dim=2).flatten(1, 2)
+
+
+def count_allowed_exceptions(network: nn.Module, windows: int) -> int:
+    """Number of windows that may differ by more than the tolerance.
+
+    Some attention types select queries by a ranking (`ranks_queries`). Where two queries rank almost equally,
+    rounding can change the selection. All other operations are continuous.
+    """
+    selects = any(isinstance(module, Attention) and module.ranks_queries for module in network.modules())
+    return windows // WINDOWS_PER_EXCEPTION if selects else 0

@@ -1,4 +1,9 @@
-"""The description of an exported file for its users, its inputs in NumPy, and its packages. Imports no torch."""
+"""The description of an exported file for its users, with a program that runs it, and its inputs in NumPy.
+
+Imports no torch. The program, which `forecast.export` prints, runs the file without this package. It reads a CSV or
+Parquet file with one row per step and a column of dates. It ends with a message where the rows are not what the
+exported file needs, such as dates without the UTC offset that training had.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +16,22 @@ from jaxtyping import Int64
 
 from forecast import __version__
 from forecast.data import DataModule
-from forecast.data.calendars import UtcOffset
+from forecast.data.calendars import OFFSET, UtcOffset
 from forecast.data.covariates import MISSING
+from forecast.data.files.columns import SEPARATOR, list_id_columns
+from forecast.data.files.read import PARQUET
 from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
-from forecast.data.time_features import split_code, time_feature_names, time_features
+from forecast.data.time_features import (
+    DaysOfMonth,
+    parse_frequency,
+    split_code,
+    time_feature_names,
+    time_features,
+)
 from forecast.inference.model_data import ModelData, name_keys
-from forecast.system.errors import ConfigError, DataError, NotInstalled
+from forecast.system.errors import ConfigError, DataError
+from forecast.system.location import is_folder, locate
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
@@ -39,6 +53,31 @@ PANDAS = {
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """An exported file as a function from inputs by name to outputs by name, all float64."""
 
+RUNTIMES = {
+    ".onnx": (
+        "import onnxruntime",
+        'forecast = onnxruntime.InferenceSession({path!r}).run(["forecast"], inputs)[0]',
+    ),
+    ".pt2": (
+        "import torch",
+        "model = torch.export.load({path!r}).module()\n"
+        "tensors = {{name: torch.tensor(value) for name, value in inputs.items()}}\n"
+        'window = [tensors.pop(name) for name in ("past", "past_time", "future_time")]\n'
+        "with torch.no_grad():\n"
+        '    forecast = model(*window, **tensors)["forecast"].numpy()',
+    ),
+}
+"""By the ending of the file: the import, and the lines that compute the array `forecast`."""
+
+ARGUMENTS = {
+    "skip_rows": ("skiprows", 0), "separator": ("sep", ","), "decimal": ("decimal", "."),
+    "thousands": ("thousands", None), "encoding": ("encoding", None), "na_values": ("na_values", []),
+}  # fmt: skip
+"""By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
+
+WINDOWS_PER_EXCEPTION = 1_000
+"""With ProbSparse, one window in this number may differ by more than the tolerance."""
+
 DAY = "(dates + pd.Timedelta(days={ahead})).date"
 HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
 
@@ -55,7 +94,17 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         quantiles, source = trained.calibration.quantiles, "conformal, from validation windows"
     seq_len, pred_len = trained.seq_len, trained.pred_len
     n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
-    names = time_feature_names(trained.freq, trained.holidays)
+    names, domain = time_feature_names(trained.freq, trained.holidays), trained.scaler.domain
+    of_domain: dict[str, Any] = {}
+    if domain.has_transforms:
+        of_domain["transforms"] = list(domain.transforms)
+        of_domain["transforms_are"] = (
+            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
+            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
+        )
+    if domain.has_bounds:
+        for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
+            of_domain[name] = [bound if math.isfinite(bound) else None for bound in bounds]
     inputs: dict[str, list[int | str]] = {
         "past": ["batch", seq_len, n_features],
         "past_time": ["batch", seq_len, len(names)],
@@ -86,24 +135,9 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "inputs": inputs | series_inputs(trained),
         "outputs": outputs,
         "type": "float64, past and outputs in original units",
-        **describe_domain(trained),
+        **of_domain,
         **describe_series(trained),
     }
-
-
-def describe_domain(trained: "TrainedModel") -> dict[str, Any]:
-    """The transforms and the bounds that are part of the graph, if there are any."""
-    found, domain = {}, trained.scaler.domain
-    if domain.has_transforms:
-        found["transforms"] = list(domain.transforms)
-        found["transforms_are"] = (
-            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
-            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
-        )
-    for name, bounds in {"lower": domain.lower, "upper": domain.upper}.items():
-        if domain.has_bounds:
-            found[name] = [bound if math.isfinite(bound) else None for bound in bounds]
-    return found
 
 
 def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:
@@ -247,12 +281,6 @@ def list_missing_packages(packages: Sequence[str] = ONNX_PACKAGES) -> list[str]:
     return [package for package in packages if find_spec(package) is None]
 
 
-def check_onnx_installed() -> None:
-    """Raise NotInstalled without the packages of the extra `export`."""
-    if missing := list_missing_packages():
-        raise NotInstalled("format=onnx", "export", missing[0])
-
-
 def read_test_data(model: ModelData, given: Mapping[str, Any]) -> DataModule:
     """Read the data to compare on: those of the training run, or those that are given instead.
 
@@ -272,3 +300,156 @@ def read_test_data(model: ModelData, given: Mapping[str, Any]) -> DataModule:
     if "test" not in data.rows:
         raise ConfigError(f"data.split={given['split']}: there are no test windows to compare on")
     return data
+
+
+def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], data: Mapping[str, Any]) -> None:
+    """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
+    lines = [f"written    {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}"]
+    for what in ("inputs", "outputs"):
+        lines += [
+            f"{what[:-1]:10} {name} ({', '.join(map(str, shape))}) float64"
+            for name, shape in about[what].items()
+        ]
+    of_series = f", {checked['series']:,} series" if "series" in checked else ""
+    lines.append(
+        f"compared   with PyTorch on {checked['windows']:,} test windows of {checked['data']}{of_series}; largest "
+        f"difference: {checked['largest_difference']:.2g} in scaled units (column {checked['column']})"
+    )
+    if checked["windows_beyond_tolerance"]:
+        lines.append(
+            f"           {checked['windows_beyond_tolerance']:,} windows differ by more than "
+            f"tolerance={checked['tolerance']:g}: ProbSparse may do so in 1 window of {WINDOWS_PER_EXCEPTION:,}, "
+            "because rounding can change its selection of queries"
+        )
+    print(*lines, "\nA program that runs the file without this package:\n", sep="\n")
+    print(write_example(path, about, data))
+
+
+def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) -> str:
+    """A program that forecasts the steps after the end of a file, of one series if there are many.
+
+    Args:
+        path: the exported file.
+        about: its metadata.
+        data: the data settings of the run, of which some say how the file is read.
+    """
+    if about["as_of"] or about["known_steps"]:
+        return "none: with data.as_of or data.known_steps, forecast.predict makes the inputs of the model"
+    library, call = RUNTIMES[path.suffix]
+    features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
+    extra = "\nimport holidays" if "holidays." in features else ""
+    ends = f"future + pd.tseries.frequencies.to_offset({about['freq']!r})"
+    shown = ends if data.get("stamp") == "end" else "future"
+    return f"""\
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+{library}{extra}
+
+about = json.loads(Path({str(metadata_path(path))!r}).read_text())
+{write_reading(about, data)}
+history = table.loc[: table[about["target_columns"]].last_valid_index()]
+past = history.reindex(columns=about["feature_columns"]).tail(about["seq_len"])  # in original units
+past[about["unread_columns"]] = 0.0  # any number: the model does not read them
+if past.isna().any(axis=None):
+    raise SystemExit(f"a value is missing: {{past.isna().sum().to_dict()}}: complete it, or use forecast.predict")
+{write_future_dates(about)}
+
+
+def time_features(dates):
+    return np.stack([
+        {features},
+    ], axis=1).astype("float64")
+
+
+inputs = {{
+    "past": past.to_numpy("float64")[None],  # one window, or more
+    "past_time": time_features(past.index)[None],
+    "future_time": time_features(future)[None],
+    **{{name: np.array([values]) for name, values in about["series"][series].items()}},  # its scale
+}}
+{write_covariates(about)}{call.format(path=str(path))}
+print(pd.DataFrame(forecast[0], index={shown}, columns=about["target_columns"]))"""
+
+
+def write_reading(about: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """The lines that make `table`: rows of my.csv or my.parquet, indexed by date, in the time zone of the data.
+
+    If there is an id column, they are the rows of the series that the variable `series` names.
+    """
+    date = data.get("date_column") or "date"
+    date, ids = date if isinstance(date, str) else " ".join(date), list_id_columns(about["id_column"])
+    location = locate(data.get("path"))
+    lines = [f"series = {next(iter(about['series']))!r}  # the series to forecast"]
+    if is_folder(location) or location.suffix in PARQUET:
+        lines.append('table = pd.read_parquet("my.parquet")')
+    else:
+        given = {name: data.get(key) for key, (name, _) in ARGUMENTS.items()}
+        arguments = [
+            f", {name}={given[name]!r}"
+            for name, usual in ARGUMENTS.values()
+            if given[name] not in (usual, None)
+        ]
+        texts = dict.fromkeys([*ids, date], "str")
+        lines.append(f'table = pd.read_csv("my.csv", dtype={texts!r}{"".join(arguments)})')
+    if ids:
+        names = f" + {SEPARATOR!r} + ".join(f"table[{name!r}].astype(str)" for name in ids)
+        lines.append(f"table = table[{names} == series]")
+    how = f", format={data['date_format']!r}" if data.get("date_format") else ""
+    how += ", dayfirst=True" if data.get("day_first") and not how else ""
+    if about["timezone"] is not None and about["utc_offset"] is not None:  # instants, no local times or days
+        lines += [
+            f"if not table[{date!r}].astype(str).str.contains(r':\\d\\d(?:\\.\\d+)? ?{OFFSET}$').all():",
+            "    raise SystemExit('write the dates with a UTC offset, such as 2026-01-31T06:00+01:00')",
+            f"dates = pd.to_datetime(table[{date!r}], utc=True{how})",
+            f"table.index = pd.DatetimeIndex(dates).tz_convert({about['timezone']!r})",
+        ]
+    else:
+        lines.append(f"table.index = pd.DatetimeIndex(pd.to_datetime(table[{date!r}]{how}))")
+    if data.get("stamp") == "end":
+        lines.append(
+            f"table.index -= pd.tseries.frequencies.to_offset({about['freq']!r})  # ends of the steps"
+        )
+    lines.append("table = table.sort_index()")
+    if about["categories"]:
+        lines += [
+            'for name, texts in about["categories"].items():',
+            "    for text in texts if name in table else ():",
+            '        table[f"{name}={text}"] = table[name].astype(str) == text',
+        ]
+    return "\n".join(lines)
+
+
+def write_future_dates(about: Mapping[str, Any]) -> str:
+    """The lines that make `future`, the dates of the forecast: even steps, or those of rows after the history."""
+    freq = about["freq"]
+    if about["calendar"] is not None or isinstance(parse_frequency(freq), DaysOfMonth):
+        return """future = table.index[len(history) :][: about["pred_len"]]
+if len(future) < about["pred_len"]:
+    raise SystemExit("add a row with empty targets for each date of the forecast")"""
+    return f"""dates = pd.date_range(past.index[0], periods=len(past) + about["pred_len"], freq={freq!r})
+if (past.index != dates[: len(past)]).any():
+    raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
+future = dates[len(past) :]"""
+
+
+def write_covariates(about: Mapping[str, Any]) -> str:
+    """The lines that add the future covariates and the static features that the model reads."""
+    lines = []
+    if "future_covariates" in about["inputs"]:
+        lines += [
+            'covariates = table.reindex(index=[*past.index, *future], columns=about["future_covariates"])',
+            'covariates[about["unread_covariates"]] = 0.0  # any number: the model does not read them',
+            "if covariates.isna().any(axis=None):",
+            '    raise SystemExit("a future covariate is missing: complete it, or use forecast.predict")',
+            'inputs["future_covariates"] = covariates.to_numpy("float64")[None]  # in original units',
+        ]
+    if "static" in about["inputs"]:
+        features = ",\n    ".join(feature["pandas"] for feature in about["static_features"])
+        lines += [
+            "static = table.head(1)",
+            f'inputs["static"] = np.stack([\n    {features},\n], axis=1).astype("float64")',
+        ]
+    return "".join(f"{line}\n" for line in lines)

@@ -13,7 +13,7 @@ from forecast import __version__
 from forecast.data.covariates import encode_static
 from forecast.data.panel import Panel
 from forecast.data.source import Domain, check_values
-from forecast.evaluation.scores import Level, ReportedScores, bounds, parse_levels
+from forecast.evaluation.scores import ReportedScores, bounds, parse_levels
 from forecast.inference.forecast import (
     Forecast,
     ForecasterFacts,
@@ -103,17 +103,19 @@ class GraphEngine:
         """Forecast the series in the rows of a request.
 
         Raises:
-            NeedsTorch: the graph does not forecast this: see `make_inputs`, and for a baseline, a start, a horizon
-                beyond pred_len, adaptive intervals, or a level that the run did not have.
+            NeedsTorch: the graph does not forecast this: see `make_inputs`, and for a horizon beyond pred_len, or a
+                level that the run did not have.
             ConfigError, DataError: the request is wrong.
         """
-        if request.baseline is not None:  # which may read fewer columns
-            raise NeedsTorch(f"baseline={request.baseline} is given")
         panel, quantiles = self.reader.read(request, max_rows), self._facts["quantiles"]
         levels = parse_levels(self._facts["levels"] if request.levels is None else request.levels)
-        self._check_options(request, levels)
-        panel = panel.with_dates_after_ends(self.about["pred_len"])
-        horizon = request.horizon or self.about["pred_len"]
+        pred_len = self.about["pred_len"]
+        horizon = request.horizon or pred_len
+        if horizon > pred_len:
+            raise NeedsTorch(f"horizon={horizon} is beyond pred_len={pred_len}")
+        if others := [level for level in levels if not set(bounds(level)) <= set(quantiles)]:
+            raise NeedsTorch(f"levels={others} are not calibrated for this model")
+        panel = panel.with_dates_after_ends(pred_len)
         found = self.run(self.make_inputs(panel, horizon))
         if not all(np.isfinite(each).all() for each in found.values()):
             raise NeedsTorch("a forecast is not a finite number")
@@ -135,18 +137,6 @@ class GraphEngine:
             new=0,
             known=[],
         )
-
-    def _check_options(self, request: ForecastRequest, levels: Sequence[Level]) -> None:
-        """Raise NeedsTorch for a start, a horizon, intervals or levels that the graph does not forecast."""
-        pred_len, method = self.about["pred_len"], self._facts["method"]
-        if request.start is not None:
-            raise NeedsTorch("start is given")
-        if request.horizon is not None and request.horizon > pred_len:
-            raise NeedsTorch(f"horizon={request.horizon} is beyond pred_len={pred_len}")
-        if request.intervals not in ("auto", method):
-            raise NeedsTorch(f"intervals={request.intervals} is not {method}, the method of this model")
-        if others := [level for level in levels if not set(bounds(level)) <= set(self._facts["quantiles"])]:
-            raise NeedsTorch(f"levels={others} are not calibrated for this model")
 
     def make_inputs(self, panel: Panel, horizon: int) -> dict[str, np.ndarray]:
         """The inputs of the graph for the steps after the end of each series, float64.

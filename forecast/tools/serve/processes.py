@@ -7,9 +7,8 @@ import logging
 import multiprocessing
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -19,15 +18,12 @@ from typing import Any
 from forecast.checkpoints.settings import check_exists, find_run, find_trained
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from forecast.system.progress import track
-from forecast.tools.serve.graph import file_state, read_facts
+from forecast.tools.serve.graph import read_facts
 
 log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds for which `close` waits for the processes."""
-
-WATCH_CHECKPOINTS = 5
-"""Seconds between two looks at the checkpoints."""
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -246,58 +242,20 @@ class WorkerPool:
         self._threads.shutdown()
 
 
-class Exporter:
-    """Exports the models whose checkpoints have changed.
+def export_models(models: Mapping[str, Path]) -> None:
+    """Export the models without an export of their present checkpoint for ONNX Runtime, each in its own process."""
+    checkpoints = {name: find_trained(path) for name, path in models.items()}
+    stale = [(name, checkpoint) for name, checkpoint in checkpoints.items() if read_facts(checkpoint) is None]
+    for task in track(stale, "Exporting models for ONNX Runtime") if stale else ():
+        process = SPAWN.Process(target=run_export, args=task, daemon=True)
+        process.start()
+        process.join()
 
-    Args:
-        models: run folder or checkpoint file of each model by name.
-    """
 
-    def __init__(self, models: Mapping[str, Path]) -> None:
-        self.models = dict(models)
-        self._failed: dict[str, Any] = {}
-        self._closed = threading.Event()
-
-    def export_all(self) -> None:
-        """Export the models that have no export of their present checkpoint, and show the progress."""
-        if stale := self._find_stale():
-            for name, checkpoint in track(list(stale.items()), "Exporting models for ONNX Runtime"):
-                self._export(name, checkpoint)
-
-    def watch(self) -> None:
-        """Export models whose checkpoints change, until `close`."""
-        while not self._closed.wait(WATCH_CHECKPOINTS):
-            self.export_all()
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def describe(self, names: Iterable[str]) -> Iterable[str]:
-        """Yield a line for each of these models that PyTorch answers."""
-        for name in names:
-            facts = read_facts(find_trained(self.models[name]))
-            reason = facts["obstacle"] if facts else "it could not be exported"
-            if reason:
-                yield f"PyTorch    answers for {name}: {reason}"
-
-    def _find_stale(self) -> dict[str, Path]:
-        """The checkpoint of each model without an export of it, other than those whose export failed."""
-        stale = {}
-        for name, path in self.models.items():
-            with contextlib.suppress(OSError, ForecastError):  # a refit may be replacing the file
-                checkpoint = find_trained(path)
-                if self._failed.get(name) != file_state(checkpoint) and read_facts(checkpoint) is None:
-                    stale[name] = checkpoint
-        return stale
-
-    def _export(self, name: str, checkpoint: Path) -> None:
-        with contextlib.suppress(FileNotFoundError):  # it was replaced: the next look finds its successor
-            state = file_state(checkpoint)
-            process = SPAWN.Process(target=run_export, args=(name, checkpoint), daemon=True)
-            process.start()
-            process.join()
-            if process.exitcode:
-                self._failed[name] = state
+def why_not_exported(path: Path) -> str:
+    """Why PyTorch answers for the model at a path; empty if ONNX Runtime does."""
+    facts = read_facts(find_trained(path))
+    return facts["obstacle"] if facts else "it could not be exported"
 
 
 def run_export(name: str, checkpoint: Path) -> None:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,8 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.panel import Panel
-from forecast.evaluation.scores import BASELINES
 from forecast.system.errors import ConfigError, DataError
 
-MAX_COLUMNS = 10_000
 MAX_HORIZON = 10_000
 """Largest number of steps in a request, which bounds the time and the memory of its answer."""
 
@@ -43,7 +41,7 @@ ROWS = WithJsonSchema(
 
 
 class ForecastRequest(BaseModel):
-    """A request: the model, the rows to forecast from, and the intervals."""
+    """A request: the rows to forecast from, the steps and the intervals."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -60,19 +58,10 @@ class ForecastRequest(BaseModel):
         le=MAX_HORIZON,
         description="Steps to forecast; null: pred_len. Beyond it the model reads its own forecasts.",
     )
-    start: str | None = Field(
-        None, description="Date of the first step; null: the first date after the end of each series."
-    )
     levels: list[float] | None = Field(
         None,
         max_length=20,
         description="Levels of the intervals in percent; null: those of the run; []: none.",
-    )
-    intervals: Literal["auto", "conformal", "quantile", "adaptive"] = Field(
-        "auto", description="Method of the intervals."
-    )
-    baseline: str | None = Field(
-        None, description=f"One of {', '.join(BASELINES)}, which then forecasts in place of the model."
     )
 
 
@@ -107,32 +96,24 @@ def to_columns(field: str, given: Any, read: Container[str], max_rows: int) -> d
     Raises:
         DataError: the rows are laid out otherwise, or are too many.
     """
-    n_rows = count_rows(field, given)
+    if isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
+        names = dict.fromkeys(name for row in given for name in row)
+        lengths = {"rows": len(given)}
+        columns = {name: [row.get(name) for row in given] if name in read else [] for name in names}
+    elif isinstance(given, dict) and given and all(isinstance(cells, list) for cells in given.values()):
+        columns, lengths = given, {name: len(cells) for name, cells in given.items()}
+    else:
+        columns, lengths = {}, {"rows": 0}
+    n_rows = max(lengths.values())
+    if min(lengths.values()) != n_rows:
+        raise DataError(f"{field}: the columns have different lengths: {lengths}")
+    if not n_rows:
+        raise DataError(
+            f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
+        )
     if n_rows > max_rows:
         raise DataError(f"{field}: {n_rows:,} rows are more than the {max_rows:,} that this server accepts")
-    names = given if isinstance(given, dict) else dict.fromkeys(name for row in given for name in row)
-    if len(names) > MAX_COLUMNS:
-        raise DataError(
-            f"{field}: {len(names):,} columns are more than the {MAX_COLUMNS:,} that are accepted"
-        )
-    if isinstance(given, dict):
-        return given
-    return {name: [row.get(name) for row in given] if name in read else [] for name in names}
-
-
-def count_rows(field: str, given: Any) -> int:
-    """The number of rows. Raises DataError if they are neither a list of objects nor an object of lists."""
-    if isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
-        return len(given)
-    if isinstance(given, dict) and given and all(isinstance(column, list) for column in given.values()):
-        lengths = {name: len(column) for name, column in given.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"{field}: the columns have different lengths: {lengths}")
-        if n_rows := next(iter(lengths.values())):
-            return n_rows
-    raise DataError(
-        f'{field}: write a list of objects, as in [{{"date": "2026-01-01", "load": 1.5}}], or an object of lists'
-    )
+    return columns
 
 
 @dataclass(kw_only=True)

@@ -55,27 +55,17 @@ class TorchEngine:
         self.model = model
         self.description = describe_model(name, model)
         self.example = make_example(model)
-        self._forecasters: dict[str | None, tuple[PointForecaster, RequestReader]] = {}
+        self.forecaster = choose_forecaster(model)
+        self.reader = RequestReader.of_settings(reading_settings(self.forecaster))
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request. Raises ForecastError if the request is wrong."""
-        forecaster, reader = self._choose(request.baseline)
         return predict(
-            forecaster,
-            reader.read(request, max_rows),
+            self.forecaster,
+            self.reader.read(request, max_rows),
             horizon=request.horizon,
-            start=request.start,
             levels=self.model.config["levels"] if request.levels is None else request.levels,
-            method=request.intervals,
         )
-
-    def _choose(self, baseline: str | None) -> tuple[PointForecaster, RequestReader]:
-        """The model or a baseline, and what reads the rows for it; the settings of the data are resolved once."""
-        if baseline not in self._forecasters:
-            forecaster = choose_forecaster(self.model, baseline)
-            reader = RequestReader.of_settings(reading_settings(forecaster))
-            self._forecasters[baseline] = forecaster, reader
-        return self._forecasters[baseline]
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
@@ -153,9 +143,11 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
     )
     static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
     future |= {column: future[name] for name, column in state.get("as_of", {}).items()}
-    request: dict[str, Any] = {"rows": take({**keys, **targets, **future, **static}, 0, model.seq_len)}
+    rows = {**keys, **targets, **future, **static}
+    request: dict[str, Any] = {"rows": {name: cells[: model.seq_len] for name, cells in rows.items()}}
     if future:
-        request["future"] = take({**keys, **future}, model.seq_len, steps)
+        rows = {**keys, **future}
+        request["future"] = {name: cells[model.seq_len :] for name, cells in rows.items()}
     return {**request, "levels": [80] if model.calibration else []}
 
 
@@ -184,11 +176,6 @@ def make_columns(
         if columns.pop(indicator, None):
             columns[column] = [model.categories[column][0]] * len(wave)
     return columns
-
-
-def take(columns: dict[str, list[Any]], first: int, last: int) -> dict[str, list[Any]]:
-    """The rows first … last − 1."""
-    return {name: values[first:last] for name, values in columns.items()}
 
 
 def export_model(name: str, checkpoint: Path) -> None:

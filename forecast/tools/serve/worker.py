@@ -168,7 +168,7 @@ class ServedModel:
         with self._loading():
             checkpoint = find_trained(self.path)
         files = (checkpoint, facts_file(checkpoint), graph_file(checkpoint))
-        state = tuple((file, modified(file)) for file in files)
+        state = tuple((file, file.stat().st_mtime_ns if file.exists() else 0) for file in files)
         if state != self._graph_state:
             self._graph, self._graph_state = self._load_graph(checkpoint), state
         return self._graph
@@ -209,11 +209,6 @@ class ServedModel:
     def hide_path(self, message: str) -> str:
         """A message with the name of the model in place of the path of its files."""
         return message.replace(str(self.path), self.name)
-
-
-def modified(file: Path) -> int:
-    """Time of the last change of a file; 0 if there is none."""
-    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def write_answer(name: str, forecast: Forecast, given: Sequence[str]) -> bytes:

@@ -9,17 +9,16 @@ import torch
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
+from forecast.tools.explain.explanation import windows_at_every_step
 from forecast.tools.explain.importance import (
     InputGroup,
     InputKind,
     WindowSample,
-    choose_windows,
     lag_blocks,
     list_inputs,
     list_known_inputs,
     measure_importance,
 )
-from forecast.tools.explain.window import windows_at_every_step
 from tests.support.long_files import long_frame, long_frame_data
 
 LAG, HOUR, A = 0.8, 0.6, 0.25
@@ -168,16 +167,11 @@ def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> Non
     assert len(size.unique()) == len(batch.series.unique())
 
 
-@pytest.mark.parametrize(("count", "most"), [(1000, 64), (3, 64)])
-def test_windows_are_evenly_spaced_with_an_offset_each(count: int, most: int) -> None:
-    chosen = choose_windows(count, most, np.random.default_rng(1))
-    assert len(chosen) == min(count, most)
-    parts = np.searchsorted(np.linspace(0, count, len(chosen) + 1).round(), chosen, side="right")
-    assert parts.tolist() == list(range(1, len(chosen) + 1))
-
-
 def test_no_window_is_its_own_donor() -> None:
-    sample = sample_of(planted_data(), most=5)
+    data = planted_data()
+    sample = sample_of(data, most=5)
+    spaced = np.linspace(0, len(data.windows["test"]), 6).round()  # one window of each fifth
+    assert np.searchsorted(spaced, sample.batch.index.numpy(), side="right").tolist() == [1, 2, 3, 4, 5]
     seen = [sample.permute().index for _ in range(20)]
     for index in seen:
         assert torch.equal(index.sort().values, sample.others.index)

@@ -1,5 +1,6 @@
 """The program that `forecast.export` prints, run on files against the package's own reader."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from forecast.data import read_table
 from forecast.data.panel import Panel
 from forecast.data.time_features import time_feature_names, time_features
-from forecast.tools.export.example import write_example
-from forecast.tools.export.metadata import calendar_expression
+from forecast.tools.export.metadata import calendar_expression, write_example
 
 DATES = pd.date_range("2024-03-30 00:00", periods=60, freq="h")
 LOCAL = pd.date_range("2024-10-26 00:00", periods=60, freq="h", tz="Europe/Berlin")
@@ -27,6 +27,7 @@ def describe(panel: Panel, *, freq: str | None = None) -> dict[str, Any]:
         "freq": freq, "calendar": panel.calendar and panel.calendar.state_dict(),
         "utc_offset": panel.utc_offset.minutes, "timezone": panel.utc_offset.timezone,
         "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "categories": {}, "inputs": {}, "id_column": None,
+        "future_covariates": [], "as_of": {}, "known_steps": {},
         "time_features": [{"name": name, "pandas": calendar_expression(name, None)} for name in names],
         "series": {"": {"center": [0.0, 0.0], "scale": [1.0, 1.0]}},
     }  # fmt: skip
@@ -72,7 +73,8 @@ def test_the_program_reads_a_file_as_training_did(
     about = describe(panel)
     found = run(about, {"path": "load.csv", **options}, tmp_path)
     expected = panel.with_dates_after_ends(PRED_LEN).grid[-SEQ_LEN - PRED_LEN :]
-    assert [*found["past"].index, *found["future"]] == [*expected]
+    starts = replace(panel.utc_offset, stamp=np.timedelta64(0, "ns")).zoned(expected)
+    assert [*found["past"].index, *found["future"]] == [*starts]
     np.testing.assert_array_equal(found["inputs"]["past"][0, :, 0], panel.values[-SEQ_LEN:, 0])
     time = np.concatenate([found["inputs"][name][0] for name in ("past_time", "future_time")])
     np.testing.assert_array_equal(time, time_features(panel.utc_offset.local(expected), panel.freq))

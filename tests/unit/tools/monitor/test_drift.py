@@ -1,6 +1,5 @@
 """Drift of columns and future covariates with planted shifts, and of seasons without one."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from forecast.data import DataModule, csv_data
 from forecast.data.row_ranges import RowRanges
 from forecast.reports.inputs import tabulate_inputs, tabulate_run_inputs
-from forecast.tools.monitor.verdict import compare_with_blocks, measure_drift, merge_blocks
+from forecast.tools.monitor import compare_with_blocks, measure_drift, merge_blocks
 
 ROWS = 2000
 OPTIONS = {
@@ -69,16 +68,10 @@ def test_the_blocks_of_a_run_hold_the_moments_of_their_rows(trained: DataModule)
         ([0.0, 0.0], [[0.0, s] for s in (1.0, 1.1, 0.9, 1.0, 1.1, 0.9)], True),  # a sensor that stands still
         ([0.0, 0.0], [[0.0, 0.0]] * 6, False),  # a constant column
         ([1.0, 0.0], [[0.0, 0.0]] * 6, True),
+        ([9.0, 0.0], [[0.0, 1.0]] * 3, False),  # too few blocks
     ],
 )
 def test_newer_rows_are_compared_with_blocks_of_the_run(
     newer: list[float], blocks: list[list[float]], significant: bool
 ) -> None:
     assert (compare_with_blocks(np.array(newer), np.array(blocks)) < 0.05) == significant
-
-
-def test_few_or_longer_blocks_give_no_test(trained: DataModule) -> None:
-    table = tabulate_run_inputs(trained)
-    load = table[table["variable"] == "load"]
-    for dates in (5, 1000):
-        assert math.isnan(compare_with_blocks(np.zeros(2), merge_blocks(load, dates)))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import frame_data, read_frame
-from forecast.tools.monitor.verdict import find_last_step, keep_windows_after
+from forecast.tools.monitor import find_last_step, keep_windows_after
 
 BUSINESS = pd.DatetimeIndex(pd.bdate_range("2024-01-01", "2024-04-26").drop(["2024-03-29", "2024-04-01"]))
 TIMES = pd.timedelta_range("09:00:00", periods=4, freq="h")

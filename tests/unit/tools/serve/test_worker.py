@@ -6,42 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from forecast.system.errors import CheckpointError, DataError, NotInstalled
+from forecast.system.errors import CheckpointError, NotInstalled
 from forecast.tools.serve.worker import ServedModel, Unavailable
+
+SECRET = CheckpointError("daily rows, and /secret/m/best.ckpt reads hours")
+DAMAGED = Unavailable("m/best.ckpt is damaged")
+MISSING = NotInstalled("data.holidays=DE", "holidays", "holidays")
+INTERNAL = "internal error; the log of the server has the traceback"
 
 
 @pytest.mark.parametrize(
     ("error", "status", "says", "logs"),
     [
-        (DataError("rows: no column 'load'"), 422, "rows: no column 'load'", ""),
-        (
-            CheckpointError("daily rows, and /secret/m/best.ckpt reads hours"),
-            422,
-            "daily rows, and m/best.ckpt reads hours",
-            "",
-        ),
-        (Unavailable("m/best.ckpt is damaged"), 503, "m is unavailable: m/best.ckpt is damaged", ""),
-        (
-            NotInstalled("data.holidays=DE", "holidays", "holidays"),
-            503,
-            "m is unavailable: data.holidays=DE: holidays is not installed: ",
-            "",
-        ),
-        (
-            RuntimeError("at /secret/place"),
-            500,
-            "internal error; the log of the server has the traceback",
-            "a request to m failed",
-        ),
+        (SECRET, 422, "daily rows, and m/best.ckpt reads hours", []),
+        (DAMAGED, 503, "m is unavailable: m/best.ckpt is damaged", []),
+        (MISSING, 503, "m is unavailable: data.holidays=DE: holidays is not installed: ", []),
+        (RuntimeError("at /secret/place"), 500, INTERNAL, ["a request to m failed"]),
     ],
 )
 def test_an_error_is_answered_by_its_kind(
-    error: Exception,
-    status: int,
-    says: str,
-    logs: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    error: Exception, status: int, says: str, logs: list[str], monkeypatch: pytest.MonkeyPatch, caplog
 ) -> None:
     def fail(served: ServedModel) -> bytes:
         raise error
@@ -52,5 +36,5 @@ def test_an_error_is_answered_by_its_kind(
     assert found == status
     assert json.loads(body)["error"].startswith(says)
     assert bool(unavailable) is (status == 503)
-    assert [record.getMessage() for record in caplog.records] == ([logs] if logs else [])
+    assert [record.getMessage() for record in caplog.records] == logs
     assert all(record.exc_info and record.exc_info[1] is error for record in caplog.records)

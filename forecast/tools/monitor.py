@@ -1,4 +1,4 @@
-"""Whether a model should be trained again: tests of its errors, of its intervals and of its inputs on newer rows.
+"""Whether a model should be trained again: tests of its errors, intervals and inputs on newer rows, and their report.
 
 Three tests are combined:
 
@@ -21,28 +21,34 @@ on each other. `scripts/monitor_power` measures this, and the power, on loads wi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
+from matplotlib.figure import Figure
 
 from forecast.data import DataModule, Panel
+from forecast.data.calendars import utc_offset_of
 from forecast.data.row_ranges import RowRanges
 from forecast.data.time_features import future_dates
-from forecast.evaluation.scores import BASELINES, CONFORMAL, MODEL, QUANTILE
+from forecast.evaluation.scores import BASELINES, CONFORMAL, LABELS, MODEL, QUANTILE, ReportedScores
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     LossDifference,
     diebold_mariano,
     sum_losses_by_date,
 )
+from forecast.inference.evaluate import evaluate
+from forecast.inference.forecasters import find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel
 from forecast.reports import inputs
 from forecast.reports.compare.run_folders import ExcludedRun, read_parquet, read_run_folder
+from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots
+from forecast.reports.scores import tabulate_windows
 from forecast.system.errors import CheckpointError
 
 SMALLEST = 1e-3
@@ -50,6 +56,9 @@ SMALLEST = 1e-3
 
 MIN_BLOCKS = 4
 """Number of blocks of a run from which newer rows are tested against them."""
+
+MAX_COLUMNS = 5
+"""Number of columns whose drift the terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Period:
         mse: errors of the model and of each baseline by name, each (n,).
         overlap: number of consecutive dates whose forecasts share a step.
         coverage: share of the true values within the intervals that `predict` gives, averaged over the levels (n,); NaN
-            without true values. None without intervals, or if the run did not save the coverage of windows.
+            without true values. None without intervals.
     """
 
     dates: pd.DatetimeIndex
@@ -104,8 +113,8 @@ def average_coverage(table: pd.DataFrame) -> np.ndarray | None:
     return None
 
 
-def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame | None]:
-    """The test of a model's run, and the table of the run's inputs; None if the run did not save it.
+def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame]:
+    """The test of a model's run, and the table of the run's inputs.
 
     Raises CheckpointError if the folder of the model does not hold a finished run.
     """
@@ -114,8 +123,7 @@ def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame | None]:
         raise CheckpointError(
             f"{run.folder}: {run.reason}; give the folder of a finished run, which holds the errors of its test"
         )
-    table = run.folder / inputs.FILE
-    return Period.of_windows(run.windows, run.overlap), read_parquet(table) if table.exists() else None
+    return Period.of_windows(run.windows, run.overlap), read_parquet(run.folder / inputs.FILE)
 
 
 def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
@@ -180,7 +188,7 @@ class Drift(NamedTuple):
     p: float = math.nan
 
 
-def measure_drift(newer: pd.DataFrame, run: pd.DataFrame | None) -> dict[str, Drift]:
+def measure_drift(newer: pd.DataFrame, run: pd.DataFrame) -> dict[str, Drift]:
     """The drift of each column and future covariate of newer rows, the largest |mean| + |standard deviation − 1| first.
 
     With data.scaler=standard, this sum is 0 for a column of numbers that has not changed since training. The other
@@ -188,14 +196,12 @@ def measure_drift(newer: pd.DataFrame, run: pd.DataFrame | None) -> dict[str, Dr
 
     Args:
         newer, run: tables of `forecast.reports.inputs.tabulate_inputs`, of the newer rows (one block) and of all rows
-            of the run. None: the run has no such table, so there are no tests.
+            of the run.
     """
-    blocks = {} if run is None else {str(name): table for name, table in run.groupby("variable", sort=False)}
-    found = {}
+    blocks, found = dict(iter(run.groupby("variable", sort=False))), {}
     for row in newer.itertuples():
-        of_newer, p = summarize(np.array([[row.mean, row.mean_square]]))[0], math.nan  # type: ignore[attr-defined]
-        if row.variable in blocks:  # type: ignore[attr-defined]
-            p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))  # type: ignore[attr-defined]
+        of_newer = summarize(np.array([[row.mean, row.mean_square]]))[0]  # type: ignore[attr-defined]
+        p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))  # type: ignore[attr-defined]
         found[str(row.variable)] = Drift(*of_newer.tolist(), p)  # type: ignore[attr-defined, call-arg]
     return dict(
         sorted(found.items(), key=lambda item: -abs(item[1].mean) - abs(item[1].standard_deviation - 1))
@@ -261,7 +267,7 @@ class Verdict:
     """The changes from the test to the newer rows.
 
     Attributes:
-        baseline: see `choose_baseline`.
+        baseline: with the lowest MSE in the test, of those without parameters that could become out of date.
         changes: change of the log of the error relative to the baseline (`errors`) and of the mean coverage
             (`coverage`, absent if the run has no intervals).
         p_values: by test, adjusted for the number of tests; tests that were not possible are absent.
@@ -284,26 +290,21 @@ class Verdict:
         return Advice.KEEP if "errors" in self.p_values else Advice.UNKNOWN
 
 
-def choose_baseline(test: Period) -> str:
-    """The baseline with the lowest MSE in the test, of those without parameters that could become out of date."""
-    lasting = [name for name, facts in BASELINES.items() if name in test.mse and not facts.has_parameters]
-    return min(lasting, key=lambda name: test.mse[name].mean())
-
-
 def judge(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
     """Test whether errors have grown, coverage has fallen, or inputs have changed; see the module."""
-    baseline = choose_baseline(test)
+    lasting = [name for name, facts in BASELINES.items() if name in test.mse and not facts.has_parameters]
+    baseline = min(lasting, key=lambda name: test.mse[name].mean())
     errors = [
         log_errors(period, MODEL, test) - log_errors(period, baseline, test) for period in (newer, test)
     ]
     changes = {"errors": compare_with_test(*errors, newer.overlap, test)}  # type: ignore[call-arg]
     if newer.coverage is not None and test.coverage is not None:
         changes["coverage"] = compare_with_test(newer.coverage, test.coverage, newer.overlap, test)
-    p_values = {
-        name: one_sided(change, growth=name == "errors")
-        for name, change in changes.items()
-        if change.degrees_of_freedom
-    }
+    p_values = {}
+    for name, change in changes.items():
+        if change.degrees_of_freedom:  # one-sided: errors grow, coverage falls
+            is_worse = (change.mean > 0) == (name == "errors")
+            p_values[name] = change.p_value / 2 if is_worse else 1 - change.p_value / 2
     tested = [one.p for one in drift.values() if not math.isnan(one.p)]
     if tested:
         p_values["inputs"] = min(1.0, len(tested) * min(tested))
@@ -332,11 +333,6 @@ def compare_with_test(
     return LossDifference(float(newer.mean() - found.mean), variance, found.degrees_of_freedom)
 
 
-def one_sided(change: LossDifference, *, growth: bool) -> float:
-    """The p-value of the test that a mean has grown, or that it has fallen."""
-    return change.p_value / 2 if (change.mean > 0) == growth else 1 - change.p_value / 2
-
-
 def adjust(p_values: Mapping[str, float]) -> dict[str, float]:
     """Adjust p-values by the method of Holm; in the given order."""
     adjusted, largest = {}, 0.0
@@ -344,3 +340,160 @@ def adjust(p_values: Mapping[str, float]) -> dict[str, float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
         adjusted[name] = largest
     return {name: adjusted[name] for name in p_values}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings on newer rows.
+
+    Attributes:
+        model: the model.
+        test, newer: errors in the test and on the newer rows, which may have no forecasts.
+        verdict: the tests of the changes.
+        coverage: fraction of the newer values in each interval, by method and level.
+        drift: drift of each column of the inputs, the largest first.
+    """
+
+    model: TrainedModel
+    test: Period
+    newer: Period
+    verdict: Verdict
+    coverage: dict[str, dict[str, float]]
+    drift: dict[str, Drift]
+
+    def content(self) -> dict[str, Any]:
+        """The findings in values that JSON can hold."""
+        verdict, changes, offset = self.verdict, self.verdict.changes, utc_offset_of(self.model.data_state)
+        return {
+            "checkpoint": str(self.model.path),
+            "verdict": verdict.advice,
+            "p_values": verdict.p_values,
+            "changed": verdict.significant,
+            "baseline": verdict.baseline,
+            "periods": {
+                name: {
+                    "first": str(offset.zoned(period.dates[:1])[0]) if len(period.dates) else None,
+                    "last": str(offset.zoned(period.dates[-1:])[0]) if len(period.dates) else None,
+                    "origins": len(period.dates),
+                    "mse": {each: float(losses.mean()) for each, losses in period.mse.items() if len(losses)},
+                }
+                for name, period in (("test", self.test), ("newer", self.newer))
+            },
+            "relative_error": describe_change(changes["errors"], np.expm1),
+            "mean_coverage": describe_change(changes["coverage"]) if "coverage" in changes else None,
+            "coverage": {"test": self.model.test.coverage if self.model.test else {}, "newer": self.coverage},
+            "drift": {name: drift._asdict() for name, drift in self.drift.items()},
+        }
+
+
+def examine(model: TrainedModel, data: DataModule | None) -> Findings:
+    """Score the forecasts of the rows after the test, and compare them with the test and the inputs of the run.
+
+    `data` are read, but need not be set up; None: there are no rows.
+    """
+    test, run_inputs = read_test(model)
+    end = None if data is None else find_end(model, test, data.read_panel())
+    if data is None or end is None or not has_newer_window(model, data.read_panel(), end):
+        nothing = Period.empty(test)
+        return Findings(model, test, nothing, judge(nothing, test, {}), {}, {})
+    model.data(data, find_unread_columns(list_forecasters(model)))
+    keep_windows_after(data, end)
+    content, results = evaluate(model, data)
+    newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
+    if model.refitted is not None:  # the inputs of the run have the scale of the tested model
+        data.load_state_dict(model.tested().data_state)
+    newer_inputs = inputs.tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1)
+    drift = measure_drift(newer_inputs, run_inputs)
+    verdict = judge(newer, test, drift)
+    return Findings(model, test, newer, verdict, ReportedScores.read(content).coverage, drift)
+
+
+def describe_change(change: LossDifference, scale: Callable[[float], float] = float) -> dict[str, Any] | None:
+    """A change with its 95% interval, null where there are too few rows; `scale` is applied to each."""
+    if math.isnan(change.mean):
+        return None
+    interval = [float(scale(bound)) for bound in change.interval()] if change.degrees_of_freedom else None
+    return {"mean": float(scale(change.mean)), "interval": interval}
+
+
+def describe(findings: Findings) -> list[str]:
+    """Lines for the terminal."""
+    content, model, verdict = findings.content(), findings.model, findings.verdict
+    periods, lines = content["periods"], []
+    for name, period in periods.items():
+        dates = f", {period['first']} to {period['last']}" if period["origins"] else ""
+        lines.append(f"{name:<10} {period['origins']:,} origins{dates}")
+    if periods["newer"]["origins"]:
+        labels = {MODEL: "MSE", verdict.baseline: f"MSE of the {LABELS[verdict.baseline]} forecast"}
+        means = [
+            f"{label} {periods['newer']['mse'][name]:.3f}, in the test {periods['test']['mse'][name]:.3f}"
+            for name, label in labels.items()
+        ]
+        lines += [
+            f"errors     {'; '.join(means)}",
+            "           the model's error relative to that forecast has changed since the test by "
+            f"{in_percent(content['relative_error'])}",
+        ]
+        if content["mean_coverage"]:
+            lines.append(f"coverage   change of the mean over levels {in_percent(content['mean_coverage'])}")
+        lines += [
+            f"inputs     {name}: mean {drift.mean:+.2f}, standard deviation {drift.standard_deviation:.2f} (scaled)"
+            for name, drift in list(findings.drift.items())[:MAX_COLUMNS]
+        ]
+    else:
+        lines.append(
+            f"           no forecast can be scored: the file needs {model.pred_len} rows after the test and "
+            f"{model.seq_len} before them"
+        )
+    return [*lines, f"verdict    {explain(verdict)}"]
+
+
+def in_percent(change: Mapping[str, Any]) -> str:
+    """A change of `describe_change` in percent, with its interval."""
+    if change["interval"] is None:
+        return f"{change['mean']:+.1%}"
+    low, high = change["interval"]
+    return f"{change['mean']:+.1%} [{low:+.1%}, {high:+.1%}]"
+
+
+def explain(verdict: Verdict) -> str:
+    """The advice in a sentence, with the adjusted p-values."""
+    if verdict.advice is Advice.UNKNOWN:
+        return "unknown: too few newer rows to tell; repeat this when there are more"
+    p_values = ", ".join(f"{name} (p {p:.2g})" for name, p in verdict.p_values.items())
+    if verdict.advice is Advice.KEEP:
+        return f"keep the model: no change beyond chance of {p_values}"
+    reasons = {
+        "errors": f"the errors have grown relative to those of the {LABELS[verdict.baseline]} forecast",
+        "coverage": "the intervals cover less than in the test",
+        "inputs": "the inputs differ from those of the run",
+    }
+    return f"train again: {', and '.join(reasons[name] for name in verdict.significant)}; tested: {p_values}"
+
+
+def draw(findings: Findings) -> Figure:
+    """Draw the squared errors of the model and the baseline over the test and the newer rows, as running means."""
+    figure, axis = subplots(figsize=(9, 3.6))
+    names = {MODEL: "model", findings.verdict.baseline: LABELS[findings.verdict.baseline]}
+    for period in (findings.test, findings.newer):
+        if not len(period.dates):
+            continue
+        dates = utc_offset_of(findings.model.data_state).shown(period.dates)
+        width = max(1, min(period.overlap, len(dates) // 4))
+        for name, label in names.items():
+            running = np.convolve(period.mse[name], np.full(width, 1 / width), "valid")
+            colour = BASELINE_LINES.get(label, {"color": MODEL_COLOUR})["color"]
+            shown = label if period is findings.test else None
+            axis.plot(dates[width // 2 :][: len(running)], running, color=colour, linewidth=1, label=shown)
+            mean = float(period.mse[name].mean())
+            axis.hlines(mean, dates[0], dates[-1], color=colour, linewidth=0.8, linestyle=":")
+        if period is findings.newer:
+            axis.axvline(dates[0], color="#999999", linewidth=0.8)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("MSE (scaled)")
+    axis.set_title("by the date of the forecast: test, then newer rows; dotted: means", fontsize=10)
+    style_axis(axis)
+    format_dates(axis, 3, 10)
+    axis.legend(frameon=False)
+    figure.tight_layout()
+    return figure
