@@ -13,7 +13,7 @@ from forecast.system.location import locate
 from forecast.system.progress import bar
 
 if TYPE_CHECKING:
-    from forecast.data import Panel
+    pass
 
 
 def convert(config: DictConfig) -> None:
@@ -85,27 +85,10 @@ def report(file: Path, output: Path) -> None:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    static = [name for name in texts if is_static(panel, name)]
-    covariates = {
-        "data.past_covariates": [name for name in texts if name not in static],
-        "data.static_covariates": static,
-    }
-    typed = {
-        "data": "store",
-        "data.path": str(output),
-        **{key: names for key, names in covariates.items() if names},
-    }
+    typed = {"data": "store", "data.path": str(output)}
+    if texts:
+        typed["data.past_covariates"] = list(texts)
     print(f"next       {write_command(typed, ())}")
-
-
-def is_static(store: "Panel", name: str) -> bool:
-    """Whether a column has one value in each series, and several in all."""
-    from forecast.data.store import read_static
-
-    try:
-        return read_static("", store, store, [name])[name].nunique() > 1  # type: ignore[reportReturnType]
-    except DataError:
-        return False
 
 
 if __name__ == "__main__":

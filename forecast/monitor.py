@@ -64,8 +64,8 @@ def examine(model: "TrainedModel", data: "DataModule | None") -> "Findings":
     `data` are read, but need not be set up; None: there are no rows.
     """
     from forecast.evaluation.scores import ReportedScores
-    from forecast.inference.evaluate import evaluate
     from forecast.inference.forecasters import find_unread_columns, list_forecasters
+    from forecast.inference.model import evaluate
     from forecast.reports.inputs import tabulate_inputs
     from forecast.reports.scores import tabulate_windows
     from forecast.tools.monitor.report import Findings

@@ -14,7 +14,7 @@ from forecast.reports.compare.task import Task
 from forecast.system.memory import keep_freed_memory
 from forecast.system.progress import track
 from forecast.tools.benchmark import Work, describe_hardware, time_in_turn
-from forecast.training.hardware import computing_in, has_gpu, keep_precision
+from forecast.training.create_model import computing_in, has_gpu, keep_precision
 
 REPEATS = 10
 

@@ -8,18 +8,14 @@ import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import find_named_files
-from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
-from forecast.data.time_features import parse_frequency
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, check_count
-from forecast.system.keys import MODEL_KEYS, TASK_KEYS
 
 if TYPE_CHECKING:
     import lightning as L
@@ -58,16 +54,6 @@ IGNORED = (
 """Messages of Lightning that do not concern users of this package."""
 
 
-CONSTRUCTED = {"size", "variables", *(row.name for row in (*TASK_KEYS, *MODEL_KEYS))}
-"""Keys, beside those of `model` and `trainer`, whose values only constructors check."""
-
-
-def needs_construction() -> bool:
-    """Whether a setting was typed that only constructors check. If not, PyTorch is imported after the data."""
-    typed = typed_overrides().keys() - {"trainer.max_epochs"} if HydraConfig.initialized() else ()
-    return any(key in CONSTRUCTED or key.startswith(("model.", "trainer.")) for key in typed)
-
-
 def check_settings(config: DictConfig) -> None:
     """Check everything that the configuration alone decides.
 
@@ -101,11 +87,6 @@ def check_settings(config: DictConfig) -> None:
             advice = f"; with loss={QUANTILE_LOSS}, it is" if monitor in MONITORED_QUANTILES else ""
             check_choice(key, monitor, choices, advice=advice)
     check_trainer_settings(config)
-    if config.data.get("freq") is not None:
-        try:
-            parse_frequency(str(config.data.freq))
-        except ConfigError as error:
-            raise ConfigError(f"data.freq: {error}") from None
 
 
 def check_trainer_settings(config: DictConfig) -> None:

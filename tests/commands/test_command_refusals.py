@@ -93,9 +93,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ("train", "table"): [
         Case(f"{SMALL} data=csv data.path={{load}} data.sort=maybe", "data.sort=maybe: true, false or null is needed"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
-        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: it was trained on csv (load.csv), and this run would read sample; repeat that run's settings (its overrides.yaml), including data="),
-        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: different step between rows: h in the checkpoint, 30min in this run; use data of the same form"),
-        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path={{load}} data.holidays=DE", "checkpoints/last.ckpt: the checkpoint was trained with data.holidays=None, this run has data.holidays=DE; make them equal"),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: the checkpoint was trained with feature_columns=['load', 'temperature'], this run has feature_columns=[…]; make them equal: repeat the settings of its run, including data="),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path=half_hours.csv", "checkpoints/last.ckpt: the checkpoint was trained with freq=h, this run has freq=30min; make them equal: repeat the settings of its run, including data="),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}} data=csv data.path={{load}} data.holidays=DE", "checkpoints/last.ckpt: the checkpoint was trained with data.holidays=None, this run has data.holidays=DE; make them equal: repeat the settings of its run, including data="),
         Case(f"{HOURLY} model=residual_informer trainer.precision=bf16-true", "trainer.precision=bf16-true: data and the linear model are float32; use bf16-mixed"),
         Case(f"{HOURLY} model._target_=tests.support.own_model.NotAModel", "model._target_=tests.support.own_model.NotAModel: it is not a subclass of forecast.models.ForecastModel; derive your model from it"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),

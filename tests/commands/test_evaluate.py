@@ -145,10 +145,10 @@ def test_rows_that_were_trained_on_are_named(run: Path, tmp_path: Path, monkeypa
     assert answer(monkeypatch, "evaluate", place, f"checkpoint={run}", same) == 0
     said = capsys.readouterr().out
     assert f"{read(run / 'metrics.json')['n_windows']['test']} windows, stride 1" in said
-    assert "were trained on" not in said
+    assert "training rows" not in said
     shutil.copy(place / "load.csv", tmp_path / "export.csv")
     assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={run}", "data.path=export.csv") == 0
-    assert "note: dates to 2024-01-09 17:00:00 were trained on" in capsys.readouterr().out
+    assert "in training rows (to 2024-01-09 17:00:00)" in capsys.readouterr().out
 
 
 def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:

@@ -13,8 +13,7 @@ import wandb
 from matplotlib import image
 from matplotlib.figure import Figure
 
-from forecast.inference.evaluate import evaluate
-from forecast.inference.model import load
+from forecast.inference.model import evaluate, load
 from forecast.tools.explain import maps
 from forecast.tools.explain.explanation import adds_nothing, describe_layers, write_page
 from forecast.tools.explain.figures import Picture
@@ -171,7 +170,7 @@ def test_windows_that_a_refit_was_trained_on_are_said(
         capsys.readouterr()
         given = (f"checkpoint={checkpoint}", *asked, "overwrite=true")
         assert answer(monkeypatch, "explain", quantile_run.parents[1], *given) == 0
-        assert ("were trained on: their errors say little" in capsys.readouterr().out) == said
+        assert ("in training rows (to" in capsys.readouterr().out) == said
 
 
 def test_names_are_text_in_the_page(tmp_path: Path) -> None:
@@ -247,7 +246,7 @@ def test_a_window_of_many_series(place: Path, explained, tmp_path: Path, monkeyp
     assert explained(f"checkpoint={run}", *asked) == 0
     printed = capsys.readouterr().out
     assert "Explanation of window 7 of long.csv, test, series 002" in printed
-    assert "were trained on" not in printed  # a series is tested before the training of a later one ends
+    assert "in training rows" not in printed  # a series is tested before the training of a later one ends
     assert "forecast from 2024-02-22 00:00:00 to" in (tmp_path / "why" / "index.html").read_text()
     found = pd.read_csv(tmp_path / "why" / "importance.csv")
     named = {part: inputs.tolist() for part, inputs in found.groupby("part")["input"]}

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forecast.checkpoints.settings import find_trained
+from forecast.checkpoints.contents import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError, ForecastError
 from forecast.tools.serve import processes

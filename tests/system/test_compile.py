@@ -9,7 +9,7 @@ import torch
 
 from forecast.attention import ProbSparseAttention
 from forecast.attention.sliding_window import flex_window_attention, sliding_window_attention
-from forecast.training.hardware import compile_where_possible
+from forecast.training.create_model import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, QUERY_LEN, build, heads, inputs
 from tests.support.long_variants import every_nth

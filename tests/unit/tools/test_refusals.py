@@ -33,7 +33,7 @@ EXPLANATIONS = [
     window(-1, "window=-1: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
     window(10, "window=10: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
     window("2031-01-01", "window=2031-01-01: the test split has the windows 0 to 9 of 4 series, and forecasts begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; give first, last, a number or such a date"),
-    window("05/06/2024", "window=05/06/2024: day or month first? write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
+    window("05/06/2024", "window=05/06/2024 is not a date: write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
     window("soon", "window=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00; or give first, last or a number"),
 ]  # fmt: skip
 
