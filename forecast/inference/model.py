@@ -119,6 +119,11 @@ class TrainedModel(ModelData):
             )
         return load_tested(best)
 
+    def select_columns(self, panel: Panel) -> Panel:
+        """Select the columns that the network reads, of rows as far apart as in training."""
+        self.check_freq("the data", panel.freq)
+        return panel.select_columns(self.feature_columns)
+
     def data(
         self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()
     ) -> DataModule:

@@ -88,9 +88,7 @@ def predict(
     """
     model = forecaster.model
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
-    method = choose_method(forecaster, method, levels, horizon)
-    model.check_freq("the data", panel.freq)
-    panel = panel.select_columns(model.feature_columns)
+    method, panel = choose_method(forecaster, method, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
