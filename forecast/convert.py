@@ -85,10 +85,8 @@ def report(file: Path, output: Path) -> None:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    typed = {"data": "store", "data.path": str(output)}
-    if texts:
-        typed["data.past_covariates"] = list(texts)
-    print(f"next       {write_command(typed, ())}")
+    covariates = {"data.past_covariates": list(texts)} if texts else {}
+    print(f"next       {write_command({'data': 'store', 'data.path': str(output), **covariates}, ())}")
 
 
 if __name__ == "__main__":

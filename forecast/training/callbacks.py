@@ -95,7 +95,7 @@ class ProgressBar(LightningProgressBar):
         outputs: Any,
         batch: Any,
         batch_idx: int,
-        *_: Any,
+        dataloader_idx: int = 0,
     ) -> None:
         if self._is_due(self.evaluation, batch_idx + 1):
             self.evaluation.update(batch_idx + 1 - self.evaluation.n)

@@ -191,16 +191,8 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
-        import wandb
-
-        wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
-        try:
+        with starting_wandb():
             _ = self.experiment
-        except wandb.Error as error:
-            raise ConfigError(
-                f"W&B cannot be reached ({str(error).splitlines()[0]}); set up an account with `wandb login`, "
-                "or use logger.mode=offline, which needs neither account nor network"
-            ) from error
         if self._rows_file is not None and self._rows_file.exists():
             for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
@@ -211,9 +203,9 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         run = wandb.run
         if run is None:  # not the first process, or W&B could not be started
             return
-        where = run.url or f"offline run; upload it with: wandb sync {Path(run.dir).parent}"
+        where = describe_wandb(run)
         self.attempt(lambda: run.finish(exit_code=0 if succeeded else 1))
-        print(f"W&B: {where}")
+        print(where)
 
     @rank_zero_only
     def save_rows(self) -> None:
@@ -255,6 +247,27 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
 
         with suppress(*self.connection_errors()):  # it sends a message to the lost service
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
+
+
+@contextmanager
+def starting_wandb() -> Iterator[None]:
+    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
+    import wandb
+
+    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
+    try:
+        yield
+    except wandb.Error as error:
+        first_line = str(error).splitlines()[0]
+        raise ConfigError(
+            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
+            "or use logger.mode=offline, which needs neither account nor network"
+        ) from error
+
+
+def describe_wandb(run: Any) -> str:
+    """The address of a W&B run, as a line."""
+    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"
 
 
 class MlflowLogger(ServiceLogger):

@@ -166,6 +166,14 @@ def save_results(
     return saved
 
 
+def list_without_windows(data: DataModule) -> dict[str, list[str]]:
+    """By split, the ids of the series that are too short for a window in it."""
+    return {
+        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
+        for split, windows in data.windows.items()
+    }
+
+
 def describe_run(
     config: DictConfig,
     trainer: L.Trainer,
@@ -176,10 +184,6 @@ def describe_run(
     run_time: RunTime,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
-    too_short = {
-        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
-        for split, windows in data.windows.items()
-    }
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
         "seconds": run_time.seconds,
@@ -195,7 +199,7 @@ def describe_run(
         },
         "data": config.data.name,
         "eval_stride": data.eval_stride,
-        **series_entry(data.panel, too_short, "series_without_windows"),
+        **series_entry(data.panel, list_without_windows(data), "series_without_windows"),
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
         **{f"validation_{name}": score for name, score in forecaster.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
