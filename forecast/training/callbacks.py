@@ -50,6 +50,7 @@ class ProgressBar(LightningProgressBar):
         super().__init__()
         self.refresh_rate = refresh_rate
         self.enable()
+        self.loss = math.nan
         self.epoch: tqdm | None = None
         self.evaluation: tqdm | None = None
 
@@ -70,12 +71,13 @@ class ProgressBar(LightningProgressBar):
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self._is_due(self.epoch, batch_idx + 1):
-            self.epoch.set_postfix({"loss": float(outputs["loss"])}, refresh=False)
+            self.loss = float(outputs["loss"])  # waits for the device: only when the bar is drawn
+            self.epoch.set_postfix({"loss": self.loss}, refresh=False)
             self.epoch.update(batch_idx + 1 - self.epoch.n)
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.epoch is not None:
-            self.epoch.set_postfix(trainer.progress_bar_metrics, refresh=False)
+            self.epoch.set_postfix({"loss": self.loss, **trainer.progress_bar_metrics}, refresh=False)
             self.epoch.close()
             self.epoch = None
 
