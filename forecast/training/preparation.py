@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import find_named_files
 from forecast.data import DataModule
+from forecast.data.time_features import parse_frequency
 from forecast.evaluation.levels import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, check_count
@@ -87,6 +88,11 @@ def check_settings(config: DictConfig) -> None:
             advice = f"; with loss={QUANTILE_LOSS}, it is" if monitor in MONITORED_QUANTILES else ""
             check_choice(key, monitor, choices, advice=advice)
     check_trainer_settings(config)
+    if config.data.get("freq") is not None:
+        try:
+            parse_frequency(str(config.data.freq))
+        except ConfigError as error:
+            raise ConfigError(f"data.freq: {error}") from None
 
 
 def check_trainer_settings(config: DictConfig) -> None:
