@@ -17,7 +17,9 @@ def damaged(change: Callable[[bytes], bytes], *names: str) -> Callable[[Path], N
     def call(folder: Path) -> None:
         for name in ("last", "last-1"):
             path = folder / "checkpoints" / f"{name}.ckpt"
-            save_checkpoint({"forecast_version": "1", "weights": torch.randn(1000)}, path)
+            parts = {"hyper_parameters": {}, "LightningData": {}, "loops": {}}
+            state = {"weights": torch.randn(1000)}
+            save_checkpoint({"forecast_version": "1", "state_dict": state, **parts}, path)
             if name in names:
                 path.write_bytes(change(path.read_bytes()))
         load_newest(folder)
