@@ -8,7 +8,6 @@ from secrets import token_hex
 from typing import Any
 
 import pandas as pd
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli import safety
@@ -19,15 +18,15 @@ from forecast.data.files.columns import list_id_columns, split_ids
 from forecast.data.frames import Frame, to_library_of, to_pandas
 from forecast.data.module import MODULE_OPTIONS, option_names
 from forecast.evaluation.scores import Level
-from forecast.inference.evaluate import evaluate as evaluate_model
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, read_checkpoint
+from forecast.inference.model import evaluate as evaluate_model
 from forecast.inference.model_data import FRAME, name_keys
-from forecast.inference.origins import count_seen, note_on_seen
+from forecast.inference.origins import note_on_windows
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
-from forecast.system.errors import CheckpointError, ConfigError
-from forecast.system.formatting import plural, write_value
+from forecast.system.errors import ConfigError
+from forecast.system.formatting import write_value
 from forecast.system.keys import key_of_override
 from forecast.train import train
 
@@ -99,18 +98,10 @@ class Model(TrainedModel):
         Raises:
             CheckpointError: the model was refitted on all rows, so no rows are left to score it on.
         """
-        if self.refitted is not None:
-            raise CheckpointError(
-                f"{self.path}: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of "
-                "the run"
-            )
+        self.refuse_refitted()
         data = self.data(self._open(frame), find_unread_columns(list_forecasters(self)))
-        if frame is not None:
-            windows = data.windows["test"]
-            rows = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
-            seen = count_seen(self, data, rows)
-            if note := note_on_seen(self, seen, plural(len(rows), "window"), data.panel.utc_offset):
-                warnings.warn(f"{note}; give later rows", stacklevel=2)
+        if frame is not None and (note := note_on_windows(self, data)):
+            warnings.warn(f"{note}; give later rows", stacklevel=2)
         content, _ = evaluate_model(self, data, split, progress=False)
         return content
 

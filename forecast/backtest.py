@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.settings import TRAINING_TARGETS
-from forecast.checkpoints.settings import check_settings as check_stored_settings
+from forecast.checkpoints.contents import TRAINING_TARGETS
+from forecast.checkpoints.contents import check_settings as check_stored_settings
 from forecast.cli.compose import find_named_files
 from forecast.cli.main import main_with_run_folder
 from forecast.cli.overrides import typed_overrides
@@ -32,15 +32,11 @@ FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
 def backtest(config: DictConfig) -> None:
     """Forecast from every origin, with a model from a checkpoint or newly trained ones; save tables and a figure."""
     from forecast.inference.forecast import check_backtest
-    from forecast.training.preparation import check_settings, filter_messages, needs_construction, read_data
+    from forecast.training.preparation import check_settings, filter_messages, read_data
 
     keep_freed_memory()
     check_backtest(config)
     check_settings(config)
-    if needs_construction():
-        from forecast.training.build import check_construction
-
-        check_construction(config)
     data = read_data_of_checkpoint(config) if config.checkpoint else read_data(config)
     from forecast.inference.backtest import backtest_with_training  # imports Lightning
     from forecast.reports.backtest import print_backtest, report_policies, save_backtest
@@ -94,7 +90,7 @@ def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[s
     Callbacks and trainer come from the command, because the checkpoint may come from other hardware, and because they
     name classes that are instantiated. The limits of training come from the checkpoint unless they are typed.
     """
-    from forecast.training.hardware import keep_precision
+    from forecast.training.create_model import keep_precision
 
     check_stored_settings(model.path, [model.config["optimizer"], model.config["schedule"]], TRAINING_TARGETS)
     settings = OmegaConf.create(model.config)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, DataError, user_path
+from forecast.system.errors import ConfigError, user_path
 from forecast.system.files import check_output_folder
 from forecast.system.location import locate
 from forecast.system.progress import bar
 
 if TYPE_CHECKING:
-    from forecast.data import Panel
+    pass
 
 
 def convert(config: DictConfig) -> None:
@@ -80,27 +80,8 @@ def report(file: Path, output: Path) -> None:
         print(
             f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
         )
-    static = [name for name in texts if is_static(panel, name)]
-    covariates = {
-        "data.past_covariates": [name for name in texts if name not in static],
-        "data.static_covariates": static,
-    }
-    typed = {
-        "data": "store",
-        "data.path": str(output),
-        **{key: names for key, names in covariates.items() if names},
-    }
-    print(f"next       {write_command(typed, ())}")
-
-
-def is_static(store: "Panel", name: str) -> bool:
-    """Whether a column has one value in each series, and several in all."""
-    from forecast.data.store import read_static
-
-    try:
-        return read_static("", store, store, [name])[name].nunique() > 1  # type: ignore[reportReturnType]
-    except DataError:
-        return False
+    covariates = {"data.past_covariates": list(texts)} if texts else {}
+    print(f"next       {write_command({'data': 'store', 'data.path': str(output), **covariates}, ())}")
 
 
 if __name__ == "__main__":

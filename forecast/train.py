@@ -23,14 +23,10 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
         The score of the tested model on the validation windows: the quantile loss with loss=quantile, otherwise the
         MSE, of scaled values. A search minimises it.
     """
-    from forecast.training.preparation import check_settings, needs_construction, read_data
+    from forecast.training.preparation import check_settings, read_data
 
     keep_freed_memory()
     check_settings(config)
-    if needs_construction():
-        from forecast.training.build import check_construction
-
-        check_construction(config)
     memory, began = PeakMemory(), time.perf_counter()
     data = read_data(config) if data is None else data
     seconds = time.perf_counter() - began

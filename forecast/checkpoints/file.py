@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from forecast.checkpoints.settings import check_written_here, find_unsafe_value, load_checked
+from forecast.checkpoints.contents import check_written_here, find_unsafe_value, load_checked
 from forecast.system.errors import CheckpointError
 from forecast.system.files import atomic_file
 

@@ -13,7 +13,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from forecast.checkpoints import settings
+from forecast.checkpoints import contents
 from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.system import distributed, location
@@ -230,9 +230,7 @@ def find_named_files(config: DictConfig) -> None:
         CheckpointError, DataError: one of them does not exist.
     """
     if config.get("checkpoint"):
-        found = settings.find_run(config.checkpoint)
-        settings.check_exists(found)
-        config.checkpoint = str(found)
+        config.checkpoint = str(contents.find_run(config.checkpoint))
     data = config.get("data") or {}
     if data.get("name") in FILES and (given := data.get("path")):
         path = location.locate(given)

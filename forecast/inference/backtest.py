@@ -32,10 +32,9 @@ from forecast.evaluation.conformal import Calibration, adapt, calibrate
 from forecast.evaluation.intervals import make_interval_sums, map_quantiles
 from forecast.evaluation.measurement import Backtest, Origins, PerOrigin
 from forecast.evaluation.scores import ADAPTIVE, CONFORMAL, MODEL, QUANTILE, list_untrained
-from forecast.inference.evaluate import baselines_for
 from forecast.inference.forecast import NEVER, SCRATCH, interval_methods, list_policies
 from forecast.inference.forecasters import choose_forecaster
-from forecast.inference.model import BATCH_SIZE, TrainedModel
+from forecast.inference.model import BATCH_SIZE, TrainedModel, baselines_for
 from forecast.inference.origins import count_seen, note_on_seen
 from forecast.inference.predict import calibration_for
 from forecast.models.residual import take_median
@@ -48,10 +47,9 @@ from forecast.training.build import (
     resolve_settings,
     wrap_model,
 )
-from forecast.training.checkpointing import Checkpointing
-from forecast.training.hardware import compile_where_possible
-from forecast.training.losses import describe_untrained, set_shrinkage, window_losses
-from forecast.training.module import Forecaster, LightningData, compute_output, predict
+from forecast.training.checkpointing import Checkpointing, describe_untrained, set_shrinkage
+from forecast.training.create_model import compile_where_possible
+from forecast.training.module import Forecaster, LightningData, compute_output, predict, window_losses
 
 VALIDATION_DIVISOR = 8
 """The last eighth of the dates before a training are validation dates."""

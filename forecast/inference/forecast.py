@@ -13,7 +13,6 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float64, Int64
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.data.calendars import UtcOffset
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.evaluation.scores import (
     ADAPTIVE,
@@ -53,7 +52,7 @@ They are their mean ± 10 standard deviations, their median ± 10 interquartile 
 by the distance between these. An hourly load stays within 5 standard deviations, spikes of prices reach 10 and more.
 """
 SERIES_AT_ONCE = 512
-"""Number of series whose inputs are examined, or that are forecast, at once."""
+"""Number of series that are forecast at once."""
 
 
 def check_forecast(config: DictConfig) -> None:
@@ -86,17 +85,10 @@ def check_method(method: str, baseline: object) -> None:
 
 
 def read_date(key: str, text: str | pd.Timestamp) -> pd.Timestamp:
-    """Read a user's date. Raises ConfigError for a text that is no date, or in which day and month could be swapped."""
-    write = "write it as 2018-01-31 or 2018-01-31T06:00"
-    iso = pd.to_datetime(text, format="ISO8601", errors="coerce")
-    if not pd.isna(iso):
-        return iso
-    with warnings.catch_warnings(action="ignore"):  # where only one order can be meant
-        date, other = (pd.to_datetime(text, dayfirst=order, errors="coerce") for order in (False, True))
+    """Read a user's date. Raises ConfigError for a text that is no date of ISO 8601."""
+    date = pd.to_datetime(text, format="ISO8601", errors="coerce")
     if pd.isna(date):
-        raise ConfigError(f"{key}={text} is not a date: {write}")
-    if date != other:
-        raise ConfigError(f"{key}={text}: day or month first? {write}")
+        raise ConfigError(f"{key}={text} is not a date: write it as 2018-01-31 or 2018-01-31T06:00")
     return date
 
 
@@ -155,14 +147,6 @@ class ForecasterFacts:
     has_transforms: bool
     trained_until: str
     test: ReportedScores | None
-
-
-def note_on_dates(trained_until: str, dates: pd.DatetimeIndex, utc_offset: UtcOffset) -> str:
-    """Return a caution if any of these dates of the grid was trained on, else an empty string."""
-    if not (dates <= pd.Timestamp(trained_until)).any():
-        return ""
-    shown = utc_offset.describe(trained_until, with_offset=False)
-    return f"dates to {shown} were trained on: their errors say little about the errors of new dates"
 
 
 def count_history(read: int, horizon: int) -> int:
@@ -359,11 +343,16 @@ def describe_truth(forecast: Forecast) -> list[str]:
     if not forecast.has_truth:
         return []
     dates, utc_offset = pd.DatetimeIndex(forecast.dates.ravel()), forecast.panel.utc_offset
-    note = note_on_dates(forecast.forecaster.trained_until, dates, utc_offset)
+    trained_until = forecast.forecaster.trained_until
     error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
     with warnings.catch_warnings(action="ignore"):  # of targets without a true value
         mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
-    lines = [f"note       {note}"] if note else []
+    lines = []
+    if (dates <= pd.Timestamp(trained_until)).any():
+        shown = utc_offset.describe(trained_until, with_offset=False)
+        lines = [
+            f"note       dates to {shown} were trained on: their errors say little about the errors of new dates"
+        ]
     lines.append(f"truth      known for {int(known.sum()):,} of {known.size:,} steps")
     errors = list(zip(forecast.columns, mae, rmse, strict=True))[:8]
     return lines + [
@@ -415,12 +404,9 @@ def find_extremes(
     values: Float[np.ndarray, "rows columns"], first: Int64[np.ndarray, " series"], length: int
 ) -> tuple[Extremes, Extremes]:
     """The lowest and the highest value of each window of rows; NaN where all are missing."""
-    found = np.empty((2, len(first), values.shape[1]))
-    for begin in range(0, len(first), SERIES_AT_ONCE):
-        some = slice(begin, begin + SERIES_AT_ONCE)
-        windows = np.asarray(values[first[some, None] + np.arange(length)], np.float64)
-        found[:, some] = np.fmin.reduce(windows, axis=1), np.fmax.reduce(windows, axis=1)
-    return found[0], found[1]
+    windows = [np.asarray(values[row : row + length], np.float64) for row in first]
+    low, high = (np.array([extreme.reduce(window) for window in windows]) for extreme in (np.fmin, np.fmax))
+    return low, high
 
 
 def warn_of_far_values(
@@ -431,11 +417,8 @@ def warn_of_far_values(
 ) -> None:
     """Warn of the columns with a value beyond `limits`, see `FAR`, among those that are read."""
     (lowest, highest), (low, high) = extremes, limits
-    found = [
-        f"{columns[i]} is {highest[s, i] if highest[s, i] > high[s, i] else lowest[s, i]:.6g}{others}, "
-        f"expected {low[s, i]:.4g} to {high[s, i]:.4g}"
-        for s, i, others in find_columns((lowest < low) | (highest > high), columns, read)
-    ]
+    value = np.where(highest > high, highest, lowest)
+    found = describe_columns(value, (lowest < low) | (highest > high), columns, read, (low, high))
     if found:
         warnings.warn(
             f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}",
@@ -448,27 +431,30 @@ def warn_of_constant_values(
 ) -> None:
     """Warn of the columns that have one value in all the rows of a window, among those that are read."""
     lowest, highest = extremes
-    is_constant = (lowest == highest) & (seq_len > 1)
-    found = [
-        f"{columns[i]} is {lowest[s, i]:.6g}{others}"
-        for s, i, others in find_columns(is_constant, columns, read)
-    ]
-    if found:
+    if found := describe_columns(lowest, (lowest == highest) & (seq_len > 1), columns, read):
         warnings.warn(
             f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3
         )
 
 
-def find_columns(
-    is_found: Bool[np.ndarray, "series columns"], columns: Sequence[str], read: Container[str]
-) -> list[tuple[int, int, str]]:
-    """Columns that are read and found in a series: the first such series, the column, and `count_series`."""
-    counts = is_found.sum(0)
-    return [
-        (int(is_found[:, i].argmax()), i, count_series(int(counts[i]), len(is_found)))
-        for i, name in enumerate(columns)
-        if name in read and counts[i]
-    ]
+def describe_columns(
+    values: Extremes,
+    is_found: Bool[np.ndarray, "series columns"],
+    columns: Sequence[str],
+    read: Container[str],
+    expected: tuple[Extremes, Extremes] | None = None,
+) -> list[str]:
+    """Name the columns that are read and found in a series, with the value of the first such series."""
+    found = []
+    for i, name in enumerate(columns):
+        if name in read and is_found[:, i].any():
+            s = int(is_found[:, i].argmax())
+            text = f"{name} is {values[s, i]:.6g}{count_series(int(is_found[:, i].sum()), len(is_found))}"
+            limits = (
+                "" if expected is None else f", expected {expected[0][s, i]:.4g} to {expected[1][s, i]:.4g}"
+            )
+            found.append(text + limits)
+    return found
 
 
 def count_series(some: int, of: int) -> str:

@@ -1,6 +1,7 @@
-"""Trained models loaded from checkpoints, with their scalers and their data: `load("runs/...")`."""
+"""Trained models loaded from checkpoints, with their scalers and their data, and their evaluation on a split."""
 
-from collections.abc import Collection, Mapping
+import copy
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.checkpoints.contents import is_untrained
+from forecast.checkpoints.contents import check_settings, find_checkpoint, find_trained, is_untrained
 from forecast.checkpoints.file import load_checkpoint
-from forecast.checkpoints.settings import check_settings, find_checkpoint, find_trained
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.scores import MODEL, ReportedScores, trained_quantiles
+from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors
+from forecast.evaluation.scores import MODEL, ReportedScores, parse_levels, trained_quantiles
 from forecast.inference.model_data import ModelData, known_columns
 from forecast.models import ForecastModel
 from forecast.models.residual import arrange_quantiles, take_median
-from forecast.system.errors import CheckpointError, DataError
-from forecast.training.create_model import create_model, fits, model_class
+from forecast.system.errors import CheckpointError, check_choice
+from forecast.system.progress import track
+from forecast.training.create_model import computing, create_model, fits, has_gpu, keep_precision, model_class
 
 BATCH_SIZE = 64
 """Number of windows that a trained model forecasts at once."""
@@ -48,12 +50,12 @@ class TrainedModel(ModelData):
         self.loss: str = self.config["loss"]
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
         self.is_untrained = is_untrained(content)
-        states = {MODEL: content.get("calibration"), **content.get("baseline_calibrations", {})}
-        self.calibrations = {name: Calibration.from_state_dict(s) for name, s in states.items() if s}
-        self.test = ReportedScores.read(content["test"]) if "test" in content else None
-        self.baselines = None
-        if "baselines" in content:
+        self.calibrations, self.baselines, self.test = {}, None, None
+        if "test" in content:
+            states = {MODEL: content["calibration"], **content["baseline_calibrations"]}
+            self.calibrations = {name: Calibration.from_state_dict(s) for name, s in states.items()}
             self.baselines = FittedBaselines.from_state_dict(content["baselines"], state["ids"])
+            self.test = ReportedScores.read(content["test"])
         self.network = self._network(content["state_dict"])
         if self.quantiles and self.is_untrained:
             self.network.keep_median()
@@ -117,13 +119,8 @@ class TrainedModel(ModelData):
         return load_tested(best)
 
     def select_columns(self, panel: Panel) -> Panel:
-        """Select the columns that the network reads. Raises DataError if one is missing."""
+        """Select the columns that the network reads, of rows as far apart as in training."""
         self.check_freq("the data", panel.freq)
-        for name in self.feature_columns:
-            if name not in panel.columns:
-                raise DataError(
-                    f"no column {name!r}, which {self.path} was trained on; there are {', '.join(panel.columns[:20])}"
-                )
         return panel.select_columns(self.feature_columns)
 
     def data(
@@ -179,3 +176,59 @@ def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any]]:
     """
     file = find_trained(path)
     return file, load_checkpoint(file)
+
+
+def evaluate(
+    model: TrainedModel, data: DataModule, split: str = "test", *, progress: bool = True
+) -> tuple[dict[str, Any], Results]:
+    """Score every window of a split, on the best available device and in the precision of training.
+
+    The baselines, the denominator of MASE and the calibration come from the training run.
+
+    Returns:
+        The scores in the layout of metrics.json, and the results that they come from.
+
+    Raises:
+        ConfigError: `data` does not have the split.
+        CheckpointError: the run was not tested and the data have no validation rows.
+    """
+    check_choice("split", split, data.windows)
+    fitted, device = baselines_for(model, data), torch.device("cuda" if has_gpu() else "cpu")
+    # with gradients as in the run's test: without them, kernels round differently
+    network = copy.deepcopy(model.network).requires_grad_(True)
+    data.tested_split = split
+    levels, calibrations = parse_levels(model.config["levels"]), model.calibrations
+    precision = keep_precision(model.config["trainer"]["precision"])
+    with computing(network, precision, device) as dtype:
+
+        def forecast(part: str, what: str) -> Iterator[tuple[Batch, Tensor]]:
+            """Yield each batch of a split, with the output of the network within the bounds."""
+            loader = data.loader(part, device=device)
+            for batch in track(loader, what) if progress else loader:
+                batch = Batch(*(each.to(dtype) if each.is_floating_point() else each for each in batch))
+                output = network(batch.past, batch.past_time, batch.future_time)
+                if model.quantiles is not None:
+                    output = arrange_quantiles(output, data.n_targets)
+                yield batch, data.clip_targets(output, batch.series)
+
+        if model.calibration is None:
+            validation = ValidationErrors(data, fitted, levels, device)
+            for batch, output in forecast("val", "validation"):
+                validation.update(model.point(output), batch)
+            calibrations = validation.calibrate()
+        test = SplitScorer(data, fitted, calibrations, model.quantiles, levels, device)
+        for batch, output in forecast(split, "test"):
+            test.update(model.point(output), output, batch)
+    results = test.compute()
+    facts = {"checkpoint": str(model.path), "data": data.name, "split": split}
+    return {**facts, "n_windows": data.n_windows[split], **results.content()}, results
+
+
+def baselines_for(model: TrainedModel, data: DataModule) -> FittedBaselines:
+    """Return the baselines of the run, or fit them to `data`. Raises CheckpointError if neither is possible."""
+    if model.baselines is None and "val" not in data.windows:
+        raise CheckpointError(
+            f"{model.path}: its run was not tested, so it holds no baselines and no calibration; give the folder of a "
+            "finished run"
+        )
+    return model.baselines or FittedBaselines.fit(data)

@@ -13,13 +13,12 @@ import pandas as pd
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.contents import check_parts, data_state
-from forecast.checkpoints.settings import (
+from forecast.checkpoints.contents import (
     check_settings,
+    data_state,
     find_checkpoint,
     find_trained,
     read_plain,
-    replace_download_address,
 )
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import choose_days, utc_offset_of
@@ -40,7 +39,7 @@ from forecast.data.files.text import quote
 from forecast.data.module import STORE, option_names, settings_of_file
 from forecast.data.panel import TABLE_ID
 from forecast.data.row_ranges import ranges
-from forecast.data.time_features import parse_frequency, season_length
+from forecast.data.time_features import parse_frequency
 from forecast.system.errors import CheckpointError, ConfigError, DataError, ForecastError
 from forecast.system.keys import AS_TRAINED, DATA_KEYS
 from forecast.system.location import locate
@@ -79,8 +78,8 @@ def choose_data_config(
         own = {key: value for key, value in chosen.items() if not str(value).startswith("${")}
         kept = {key: saved[key] for key in AS_TRAINED}
         return {"windows_per_epoch": saved["windows_per_epoch"], **own, **kept}
-    if "url" in saved:
-        saved = replace_download_address(saved, chosen.get("root"))
+    if "url" in saved:  # nothing is downloaded at the word of a checkpoint
+        saved = {**saved, "url": None, "by_hand": "the file itself, or its folder as data.root=FOLDER"}
     if "path" in chosen:
         chosen = _with_full_path(chosen)
         if saved.get("path") and is_same_file(chosen["path"], _with_full_path(saved)["path"]):
@@ -98,12 +97,12 @@ def choose_data_config(
 
 def name_keys(saved: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
     """The values of `id_column`, `date_column` and `stamp` that read the training data; an id of None: one series."""
-    names = {key: state.get(key, saved.get(key)) for key in ("id_column", "date_column")}
-    if isinstance(saved.get("id_column"), list):  # of which the state has the joined names
-        names["id_column"] = saved["id_column"]
-    if "stamp" not in state:  # of an earlier version
-        return {**names, "stamp": saved.get("stamp") or "start"}
-    return {**names, "stamp": "end" if state["stamp"] else "start"}
+    id_column = saved.get("id_column")  # of several columns, the state has the joined names
+    return {
+        "id_column": id_column if isinstance(id_column, list) else state["id_column"],
+        "date_column": state["date_column"],
+        "stamp": "end" if state["stamp"] else "start",
+    }
 
 
 def _with_full_path(chosen: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +189,7 @@ class ModelData:
             raise
         except Exception as error:  # any part of the file may be wrong
             raise CheckpointError(
-                f"{path}: it does not have the layout of a checkpoint of this program"
+                f"{path}: it does not have the layout of a checkpoint of this version; train again"
             ) from error
 
     def _take(self, content: dict[str, Any]) -> None:
@@ -198,18 +197,17 @@ class ModelData:
         self.config: dict[str, Any] = content["hyper_parameters"]
         check_settings(path, self.config, None)
         check_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
-        check_parts(path, content)
         self.data_state = state = data_state(content)
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
         self.target_index = [self.feature_columns.index(name) for name in self.target_columns]
-        self.categories: Categories = state.get("categories", {})
+        self.categories: Categories = state["categories"]
         self.has_ids: bool = state["ids"] != [TABLE_ID]
         self.freq: str = state["freq"]
         self.trained_until: str = state["trained_until"]
-        self.validated_until: str | None = state.get("validated_until")
+        self.validated_until: str | None = state["validated_until"]
         self.holidays: str | None = self.config["data"]["holidays"]
-        self.season: int = state.get("season") or season_length(self.freq)
+        self.season: int = state["season"]
         self.seq_len: int = self.config["seq_len"]
         self.pred_len: int = self.config["pred_len"]
         self.refitted: dict[str, Any] | None = content.get("refitted")
@@ -219,7 +217,7 @@ class ModelData:
     @property
     def date_column(self) -> str:
         """The name of the column that holds the dates."""
-        return self.data_state.get("date_column") or "date"
+        return self.data_state["date_column"] or "date"
 
     def read_data(self, given: Mapping[str, Any]) -> DataModule:
         """Read and split the training data or other data, for `TrainedModel.data`; see `open_data`."""
@@ -278,7 +276,7 @@ class ModelData:
     def columns_beside(self, read: Iterable[str]) -> frozenset[str]:
         """The columns of a file that hold none of these columns, nor a target, nor a forecast of one of them."""
         categories = columns_of_indicators(self.categories)
-        covariates, as_of = self.data_state["future_covariates"], self.data_state.get("as_of", {})
+        covariates, as_of = self.data_state["future_covariates"], self.data_state["as_of"]
         columns = {categories.get(name, name) for name in (*self.feature_columns, *covariates)}
         unread = columns - {categories.get(name, name) for name in (*self.target_columns, *read)}
         return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
@@ -289,10 +287,8 @@ class ModelData:
         columns = [name for name in self.feature_columns if name not in indicators]
         state = self.data_state
         chosen = choose_data_config(self.path, self.config["data"], columns, given, state)
-        chosen = keep_date_order(chosen, state.get("day_first"))
-        if (
-            state.get("calendar") is not None and chosen.get("steps") == "rows"
-        ):  # newer data may be too few to show it
+        chosen = keep_date_order(chosen, state["day_first"])
+        if state["calendar"] is not None and chosen.get("steps") == "rows":  # few rows may not show it
             chosen["calendar"] = choose_days(state["calendar"], chosen.get("calendar"))
         return chosen
 
@@ -307,8 +303,8 @@ class ModelData:
         """Raise CheckpointError for a model refitted on all rows."""
         if self.refitted is not None:
             raise CheckpointError(
-                f"{self.path}: refitted on all rows, so no rows are left to score it on; give the run folder, or its "
-                "best.ckpt"
+                f"{self.path}: refitted on all rows, so no rows are left to score it on; give checkpoints/best.ckpt "
+                "of the run"
             )
 
 
@@ -339,11 +335,11 @@ def read_future(model: ModelData, path: str, given: Mapping[str, Any]) -> Panel:
     """
     state: Mapping[str, Any] = model.data_state
     columns, keys = columns_of_indicators(model.categories), name_keys(model.config["data"], state)
-    options = {"stamp": keys["stamp"], "freq": model.freq, "day_first": state.get("day_first")}
+    options = {"stamp": keys["stamp"], "freq": model.freq, "day_first": state["day_first"]}
     options |= {key: given[key] for key in ReadOptions.option_names() if given.get(key) is not None}
     id_column = given.get("id_column") or keys["id_column"]
     date_column = given.get("date_column") or keys["date_column"] or "date"
-    as_of = state.get("as_of", {})
+    as_of = state["as_of"]
     names = dict.fromkeys(str(columns.get(name, name)) for name in state["future_covariates"])
     roles = ColumnRoles(
         list_id_columns(id_column), date_name(date_column), (), future=(*names, *as_of.values()), as_of=as_of

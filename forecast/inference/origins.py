@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Int64
 
 from forecast.data import DataModule, Panel, Windows
@@ -17,10 +18,11 @@ from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
 from forecast.data.time_features import date_range
-from forecast.inference.forecast import Values, note_on_dates, read_date
+from forecast.inference.forecast import Values, read_date
 from forecast.inference.model import TrainedModel
 from forecast.inference.model_data import take_future_from
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.formatting import plural
 
 
 class SeriesOrigins(NamedTuple):
@@ -208,13 +210,9 @@ def note_on_seen(model: TrainedModel, seen: Mapping[str, int], of: str, utc_offs
     return f"of {of}, {' and '.join(parts)}: their errors say little about the errors of new dates"
 
 
-def note_on_test(model: TrainedModel, data: DataModule) -> str:
-    """Return a caution if the first test date of a series was trained on, as after a refit; else an empty string.
-
-    With several series, the test of one may begin before the training of another ends. They are therefore examined
-    only if all their rows are test rows.
-    """
-    if len(data.panel) > 1 and data.options.split != "test":
-        return ""
-    first, last = data.rows["test"]
-    return note_on_dates(model.trained_until, data.panel.dates(first[first < last]), data.panel.utc_offset)
+def note_on_windows(model: TrainedModel, data: DataModule, split: str = "test") -> str:
+    """Return a caution if some windows of a split were trained on, as after a refit; else an empty string."""
+    windows = data.windows[split]
+    rows = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+    seen = count_seen(model, data, rows)
+    return note_on_seen(model, seen, plural(len(rows), "window"), data.panel.utc_offset)

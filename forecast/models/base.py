@@ -205,7 +205,7 @@ class ForecastModel(nn.Module, ABC):
     Attributes:
         shrinkage: weight in [0, 1], shape (), of the correction that training adds to the warm start's forecast. A
             model that has one registers it as a buffer. Training uses 1; the checkpoint of the best epoch holds the
-            weight that the validation windows support (`forecast.training.losses`). None: the model has none.
+            weight that the validation windows support (`forecast.training.checkpointing`). None: the model has none.
         label_len: last steps of the past that the decoder reads again.
         patch_len: steps in a token; None: a token is one step.
         tokens: channel handling, `mixed`, `independent`, `joint` or `axes` (`forecast.models.layers`).

@@ -72,7 +72,7 @@ class ResidualModel(ForecastModel):
     """Forecast = linear model + shrinkage · correction. A subclass computes the correction.
 
     ŷ = m + (x − m) W + z C + λ · s · f((x − m) / s), m and s the mean and standard deviation of the window (RevIN), z
-    the covariates, λ the shrinkage weight: 1 in training, then chosen (`training.losses`). f is zero at the start.
+    the covariates, λ the shrinkage weight: 1 in training, then chosen on validation windows. f is zero at the start.
 
     A subclass sets `time_embedding` and `head`, whose last layer is that of f. Its constructor takes the
     arguments of this class beside its own.

@@ -43,8 +43,7 @@ from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
 from forecast.system.memory import keep_freed_memory, read_status, release_unused, reset_peak
 from forecast.system.progress import bar, track
-from forecast.training.create_model import create_model
-from forecast.training.hardware import computing_in, has_gpu, keep_precision
+from forecast.training.create_model import computing_in, create_model, has_gpu, keep_precision
 
 Work = Callable[[], object]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -42,9 +42,8 @@ from forecast.evaluation.significance import (
     diebold_mariano,
     sum_losses_by_date,
 )
-from forecast.inference.evaluate import evaluate
 from forecast.inference.forecasters import find_unread_columns, list_forecasters
-from forecast.inference.model import TrainedModel
+from forecast.inference.model import TrainedModel, evaluate
 from forecast.reports import inputs
 from forecast.reports.compare.run_folders import ExcludedRun, read_parquet, read_run_folder
 from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates, style_axis, subplots

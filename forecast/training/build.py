@@ -28,10 +28,15 @@ from forecast.system import signals
 from forecast.system.formatting import shorten
 from forecast.training.callbacks import SafePoints
 from forecast.training.checkpointing import CheckpointFiles
-from forecast.training.create_model import WithoutRandomValues, create_model, model_class
-from forecast.training.hardware import best_precision, check_memory, check_size, keep_precision
+from forecast.training.create_model import (
+    best_precision,
+    check_memory,
+    create_model,
+    keep_precision,
+    model_class,
+)
 from forecast.training.module import Forecaster
-from forecast.training.preparation import AUTO, check_trainer, filter_messages, is_float16
+from forecast.training.preparation import AUTO, is_float16
 
 MIN_IMPROVEMENT = 0.03
 """Relative reduction of the error that a transform needs. `asinh` lowers the error of normal values by up to 2%, for it
@@ -41,7 +46,6 @@ MAX_ERRORS = 1 << 22
 """Largest number of errors from which quantiles are computed; their training windows are evenly spaced."""
 
 ERROR_BATCH = 256
-
 
 # ---- the configuration
 
@@ -154,26 +158,6 @@ def fit_baselines(data: DataModule) -> FittedBaselines:
 
 
 # ---- the model
-
-
-def check_construction(config: DictConfig) -> None:
-    """Construct the trainer, and the model of one column without its memory, and discard both.
-
-    What they refuse depends on the configuration and the machine alone, so a run need not read its data before.
-
-    Raises:
-        ConfigError: a setting of the model or the trainer is invalid, or too large for the memory.
-        ValueError: the model or the trainer refuses a value.
-    """
-    filter_messages()
-    precision = {"precision": "32-true"} if config.trainer.precision == AUTO else {}
-    trainer = make_trainer(config, names=(), logger=False, **precision)
-    check_trainer(config, trainer)
-    check_size(config, n_features=1, n_targets=1, batch=1)
-    with torch.device("meta"), WithoutRandomValues():
-        create_model(
-            config.model, n_features=1, n_targets=1, n_time_features=1, n_quantiles=count_quantiles(config)
-        )
 
 
 def count_quantiles(config: DictConfig) -> int:

@@ -5,7 +5,7 @@ import platform
 import signal
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import lightning as L
 import numpy as np
@@ -21,9 +21,8 @@ from tqdm import tqdm
 from forecast.data import DataModule
 from forecast.data.panel import describe_content, digest
 from forecast.system import signals
-from forecast.system.errors import ConfigError, DataError, TrainingError
+from forecast.system.errors import ConfigError, TrainingError
 from forecast.system.files import atomic_file
-from forecast.system.formatting import shorten
 from forecast.system.keys import first_difference, identity
 from forecast.system.progress import bar
 
@@ -41,7 +40,7 @@ def gather(trainer: L.Trainer, value: Any) -> list[Any]:
 
 
 class ProgressBar(LightningProgressBar):
-    """Show one bar per epoch with the loss and the windows per second, and one for each pass over validation or test.
+    """Show one bar per epoch with the loss and the scores, and one for each pass over validation or test.
 
     Args:
         refresh_rate: batches between two updates of a bar; 0: no bars.
@@ -51,6 +50,7 @@ class ProgressBar(LightningProgressBar):
         super().__init__()
         self.refresh_rate = refresh_rate
         self.enable()
+        self.loss = math.nan
         self.epoch: tqdm | None = None
         self.evaluation: tqdm | None = None
 
@@ -64,35 +64,31 @@ class ProgressBar(LightningProgressBar):
         self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         if self.epoch is None and self.is_enabled:
-            self.windows, self.started = 0, time.perf_counter()
-            what = f"epoch {trainer.current_epoch + 1}"
-            total = int(self.total_train_batches)
+            total, what = int(self.total_train_batches), f"epoch {trainer.current_epoch + 1}"
             self.epoch = bar(total, what, " batches", delay=0.0, leave=True, initial=batch_idx)
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self.epoch is not None:
-            self.windows += len(batch.index) * trainer.world_size
-            self.loss = outputs["loss"].detach()
-            if time.time() - self.epoch.last_print_t >= self.epoch.mininterval:
-                self._describe_epoch(
-                    self.epoch
-                )  # waits for the loss on the device: only when the bar is drawn
-            self._update(self.epoch, batch_idx + 1)
+        if self._is_due(self.epoch, batch_idx + 1):
+            self.loss = float(outputs["loss"])  # waits for the device: only when the bar is drawn
+            self.epoch.set_postfix({"loss": self.loss}, refresh=False)
+            self.epoch.update(batch_idx + 1 - self.epoch.n)
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.epoch is not None:
-            self._describe_epoch(self.epoch, **trainer.progress_bar_metrics)
+            self.epoch.set_postfix({"loss": self.loss, **trainer.progress_bar_metrics}, refresh=False)
             self.epoch.close()
             self.epoch = None
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         batches = trainer.num_sanity_val_batches if trainer.sanity_checking else trainer.num_val_batches
-        self._begin_evaluation(sum(batches), "validation")
+        if self.is_enabled:
+            self.evaluation = bar(int(sum(batches)), "validation", " batches")
 
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._begin_evaluation(sum(trainer.num_test_batches), "test")
+        if self.is_enabled:
+            self.evaluation = bar(int(sum(trainer.num_test_batches)), "test", " batches")
 
     def on_validation_batch_end(
         self,
@@ -103,8 +99,8 @@ class ProgressBar(LightningProgressBar):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if self.evaluation is not None:
-            self._update(self.evaluation, batch_idx + 1)
+        if self._is_due(self.evaluation, batch_idx + 1):
+            self.evaluation.update(batch_idx + 1 - self.evaluation.n)
 
     on_test_batch_end = on_validation_batch_end
 
@@ -119,16 +115,8 @@ class ProgressBar(LightningProgressBar):
             if shown is not None:
                 shown.close()  # ends the bar's line, so that the error message starts a new one
 
-    def _begin_evaluation(self, batches: float, what: str) -> None:
-        self.evaluation = bar(int(batches), what, " batches") if self.is_enabled else None
-
-    def _update(self, shown: tqdm, done: int) -> None:
-        if done % self.refresh_rate == 0 or done == shown.total:
-            shown.update(done - shown.n)
-
-    def _describe_epoch(self, shown: tqdm, **scores: Any) -> None:
-        rate = self.windows / (time.perf_counter() - self.started)
-        shown.set_postfix({"loss": float(self.loss), "windows/s": round(rate), **scores}, refresh=False)
+    def _is_due(self, shown: tqdm | None, done: int) -> TypeGuard[tqdm]:
+        return shown is not None and (done % self.refresh_rate == 0 or done == shown.total)
 
 
 class StopEarly(EarlyStopping):
@@ -348,34 +336,27 @@ class RankConsistency(Callback):
     """Compare the tables and configurations of all processes before training; describe the table in checkpoints.
 
     Raises:
-        DataError: naming two processes and their tables.
-        ConfigError: naming the first key whose value differs.
+        ConfigError: naming two processes, and the table or the first key that differs.
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        data = cast(DataModule, module.data)
-        panel, names = data.panel, shorten(tuple(data.columns), 5)
+        panel = cast(DataModule, module.data).panel
         self._table = describe_content(panel)
         if trainer.world_size == 1:
             return
-        table = f"{panel.n_rows:,} rows of {names} from {panel.first_date} to {panel.last_date}"
-        table += f" with hash {digest(panel)}"
-        settings = identity(dict(module.hparams), per_machine=False)
-        found = gather(trainer, (platform.node(), table, settings))
-        first_host, first_table, first_settings = found[0]
-        for rank, (host, other_table, other_settings) in enumerate(found):
-            if other_table != first_table:
-                raise DataError(
-                    f"process 0 reads {first_table} on {first_host}, process {rank} reads {other_table} on {host}: "
-                    "give every process the same table"
-                )
-            if difference := first_difference(first_settings, other_settings):
-                key, value, other = difference
+        settings = {
+            "table": f"{panel.n_rows:,} rows from {panel.first_date} to {panel.last_date} with hash {digest(panel)}",
+            **identity(dict(module.hparams), per_machine=False),
+        }
+        (first_host, first), *others = gather(trainer, (platform.node(), settings))
+        for rank, (host, other) in enumerate(others, start=1):
+            if difference := first_difference(first, other):
+                key, value, other_value = difference
                 raise ConfigError(
-                    f"process 0 on {first_host} has {key}={value}, process {rank} on {host} has {other}: "
-                    "type the same command on every machine"
+                    f"process 0 on {first_host} has {key}={value}, process {rank} on {host} has {other_value}: "
+                    "give every process the same table, and type the same command on every machine"
                 )
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,12 +4,14 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import lightning as L
-from hydra.core.hydra_config import HydraConfig
+import torch
+from jaxtyping import Float64
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
@@ -19,21 +21,23 @@ from torch import Tensor
 from forecast.checkpoints.contents import (
     check_same_training,
     completed_epochs,
+    find_checkpoint,
     has_same_validation,
     is_finished,
 )
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
-from forecast.checkpoints.settings import find_checkpoint
-from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.data.panel import describe_content
+from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.models import ForecastModel
 from forecast.system import signals
-from forecast.system.errors import CheckpointError, ConfigError, DataError
+from forecast.system.errors import CheckpointError, DataError
 from forecast.system.files import atomic_file
-from forecast.system.keys import SELECTS_DATA
 from forecast.training.loggers import ServiceLogger
-from forecast.training.losses import losses_by_date, set_shrinkage, shrinkage_and_error
 from forecast.training.module import LightningData
+
+MARGIN = 0.01
+"""Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
 STEPS_BETWEEN_VOTES = 10
 """Steps between two votes of several processes on saving; each vote costs one message."""
@@ -61,7 +65,7 @@ class Checkpointing(Checkpoint):
     The best epoch has the lowest validation MSE, or with `loss=quantile` the lowest quantile loss. A model with a warm
     start is validated before its first step too, and stays the best until an epoch improves on it. `best.ckpt` of such
     an epoch holds the shrinkage weight that the validation windows support, and the epoch's score is the upper bound of
-    the error with that weight (`training.losses`). With quantiles it is an estimate, because only the median is
+    the error with that weight (`shrinkage_and_error`). With quantiles it is an estimate, because only the median is
     shrunk.
 
     Args:
@@ -200,6 +204,67 @@ def link(path: Path, name: Path) -> None:
     os.replace(temporary, name)
 
 
+# ---- the best epoch
+
+
+def shrinkage_and_error(
+    losses: Float64[Tensor, "n_dates losses"], untrained: Float64[Tensor, "other_dates losses"], overlap: int
+) -> tuple[float, float]:
+    """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
+
+    The weight is 1 − p, p the p-value of the Diebold-Mariano test of the two models for windows that overlap. It is at
+    least ½, because the mean of two forecasts of equal accuracy is more accurate than either (Bates and Granger 1969,
+    The Combination of Forecasts); it is ½ where the test cannot be computed, and where the epoch has the larger loss.
+    Squared errors are convex, so the mean loss of the combination is at most the weighted mean of the two losses. The
+    bound is infinite where the epoch does not improve on `untrained` by `MARGIN`.
+
+    With quantiles, the weight comes from the losses of the median, which alone is shrunk, and the bound, then an
+    estimate, from those of all quantiles.
+
+    Args:
+        losses: losses of the epoch by date, from `losses_by_date`: the first one for the weight, the last one for the
+            bound.
+        untrained: losses of the model before training. With another number of dates there is no test.
+        overlap: number of dates after which two windows have no step in common.
+    """
+    weight, point, untrained_point = 0.5, losses[:, 0], untrained[:, 0]
+    if len(losses) == len(untrained) and point.mean() < untrained_point.mean():
+        p_value = diebold_mariano(point.numpy(), untrained_point.numpy(), overlap).p_value
+        weight = weight if math.isnan(p_value) else max(weight, 1 - p_value)
+    before, after = float(untrained[:, -1].mean()), float(losses[:, -1].mean())
+    is_better = after < (1 - MARGIN) * before
+    return weight, before - weight * (before - after) if is_better else math.inf
+
+
+def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, "n_dates losses"]:
+    """Sum the validation losses of the last epoch over the windows that begin on each date; their mean is the loss."""
+    losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
+    origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
+    dates = data.panel.dates(origins).to_numpy()
+    by_date = [torch.from_numpy(sum_losses_by_date(each.numpy(), dates)) for each in losses.unbind(1)]
+    return torch.stack(by_date, dim=1)
+
+
+def set_shrinkage(module: L.LightningModule, weight: float) -> None:
+    """Set the shrinkage weight of the module's model, if it has one."""
+    model = cast(ForecastModel, module.model)
+    if model.shrinkage is not None:
+        model.shrinkage.fill_(weight)
+
+
+def saved_shrinkage(checkpoint: Mapping[str, Any]) -> float:
+    """Read the shrinkage weight of the model in a checkpoint; 1 where it has none."""
+    return float(checkpoint["state_dict"].get("model.shrinkage", 1))
+
+
+def describe_untrained(name: str | None) -> str:
+    """Say that the tested model is the one before training, and why; `name` is its `warm_start_name`."""
+    return f"tested: the {name} without a correction, because no epoch was {MARGIN:.0%} better on validation windows"
+
+
+# ---- the start of a run
+
+
 @dataclass
 class RunStart:
     """The start of training: from scratch, or from a checkpoint.
@@ -278,7 +343,6 @@ def open_run(config: DictConfig) -> RunStart:
     """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
 
     Raises:
-        ConfigError: no data in the command to continue on.
         CheckpointError: there is no readable checkpoint.
     """
     folder = Path(config.output_dir)
@@ -291,26 +355,4 @@ def open_run(config: DictConfig) -> RunStart:
     path, content = newest
     if path.parent.parent == folder:
         return RunStart("resumed", path, content)
-    check_data_given(config, path, content)
     return RunStart("continued", path, content)
-
-
-def check_data_given(config: DictConfig, checkpoint: Path, content: dict[str, Any]) -> None:
-    """Raise ConfigError if the command names no data, and the checkpoint was trained on other data than the default.
-
-    Raise CheckpointError if the checkpoint does not say which data it was trained on.
-    """
-    try:
-        data = content["hyper_parameters"]["data"]
-        trained_on = data["name"]
-    except (KeyError, TypeError):
-        raise CheckpointError(
-            f"{checkpoint}: it does not have the layout of a checkpoint of this program"
-        ) from None
-    is_typed = not HydraConfig.initialized() or bool(typed_overrides().keys() & SELECTS_DATA)
-    if trained_on != config.data.name and not is_typed:
-        path = f" ({data['path']})" if data.get("path") else ""
-        raise ConfigError(
-            f"{checkpoint}: it was trained on {trained_on}{path}, and this run would read {config.data.name}; repeat "
-            "that run's settings (its overrides.yaml), including data="
-        )

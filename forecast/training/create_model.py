@@ -1,8 +1,11 @@
-"""Construction of a model from the configuration's group `model`; its attention layers and the inputs that it reads."""
+"""Construction of a model from the group `model`; precision, memory and compilation; its attention and its inputs."""
 
 import inspect
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,9 +21,21 @@ from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import format_tokens
+from forecast.system.memory import available
+from forecast.training.preparation import AUTO, is_float16
 
 MAX_BUFFER_BYTES = 1 << 32
 """Largest size of a network's buffers, such as its table of positions."""
+
+MIN_D_MODEL = 128
+"""d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
+
+BYTES_PER_PARAMETER = 16
+"""float32 weight and gradient, and the two moments of Adam."""
+
+# Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
+OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
+OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
 FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")
 """Arguments of a model that are not settings."""
@@ -84,26 +99,13 @@ def roles_of_slots(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for settings that the constructor of a model does not take, or that it lacks."""
-    parameters = inspect.signature(model).parameters
-    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    named = {name: each for name, each in parameters.items() if each.kind not in several}
-    missing = [
-        f"model.{name}"
-        for name, each in named.items()
-        if each.default is each.empty and name not in (*settings, *FROM_DATA)
-    ]
-    if missing:
+    given = [key for key in settings if not key.startswith("_")]
+    try:
+        inspect.signature(model).bind(**dict.fromkeys([*given, *FROM_DATA]))
+    except TypeError as error:
         raise ConfigError(
-            f"{', '.join(missing)}: {model.__name__} has no default for this option: set it, or give the class a "
-            "default"
-        )
-    unknown = [f"model.{key}" for key in settings if not key.startswith("_") and key not in named]
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    if unknown and not takes_any:
-        raise ConfigError(
-            f"{', '.join(unknown)}: {model.__name__} has no such option: leave it out; if size= or an "
-            "experiment sets it, leave that or model= out"
-        )
+            f"model: {model.__name__} {error}: set it, or leave out what sets it (model=, an experiment)"
+        ) from None
 
 
 def check_variables(model: ForecastModel, settings: Mapping[str, Any]) -> None:
@@ -172,16 +174,110 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
     return found
 
 
-def describe_equal_to_softmax(slots: dict[str, SlotSummary]) -> str:
-    """One sentence on the slots whose attention equals softmax at these lengths; empty where there is none."""
-    reasons = [
-        f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax
-    ]
-    return (
-        f"these layers compute exact softmax attention, as attention=full does ({', '.join(reasons)})"
-        if reasons
-        else ""
-    )
+# ---- the hardware
+
+
+@contextmanager
+def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
+    """Move a network to a device and compute there in a precision without gradients; see `computing_in`."""
+    with computing_in(precision, device) as dtype:
+        network.to(device, dtype)
+        with torch.inference_mode():
+            yield dtype
+
+
+@contextmanager
+def computing_in(precision: object, device: torch.device) -> Iterator[torch.dtype]:
+    """Compute in a precision, as Lightning's trainer does. Yields the type of the numbers that a network reads."""
+    mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
+    dtype = torch.float64 if str(precision).startswith("64") else torch.float32
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False):
+            yield dtype
+    finally:
+        torch.set_default_dtype(default)
+
+
+def has_gpu(accelerator: str = AUTO) -> bool:
+    """Whether an accelerator of a trainer is a GPU with CUDA."""
+    return accelerator in (AUTO, "gpu", "cuda") and torch.cuda.is_available()
+
+
+def keep_precision(saved: Any, otherwise: str = "32-true", accelerator: str = AUTO) -> Any:
+    """Return the precision of a checkpoint, or `otherwise` for float16 without a GPU, which float16 needs."""
+    return otherwise if is_float16(saved) and not has_gpu(accelerator) else saved
+
+
+def best_precision(accelerator: str, width: int) -> str:
+    """Return bf16-mixed for wide models on hardware with bfloat16 matrix units, else 32-true.
+
+    Float16 is never chosen: it needs a scaled loss, and its range loses gradients.
+    """
+    if has_gpu(accelerator):
+        multiplies_bfloat16 = torch.cuda.get_device_capability() >= (8, 0)
+    else:
+        runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())
+        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in cpu_flags()
+    return "bf16-mixed" if multiplies_bfloat16 and width >= MIN_D_MODEL else "32-true"
+
+
+def cpu_flags() -> set[str]:
+    """Return the processor's features as Linux names them; an empty set on other systems."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
+
+
+def check_memory(config: DictConfig, data: DataModule) -> None:
+    """Raise ConfigError if the model or a batch of the data needs more memory, by a lower bound, than is free.
+
+    The model is constructed in the memory of the machine. A batch is divided among machines and GPUs; the processes of
+    a machine without GPUs share its memory.
+    """
+    batch = min(data.batch_size, data.n_windows.get("train", 1))
+    columns = {"n_features": data.n_features, "n_targets": data.n_targets}
+    size = model_class(config.model).estimate_size(config.model, **columns)
+    trainer, in_machine = config.trainer, available()
+    share, at_work = batch / trainer.num_nodes, in_machine
+    if has_gpu(trainer.accelerator):  # each device holds its part of the batch
+        share, at_work = share / most_gpus(trainer.devices), torch.cuda.mem_get_info()[0]
+    bytes_per_activation = 2 if "16" in str(trainer.precision) else 4
+    for needed, free, keys in (
+        (BYTES_PER_PARAMETER * size.parameters, in_machine, OF_PARAMETERS),
+        (bytes_per_activation * share * size.activations + 4 * size.tables, at_work, OF_ACTIVATIONS),
+    ):
+        if needed > free:
+            values = {key: OmegaConf.select(config, key) for key in keys}
+            asked = ", ".join(f"{key}={value}" for key, value in values.items() if value is not None)
+            raise ConfigError(
+                f"{asked} need at least {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: "
+                "choose smaller values"
+            )
+
+
+def most_gpus(devices: object) -> int:
+    """The largest number of GPUs that the setting `trainer.devices` can mean on this machine."""
+    count = torch.cuda.device_count()
+    return min(devices, count) if isinstance(devices, int) and devices > 0 else count
+
+
+def compile_where_possible(model: nn.Module, device: torch.device) -> None:
+    """Compile the model's forward pass for `device`, in place; without a compiler, warn and leave it as it is.
+
+    PyTorch notices a missing C++ compiler, Triton or setuptools only at the first step. Therefore an addition is
+    compiled first, which costs no time that the model would not cost.
+    """
+    try:
+        torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
+    except RuntimeError as error:  # the base class of PyTorch's compiler errors
+        reason = str(getattr(error, "inner_exception", error)).strip().splitlines()[0]
+        warnings.warn(
+            f"compile=true: no working compiler here ({reason}); training continues uncompiled", stacklevel=2
+        )
+    else:
+        model.compile()
 
 
 # ---- inputs

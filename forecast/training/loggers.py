@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 from filelock import FileLock
 from hydra.utils import instantiate
 from lightning.fabric.loggers.logger import rank_zero_experiment
@@ -36,22 +37,17 @@ class FinalResults(NamedTuple):
     """Results that are logged at the end of a run.
 
     scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
-    by_step: the MSE at each step of the horizon, by name, such as `horizon/naive_mse`.
+    by_step: for each step of the horizon its errors by name, such as `horizon/naive_mse`.
     images: paths of the pictures by name.
     metrics: the content of metrics.json.
     step: the last step of training.
     """
 
     scores: dict[str, Any]
-    by_step: dict[str, list[float]]
+    by_step: list[dict[str, float]]
     images: dict[str, Path]
     metrics: dict[str, Any]
     step: int
-
-    def rows(self) -> Iterator[tuple[int, dict[str, float]]]:
-        """Each step of the horizon, from 1, with its errors by name."""
-        for number, errors in enumerate(zip(*self.by_step.values(), strict=True), start=1):
-            yield number, dict(zip(self.by_step, errors, strict=True))
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
@@ -87,10 +83,10 @@ def log_results(
 
     To services, `val/mse` and the like are those of the tested model at the end; in a file, they are curves alone.
     """
-    by_step = {
-        f"horizon/{name}_mse": errors.by_step()["mse"].tolist() for name, errors in results.errors.items()
-    }
-    final = FinalResults(collect_scores(content), by_step, images, content, step)
+    by_step = pd.DataFrame(
+        {f"horizon/{name}_mse": errors.by_step()["mse"].tolist() for name, errors in results.errors.items()}
+    )
+    final = FinalResults(collect_scores(content), by_step.to_dict("records"), images, content, step)  # type: ignore[arg-type]
     for logger in loggers:
         if isinstance(logger, ServiceLogger):
             logger.log_final(final)
@@ -190,9 +186,8 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         parts = sorted(folder.glob("*run-*-*"))  # of the resumed run; each name ends with its W&B id
         earlier = parts[-1].name.rsplit("-", 1)[1] if parts else None
         super().__init__(save_dir=save_dir, id=earlier, mode=mode, **options)
-        self._rows_file = (
-            folder / "history.json" if mode == "offline" else None
-        )  # online, the server has the rows
+        # online, the server has the rows
+        self._rows_file = folder / "history.json" if mode == "offline" else None
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
@@ -229,17 +224,17 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
     def log_final(self, final: FinalResults) -> None:
         # summary: a curve of one point says nothing
         self.attempt(lambda: self.experiment.summary.update(final.scores))
-        self.attempt(lambda: self._log_horizon(final))
+        self.attempt(lambda: self._log_horizon(final.by_step))
         for name, path in final.images.items():
             self.attempt(partial(self.log_image, f"pictures/{name}", [str(path)], step=final.step))
 
-    def _log_horizon(self, final: FinalResults) -> None:
+    def _log_horizon(self, by_step: list[dict[str, float]]) -> None:
         """Log error by step as curves over `horizon/step`, which W&B can overlay and average over runs."""
         run = self.experiment
         run.define_metric("horizon/step", hidden=True)
-        for name in final.by_step:
+        for name in by_step[0]:
             run.define_metric(name, step_metric="horizon/step", summary="none")
-        for number, errors in final.rows():
+        for number, errors in enumerate(by_step, start=1):
             run.log({"horizon/step": number, **errors})
 
     def connection_errors(self) -> tuple[type[Exception], ...]:
@@ -360,12 +355,11 @@ class MlflowLogger(ServiceLogger):
         return run_id
 
     def _create_run(self) -> str:
-        known = self._client.get_experiment_by_name(self._experiment_name)
-        if known is None:
+        if known := self._client.get_experiment_by_name(self._experiment_name):
+            experiment_id = known.experiment_id
+        else:
             files = (self._root / ".mlflow").absolute().as_uri() if self._is_local else None
             experiment_id = self._client.create_experiment(self._experiment_name, artifact_location=files)
-        else:
-            experiment_id = known.experiment_id
         return self._client.create_run(experiment_id, run_name=self._run_name, tags=self._tags).info.run_id
 
     @rank_zero_only
@@ -373,9 +367,8 @@ class MlflowLogger(ServiceLogger):
         if self.run_id is None:  # MLflow could not be reached
             return
         self.attempt(lambda: self._client.set_terminated(self.run_id, "FINISHED" if succeeded else "FAILED"))
-        view = f"; view it with: mlflow ui --backend-store-uri {self._address}"
-        place = view if self._is_local else f" on {without_password(self._address)}"
-        print(f"MLflow: run {self.run_id}{place}")
+        how = "; view it with: mlflow ui --backend-store-uri " if self._is_local else " on "
+        print(f"MLflow: run {self.run_id}{how}{without_password(self._address)}")
 
     def log_settings(self, settings: dict[str, Any]) -> None:
         from mlflow.entities import Param
@@ -391,13 +384,14 @@ class MlflowLogger(ServiceLogger):
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        given = {name: float(value) for name, value in metrics.items() if value is not None}
-        batch = [Metric(name, value, now, step or 0) for name, value in given.items()]
+        batch = [
+            Metric(name, float(value), now, step or 0) for name, value in metrics.items() if value is not None
+        ]
         self.attempt(lambda: self._client.log_batch(self.run_id, metrics=batch))
 
     def log_final(self, final: FinalResults) -> None:
         self.log_metrics(final.scores, final.step)
-        for number, errors in final.rows():
+        for number, errors in enumerate(final.by_step, start=1):
             self.log_metrics(errors, number)
         self.attempt(lambda: self._client.log_dict(self.run_id, without_nan(final.metrics), "metrics.json"))
         for path in final.images.values():

@@ -1,31 +1,36 @@
-"""The Lightning module: loss, metrics and optimizer; the windows that it reads; forecasts outside of the trainer."""
+"""The Lightning module: losses, metrics and optimizer; the windows that it reads; forecasts outside of the trainer."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import lightning as L
 import torch
+from jaxtyping import Float
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
 from forecast.checkpoints.contents import is_equal
 from forecast.data import Batch, DataModule, WindowLoader
+from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.errors import Errors
+from forecast.evaluation.errors import Errors, window_errors
+from forecast.evaluation.intervals import pinball
 from forecast.evaluation.measurement import Results, SplitScorer, ValidationErrors, new_sums
 from forecast.evaluation.scores import MODEL, Level, parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
 from forecast.models.residual import arrange_quantiles, take_median
-from forecast.training.losses import keep_measured, make_loss, window_losses
+from forecast.training.preparation import LOSSES
 
 
 class Forecaster(L.LightningModule):
@@ -36,7 +41,7 @@ class Forecaster(L.LightningModule):
     Args:
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
             (batch, pred_len, n_targets · quantiles) that `models.residual.arrange_quantiles` puts in order.
-        loss: see `training.losses`; the point forecast is then the median.
+        loss: see `make_loss`; the point forecast is then the median.
         levels: levels of the intervals that a test scores, in percent.
         fitted: the baselines that a test measures beside the model, and the denominators of MASE.
         config: the run's whole configuration as plain values; kept in checkpoints, sent to the loggers.
@@ -47,7 +52,7 @@ class Forecaster(L.LightningModule):
     errors: dict[str, Errors]
     """Errors on the split measured last, by name: the model, and after a test every baseline."""
     validation_losses: Tensor
-    """Losses of each validation window (n_windows, losses), see `losses.window_losses`; the mean of the last column is
+    """Losses of each validation window (n_windows, losses), see `window_losses`; the mean of the last column is
     the value of `validation_metric`. Measured of quantiles, and in training of models with a shrinkage weight."""
     validation_scores: dict[str, float]
     """Scores on the validation windows when they were last measured: `mse`, `mae` and that of `selecting_score`."""
@@ -223,6 +228,53 @@ class Forecaster(L.LightningModule):
         if "monitor" in schedule:
             schedule["monitor"] = schedule["monitor"] or self.validation_metric
         return {"optimizer": optimizer, "lr_scheduler": schedule}  # type: ignore[return-value]
+
+
+# ---- losses
+
+
+def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles."""
+    return getattr(F, LOSSES[name]) if quantiles is None else partial(mean_pinball, quantiles)
+
+
+def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:
+    """Return the mean pinball loss of forecasts (..., quantiles) of a target (...)."""
+    return pinball(forecast, target, quantiles).mean()
+
+
+def keep_measured(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
+) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
+    """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
+    measured = ~target.isnan()
+    if not measured.any():
+        return 0 * forecast.flatten(0, 2)[:1], torch.zeros_like(target.flatten()[:1])
+    return forecast[measured], target[measured]
+
+
+def window_losses(
+    forecast: Float[Tensor, "batch pred_len n_targets ..."],
+    batch: Batch,
+    scaler: Scaler,
+    quantiles: tuple[float, ...] | None,
+) -> Float[Tensor, "batch losses"]:
+    """Compute the losses of each window: the MSE, or the MAE of the median and the mean pinball loss of quantiles.
+
+    The last one selects the best epoch, the first one the shrinkage weight. Missing true values have a loss of 0. Those
+    of a target with a transform are losses on the scale that it has without it, as the scores are.
+    """
+    if quantiles is None:
+        return window_errors(forecast, batch.future, scaler, batch.series)[:, :1].float()
+    median = take_median(forecast, quantiles)
+    absolute = window_errors(median, batch.future, scaler, batch.series)[:, 1].float()
+    values, truth = (scaler.error_values(each, batch.series).float() for each in (forecast, batch.future))
+    losses = pinball(values, truth, quantiles).mean(-1)
+    losses = torch.where(truth.isnan(), 0.0, losses).flatten(1).mean(1)
+    return torch.stack([absolute, losses.cpu()], dim=1)
+
+
+# ---- data and sharded weights
 
 
 class LightningData(L.LightningDataModule):

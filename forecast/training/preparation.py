@@ -8,18 +8,15 @@ import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import find_named_files
-from forecast.cli.overrides import typed_overrides
 from forecast.data import DataModule
 from forecast.data.time_features import parse_frequency
 from forecast.evaluation.scores import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, check_count
-from forecast.system.keys import MODEL_KEYS, TASK_KEYS
 
 if TYPE_CHECKING:
     import lightning as L
@@ -56,16 +53,6 @@ IGNORED = (
     ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
 )
 """Messages of Lightning that do not concern users of this package."""
-
-
-CONSTRUCTED = {"variables", *(row.name for row in (*TASK_KEYS, *MODEL_KEYS))}
-"""Keys, beside those of `model` and `trainer`, whose values only constructors check."""
-
-
-def needs_construction() -> bool:
-    """Whether a setting was typed that only constructors check. If not, PyTorch is imported after the data."""
-    typed = typed_overrides().keys() - {"trainer.max_epochs"} if HydraConfig.initialized() else ()
-    return any(key in CONSTRUCTED or key.startswith(("model.", "trainer.")) for key in typed)
 
 
 def check_settings(config: DictConfig) -> None:

@@ -30,7 +30,6 @@ from forecast.evaluation.scores import (
     labels,
     name_tested,
 )
-from forecast.linear.covariate_steps import count_fitted_windows
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
@@ -44,11 +43,11 @@ from forecast.reports.scores import (
     which_windows,
 )
 from forecast.system import signals
-from forecast.system.files import atomic_file, write_json
+from forecast.system.files import atomic_file
 from forecast.system.formatting import plural, shorten
 from forecast.system.keys import FILE_SOURCES
-from forecast.training.create_model import describe_equal_to_softmax, list_inputs, summarize_attention
-from forecast.training.losses import describe_untrained
+from forecast.training.checkpointing import describe_untrained
+from forecast.training.create_model import summarize_attention
 from forecast.training.module import Forecaster, compute_output
 
 MAX_PLOTTED = 3
@@ -133,11 +132,6 @@ class RunReport:
     examples: Examples
     untrained: str | None
 
-    def write_metrics(self, refitted: dict[str, Any] | None = None) -> None:
-        """Write metrics.json, with an entry for the refit if there was one."""
-        added = {} if refitted is None else {"refit": refitted}
-        write_json(self.folder / "metrics.json", {**self.metrics, **added})
-
 
 # ---- before training
 
@@ -145,6 +139,7 @@ class RunReport:
 def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
     """Print the data, the attention layers and the model before training starts."""
     slots = summarize_attention(model)
+    equal = [f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax]
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())
     if data.windows_per_epoch < data.n_windows["train"]:
         windows += f"; {data.windows_per_epoch:,} training windows per epoch"
@@ -160,14 +155,13 @@ def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trai
         f"windows    {windows}; {data.seq_len} steps → {data.pred_len}",
         *describe_inputs(data),
     ]
-    has_covariates = data.panel.future_covariates or data.n_features > data.n_targets
-    if has_covariates and model.linear_weights() is not None:
-        lines.append(f"linear     reads {join_inputs(list_inputs(model, data, untrained=True))}")
     if slots:
         layers = ", ".join(f"{slot} {one}" for slot, one in slots.items())
         lines.append(f"attention  {config.model.attention.name}: {layers}")
-    if note := describe_equal_to_softmax(slots):
-        lines.append(f"note       {note}")
+    if equal:
+        lines.append(
+            f"note       these layers compute exact softmax attention, as attention=full does ({', '.join(equal)})"
+        )
     lines.append(
         f"model      {config.model._target_.rsplit('.', 1)[-1]}, {sum(p.numel() for p in model.parameters()):,} "
         f"parameters; {trainer.world_size} × {trainer.strategy.root_device.type}, {config.trainer.precision}, "
@@ -187,8 +181,8 @@ def join_inputs(inputs: Iterable[str]) -> str:
 
 
 def describe_inputs(data: DataModule) -> list[str]:
-    """Describe the covariates, transforms and bounds, and the number of training windows if not all are used."""
-    panel, train, lines = data.panel, data.windows["train"], []
+    """Describe the covariates, missing values, transforms and bounds."""
+    panel, lines = data.panel, []
     covariates = {
         "past covariates": [name for name in data.feature_columns if name not in data.columns],
         "future covariates": panel.future_covariates,
@@ -203,13 +197,6 @@ def describe_inputs(data: DataModule) -> list[str]:
     lines += describe_missing(panel, data.feature_columns, data.target_columns, data.options.fill)
     if words := data.target_scaler.domain.describe(data.target_columns):
         lines.append(f"values     {words}")
-    if data.windows_per_epoch < min(len(panel), len(train)):
-        lines.append(
-            f"note: an epoch of {data.windows_per_epoch:,} windows misses many of {len(panel):,} series: "
-            f"windows_per_epoch={4 * len(panel)} draws about four of each"
-        )
-    if (fitted := count_fitted_windows(train)) < len(train):
-        lines.append(f"linear model fitted to {fitted:,} of {len(train):,} training windows, evenly spaced")
     return lines
 
 
@@ -237,19 +224,6 @@ def save_tables(run: RunReport) -> None:
                 write(temporary, index=False)
 
 
-def title_windows(run: RunReport) -> list[str]:
-    """The title of each example window: its series, its first date, and the errors of the model and of its rival."""
-    data, examples, scores = run.data, run.examples, run.results.windows
-    ids = examples.ids.get(ID_COLUMN, [""] * len(examples.numbers))
-    rival, titles = run.results.best_baseline, []
-    for name, number, dates in zip(ids, examples.numbers, examples.dates, strict=True):
-        series = f"{data.panel.ids.name} {name}, " if name else ""
-        mse, other = (float(scores[each][number, 0]) for each in (MODEL, rival))
-        date = data.panel.utc_offset.shown(dates)[-data.pred_len]
-        titles.append(f"{series}from {date:%Y-%m-%d %H:%M}: MSE {mse:.3g} ({LABELS[rival]} {other:.3g})")
-    return titles
-
-
 def save_pictures(run: RunReport) -> dict[str, Path]:
     """Draw the example forecasts, and the error along the horizon; return the paths of the figures."""
     data, results, examples = run.data, run.results, run.examples
@@ -257,16 +231,23 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     rival, names = results.best_baseline, labels(attention)
     variables, band = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist(), examples.band
     shown = f", {len(variables)} of {data.n_targets} variables" if len(variables) < data.n_targets else ""
+    dates, mses = [data.panel.utc_offset.shown(dates) for dates in examples.dates], results.windows
+    ids = examples.ids.get(ID_COLUMN, [""] * len(dates))
+    titles = [
+        f"{data.panel.ids.name} {name}, " * bool(name) + f"from {date[-data.pred_len]:%Y-%m-%d %H:%M}: "
+        f"MSE {float(mses[MODEL][number, 0]):.3g} ({LABELS[rival]} {float(mses[rival][number, 0]):.3g})"
+        for name, date, number in zip(ids, dates, examples.numbers, strict=True)
+    ]
     drawn = {
         "forecasts": figures.forecast_figure(
-            [data.panel.utc_offset.shown(dates) for dates in examples.dates],
+            dates,
             [truth[:, variables] for truth in examples.truth],
             {names[name]: list(examples.forecasts[name][..., variables]) for name in (MODEL, rival)},
             [data.target_columns[v] for v in variables],
             data.pred_len,
             f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
-            title_windows(run),
+            titles,
             band and Band(band.level, band.low[..., variables], band.high[..., variables]),
         ),
         "error_by_step": figures.step_figure(
@@ -349,7 +330,16 @@ def print_results(run: RunReport) -> None:
         )
     if run.by_series is not None:
         lines += describe_series(run.by_series, results.best_baseline)
-    lines.append(describe_tested(run))
+    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
+    if content["best_epoch"] == 0:
+        no_quantiles = "; no quantiles were trained, so intervals are conformal"
+        tested = describe_untrained(run.untrained) + no_quantiles * ("validation_quantile_loss" in content)
+    else:
+        correction = f"the {run.untrained} plus {shrinkage:.0%} of the correction of " * (
+            shrinkage < FULL_WEIGHT
+        )
+        tested = f"tested: {correction}{epoch}, the best epoch on validation windows"
+    lines.append(tested)
     for model in content["linear_models"].values():
         if line := NaiveShrinkage(**model["shrinkage"]).describe() if "shrinkage" in model else "":
             lines.append(f"linear model: {line}")
@@ -363,15 +353,3 @@ def print_results(run: RunReport) -> None:
     console = Console(markup=False)
     for line in [*lines, f"saved in {run.folder}"]:
         console.print(line, soft_wrap=True)
-
-
-def describe_tested(run: RunReport) -> str:
-    """Say which epoch was tested, and with which weight of its correction."""
-    content = run.metrics
-    epoch, shrinkage = f"epoch {content['best_epoch']} of {content['epochs']}", content["shrinkage_weight"]
-    if content["best_epoch"] == 0:
-        no_quantiles = "; no quantiles were trained, so intervals are conformal"
-        return describe_untrained(run.untrained) + no_quantiles * ("validation_quantile_loss" in content)
-    if shrinkage < FULL_WEIGHT:
-        epoch = f"the {run.untrained} plus {shrinkage:.0%} of the correction of {epoch}"
-    return f"tested: {epoch}, the best epoch on validation windows"

@@ -1,6 +1,6 @@
 """A training run: train a forecaster, test it beside baselines, save the results, and refit it on all rows."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -10,15 +10,15 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
-from forecast.checkpoints.contents import completed_epochs, is_finished, is_untrained
+from forecast.checkpoints.contents import completed_epochs, find_checkpoint, is_finished, is_untrained
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
-from forecast.checkpoints.settings import find_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import missing_shares, series_entry
 from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.conformal import Calibration
 from forecast.reports.scores import tabulate_series
 from forecast.system import signals
+from forecast.system.files import write_json
 from forecast.system.formatting import plural
 from forecast.system.memory import PeakMemory
 from forecast.training import loggers, report
@@ -32,10 +32,8 @@ from forecast.training.build import (
     resolved_settings,
 )
 from forecast.training.callbacks import RankConsistency, RunTime
-from forecast.training.checkpointing import Checkpointing, fit, open_run
-from forecast.training.create_model import list_inputs, summarize_attention
-from forecast.training.hardware import compile_where_possible
-from forecast.training.losses import saved_shrinkage, set_shrinkage
+from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
+from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
 from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
 from forecast.training.preparation import check_batch_size, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
@@ -83,28 +81,22 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         print(*lines, season, sep="\n")
 
     saved: RunReport | None = None
+    metrics = folder / "metrics.json"
     with loggers.running(trainer.loggers):
         start.fit(trainer, forecaster, data)
-        best = calibrate_and_test(config, trainer, forecaster, data, baselines)
+        path, best = calibrate_and_test(config, trainer, forecaster, data, baselines)
+        scores = forecaster.validation_scores
         if trainer.is_global_zero:
             facts = describe_run(config, trainer, forecaster, data, best, memory, run_time)
-            saved = save_results(config, trainer, forecaster, data, baselines, best, facts)
+            saved = save_results(config, trainer, forecaster, data, baselines, path, best, facts)
     if saved is not None:
-        saved.write_metrics()  # not before the loggers are closed: it marks the run as finished
-    refitted = refit(config, data, baselines, best.path, best.content) if config.refit else None
+        write_json(metrics, saved.metrics)  # not before the loggers are closed: it marks the run as finished
+    refitted = refit(config, data, baselines, path, best) if config.refit else None
     if saved is not None:
-        saved.write_metrics(refitted)
+        if refitted is not None:
+            write_json(metrics, {**saved.metrics, "refit": refitted})
         report.print_results(saved)
-    return best.validation_scores[forecaster.selecting_score]
-
-
-@dataclass(frozen=True)
-class TestedCheckpoint:
-    """The tested checkpoint: the best epoch's weights, with calibration and baselines in its content."""
-
-    path: Path
-    content: dict[str, Any]
-    validation_scores: dict[str, float]
+    return scores[forecaster.selecting_score]
 
 
 def calibrate_and_test(
@@ -113,13 +105,16 @@ def calibrate_and_test(
     forecaster: Forecaster,
     data: DataModule,
     baselines: FittedBaselines,
-) -> TestedCheckpoint:
-    """Restore the best epoch, calibrate its intervals on the validation windows, then test it."""
+) -> tuple[Path, dict[str, Any]]:
+    """Restore the best epoch, calibrate its intervals on the validation windows, then test it.
+
+    Returns:
+        The tested checkpoint, and its content with the calibrations, the baselines and the test scores.
+    """
     path = find_checkpoint(config.output_dir)
     content, datamodule = load_checkpoint(path), LightningData(data)
     forecaster.is_untrained = is_untrained(content)
     trainer.validate(forecaster, datamodule=datamodule, ckpt_path=path, weights_only=True, verbose=False)
-    validation_scores = forecaster.validation_scores
     trainer.test(forecaster, datamodule=datamodule, verbose=False)
     assert forecaster.calibration is not None
     content["calibration"] = forecaster.calibration.state_dict()
@@ -130,7 +125,7 @@ def calibrate_and_test(
     content["test"] = forecaster.results.content()
     # the checkpoint may be a copy of that of the run that is continued, with the settings of that run
     content["hyper_parameters"] = resolved_settings(config)
-    return TestedCheckpoint(path, content, validation_scores)
+    return path, content
 
 
 def save_results(
@@ -139,13 +134,14 @@ def save_results(
     forecaster: Forecaster,
     data: DataModule,
     baselines: FittedBaselines,
-    best: TestedCheckpoint,
+    path: Path,
+    best: dict[str, Any],
     facts: dict[str, Any],
 ) -> RunReport:
     """Write the tested checkpoint, tables and figures to the run folder, and log the final scores."""
     if is_sharded(forecaster.model):  # from here on this process works alone
-        forecaster.model = load_whole(make_model(config, data), best.content)
-    save_checkpoint(best.content, best.path)
+        forecaster.model = load_whole(make_model(config, data), best)
+    save_checkpoint(best, path)
     results = forecaster.results
     signals.exit_if_received(" after the test")
     metrics = {
@@ -155,9 +151,15 @@ def save_results(
         "season": baselines.seasonal_naive_season,
         "linear_models": {} if config.checkpoint else baselines.describe_choices(),  # its weights were loaded
     }
-    examples, by_series = forecast_examples(forecaster, data, results), tabulate_series(data, results)
-    untrained = forecaster.model.warm_start_name
-    saved = RunReport(Path(config.output_dir), data, metrics, results, by_series, examples, untrained)
+    saved = RunReport(
+        Path(config.output_dir),
+        data,
+        metrics,
+        results,
+        by_series=tabulate_series(data, results),
+        examples=forecast_examples(forecaster, data, results),
+        untrained=forecaster.model.warm_start_name,
+    )
     images = report.save_pictures(saved) if config.pictures else {}
     report.save_tables(saved)
     loggers.log_results(trainer.loggers, metrics, results, images, trainer.global_step)
@@ -177,7 +179,7 @@ def describe_run(
     trainer: L.Trainer,
     forecaster: Forecaster,
     data: DataModule,
-    best: TestedCheckpoint,
+    best: dict[str, Any],
     memory: PeakMemory,
     run_time: RunTime,
 ) -> dict[str, Any]:
@@ -199,12 +201,12 @@ def describe_run(
         "eval_stride": data.eval_stride,
         **series_entry(data.panel, list_without_windows(data), "series_without_windows"),
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
-        **{f"validation_{name}": score for name, score in best.validation_scores.items()},
+        **{f"validation_{name}": score for name, score in forecaster.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
         "epochs": trainer.current_epoch,
-        "best_epoch": completed_epochs(best.content),
-        "inputs_used": list_inputs(forecaster.model, data, untrained=is_untrained(best.content)),
-        "shrinkage_weight": 0.0 if is_untrained(best.content) else forecaster.model.shrinkage_weight,
+        "best_epoch": completed_epochs(best),
+        "inputs_used": list_inputs(forecaster.model, data, untrained=is_untrained(best)),
+        "shrinkage_weight": 0.0 if is_untrained(best) else forecaster.model.shrinkage_weight,
         "precision": config.trainer.precision,
         "transforms": dict(zip(data.target_columns, data.target_scaler.domain.transforms, strict=True)),
     }
@@ -296,13 +298,12 @@ def rescale_intervals(tested: dict[str, Any], data: DataModule, whole: DataModul
 
 def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dict[str, Any]:
     """Return the refit's entry in metrics.json and in its checkpoint."""
-    panel = whole.panel
     return {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": completed_epochs(tested),
         "shrinkage_weight": saved_shrinkage(tested),
-        "rows": panel.n_rows,
-        "first_date": str(panel.first_date),
-        "last_date": str(panel.last_date),
+        "rows": whole.panel.n_rows,
+        "first_date": str(whole.panel.first_date),
+        "last_date": str(whole.panel.last_date),
         "scores_are_of": f"checkpoints/{best.name}",
     }

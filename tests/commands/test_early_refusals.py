@@ -9,11 +9,9 @@ from tests.support.commands import TINY, answer
 TRAINING = [
     "resume=yes", "levels=80", "levels=[100]", "loss=l3", "refit=half", "optimizer.fused=maybe", "logger.mode=never",
     "callbacks.checkpoint=null", "callbacks.epochs.path=elsewhere.csv", "callbacks.early_stopping.monitor=val/loss",
-    "+trainer.max_steps=2", "trainer.max_epochs=0", "trainer.precision=bf16-true", "trainer.precision=16-mixed",
-    "trainer.precision=half", "trainer.accelerator=quantum", "trainer.strategy=magic", "trainer.num_nodes=2",
-    "model.d_model=9", "model.dropout=2.5", "model.d_ff=1000000000000", "label_len=13", "variables=linear",
-    "model._target_=tests.support.own_model.NotAModel", "data.split=test", "data.split=[0.5,0.6]", "data.scaler=log",
-    "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0", "data.lower=low",
+    "+trainer.max_steps=2", "trainer.max_epochs=0", "trainer.precision=bf16-true", "data.split=test",
+    "data.split=[0.5,0.6]", "data.scaler=log", "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0",
+    "data.lower=low",
 ]  # fmt: skip
 """Settings of which each is invalid, whatever the data."""
 
@@ -23,10 +21,6 @@ REFUSED = {
         (["refit=full", "schedule=plateau"], "schedule=plateau"),
         (["data.steps=rows", "data.calendar=weekly"], "data.calendar=weekly is no calendar"),
         (["trainer=ddp_cpu", "data.batch_size=31"], "data.batch_size=31 must divide by the number of processes, 2"),
-        (
-            ["trainer=ddp_cpu", "trainer.num_nodes=2"],
-            "start the processes of every machine with torchrun or srun (docs/scaling.md)",
-        ),
     ],
     "backtest": [
         (["steps=0"], "steps=0"),
@@ -38,7 +32,6 @@ REFUSED = {
         (["intervals=quantile"], "intervals=quantile is not one of conformal, adaptive"),
         (["callbacks.checkpoint=null"], "callbacks.checkpoint=null"),
         (["loss=l3"], "loss=l3"),
-        (["model.d_model=9"], "d_model 9"),
         (["checkpoint=RUN", "model=informer"], "model=informer: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"),
     ],
     "predict": [
@@ -48,7 +41,7 @@ REFUSED = {
         (["levels=[0]"], "levels=[0]"),
         (["horizon=0"], "horizon=0"),
         (["start=soon"], "start=soon"),
-        (["start=01/02/2024"], "day or month first"),
+        (["start=01/02/2024"], "start=01/02/2024 is not a date"),
         (["output=a.txt"], "output=a.txt: give a name that ends in .csv, or -"),
     ],
     "evaluate": [(["split=all"], "split=all is not one of train, val, test"), (["output=a.txt"], "output=a.txt")],

@@ -199,14 +199,14 @@ REFUSED = {
         option("intervals=quantile is not possible, because the model has no trained quantiles (it was trained with another loss than quantile, or no epoch of its training was kept): use intervals=conformal", levels=[80], intervals="quantile"),
         Refusal("future rows without a DataFrame", "future holds the rows that follow a DataFrame: give the DataFrame too", ConfigError, lambda model: model.predict(future=hourly())),
         Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
-        Refusal("a checkpoint without the calibrations of baselines", "hostile.ckpt: written by an older version (baseline_calibrations is missing); train again", CheckpointError, changed(lambda content: content.pop("baseline_calibrations"))),
+        Refusal("a checkpoint without the calibrations of baselines", "hostile.ckpt: it does not have the layout of a checkpoint of this version; train again", CheckpointError, changed(lambda content: content.pop("baseline_calibrations"))),
         Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed. For a class of your own, set FORECAST_CONF or FORECAST_TARGETS as in training", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
         Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
     ],
     "quantile_model": [
         option("intervals=quantile is not possible, because the model was trained for levels=[20,40,60,80,95], not for 50: use intervals=conformal", levels=[50], intervals="quantile"),
         option("intervals=quantile is not possible, because the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
-        Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so none are left to score it on: load checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
+        Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so no rows are left to score it on; give checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
     ],
     "covariate_model": [
         Refusal("a column that the model reads is not there", "the DataFrame: no column 'wind'; there are 'load'", DataError, lambda model: model.predict(hourly_numbers()[["load"]])),

@@ -15,10 +15,9 @@ from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
-from forecast.inference.evaluate import evaluate
-from forecast.inference.model import load_tested
+from forecast.inference.model import evaluate, load_tested
 from forecast.system.errors import ForecastError
-from forecast.training.losses import MARGIN, shrinkage_and_error
+from forecast.training.checkpointing import MARGIN, shrinkage_and_error
 from tests.support.commands import only, train_here, workplace
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.checkpoints.settings import find_trained
+from forecast.checkpoints.contents import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError
 from forecast.tools.serve import processes

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from forecast.attention import ProbSparseAttention
-from forecast.training.hardware import compile_where_possible
+from forecast.training.create_model import compile_where_possible
 from tests.support import commands
 from tests.support.attention_types import CASES, build, inputs
 from tests.support.long_variants import every_nth

@@ -228,7 +228,8 @@ def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -
 def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
     """A changed byte is refused, unless it is one of those that pad the zip archive and say nothing."""
     path = tmp_path / "state.ckpt"
-    content = {"forecast_version": "1", "weights": torch.randn(1000)}
+    parts = {"hyper_parameters": {}, "LightningData": {}, "state_dict": {}, "loops": {}}
+    content = {"forecast_version": "1", "weights": torch.randn(1000), **parts}
     save_checkpoint(content, path)
     whole = path.read_bytes()
     assert is_equal(load_checkpoint(path), content)

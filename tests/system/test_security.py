@@ -19,8 +19,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast import load
+from forecast.checkpoints.contents import SAFE_NAMES, read_plain
 from forecast.checkpoints.file import safe_load
-from forecast.checkpoints.settings import SAFE_NAMES, read_plain
 from forecast.cli import compose, overrides, safety
 from forecast.cli.compose import compose_command
 from forecast.cli.main import main_with_run_folder

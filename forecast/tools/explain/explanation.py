@@ -18,7 +18,7 @@ from rich.console import Console
 
 from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import TrainedModel
-from forecast.inference.origins import find_date, note_on_test
+from forecast.inference.origins import find_date, note_on_windows
 from forecast.models.base import FULL_WEIGHT
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder
@@ -51,7 +51,7 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
     window = choose_window(data, config.split, config.window)
     layers = measure_layers(config, trained, data, window)
     notes = describe_layers(trained)
-    if config.split == "test" and (note := note_on_test(trained, data)):  # as after a refit
+    if config.split == "test" and (note := note_on_windows(trained, data)):  # as after a refit
         notes.append(f"{note}; the run's best.ckpt was trained on earlier rows only")
     importance, sections = [], []
     if config.importance_windows and len(data.windows[config.split]) > 1:  # one has none to be permuted with

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from forecast.checkpoints.settings import check_exists, find_run, find_trained
+from forecast.checkpoints.contents import find_run, find_trained
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from forecast.system.progress import track
 from forecast.tools.serve.graph import read_facts
@@ -42,7 +42,6 @@ def find_models(paths: Sequence[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for text in paths:
         path = find_run(text).absolute()  # a link keeps its name, and is followed again when it has moved
-        check_exists(path)
         is_model = path.is_file() or has_checkpoint(path)
         runs = [path] if is_model else [run for run in sorted(path.iterdir()) if has_checkpoint(run)]
         if not runs:

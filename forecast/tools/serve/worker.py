@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pydantic_core
 
-from forecast.checkpoints.settings import find_trained
+from forecast.checkpoints.contents import find_trained
 from forecast.inference.forecast import Forecast, describe_forecast, describe_test
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import DataError, ForecastError, NotInstalled, printable

@@ -22,7 +22,7 @@ REFUSED = [
     settings("match=parameters", "model=informer", "model.share_layers=true", says="match=parameters needs model.share_layers=false: it counts the attention of each layer"),
     settings("attention=linear", "feature_map=cosine", says="linear feature_map must be one of elu, relu, taylor, favor, not 'cosine'"),
     settings("attention=probspars", says="attention=probspars: there is no such attention; did you mean probsparse? There are …."),
-    settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model.patch_len, model.normalize: Informer has no such option: leave it out; if size= or an experiment sets it, leave that or model= out"),
+    settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model: Informer got an unexpected keyword argument 'patch_len': set it, or leave out what sets it (model=, an experiment)"),
     *(
         settings("variables=linear", *others, says="variables=linear: no layer of this model reads over variables: set model=patch_encoder model.tokens=axes and at least model.encoder_layers=2, or leave variables= out")
         for others in (["model=informer"], ["model=residual_informer"], ["model=patch_encoder"], ["model=patch_encoder", "model.tokens=axes", "model.encoder_layers=1"])

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from forecast.data.module import LONG, STORE, TABLE, option_names
 from forecast.data.store import DESCRIPTION
-from forecast.inference.model_data import choose_data_config, name_keys
+from forecast.inference.model_data import choose_data_config
 from forecast.system.errors import CONF
 from tests.support.configurations import composed_once, with_values
 
@@ -25,7 +25,7 @@ def settings_of(name: str, **values: Any) -> dict[str, Any]:
 
 
 def choose(saved: dict[str, Any], id_column: str | None = None, **given: Any) -> dict[str, Any]:
-    state = {"id_column": id_column, "date_column": "day"}
+    state = {"id_column": id_column, "date_column": "day", "stamp": 0}
     return choose_data_config(Path("best.ckpt"), saved, ["load", "heat"], given, state)
 
 
@@ -88,12 +88,3 @@ def test_another_set_is_read_with_the_settings_of_the_model() -> None:
     kept = {"scaler": "robust", "fill": "linear", "target": "load", "season": 12}
     assert {key: chosen[key] for key in kept} == kept
     assert (chosen["name"], chosen["batch_size"], chosen["split"]) == ("etth2", "auto", [12, 4, 4])
-
-
-@pytest.mark.parametrize(
-    ("state", "stamp"), [({}, "end"), ({"stamp": 0}, "start"), ({"stamp": 3_600_000_000_000}, "end")]
-)
-def test_dates_are_ends_as_in_training_also_in_states_of_earlier_versions(
-    state: dict[str, int], stamp: str
-) -> None:
-    assert name_keys({"date_column": "date", "stamp": "end"}, state)["stamp"] == stamp

@@ -10,7 +10,6 @@ from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
 from forecast.training.create_model import covariates_of_model, list_inputs
-from forecast.training.report import join_inputs
 from tests.support.models import slots
 
 SEQ_LEN, PRED_LEN = 6, 3
@@ -94,10 +93,3 @@ def test_masks_of_partly_known_covariates_are_no_inputs_of_their_own() -> None:
     own, covariates = torch.zeros(SEQ_LEN, PRED_LEN), torch.ones(1, 2, PRED_LEN)
     made.linear.set_weights(LinearWeights(own, covariates, torch.zeros(0, dtype=torch.int64), mask))
     assert list_inputs(made, data, untrained=True) == ["past of load"]
-
-
-def test_one_line() -> None:
-    assert join_inputs(ALL) == "past of load, wind, rain; past and future of price, tariff; calendar"
-    assert join_inputs(["past of a", "static region", "static size"]) == "past of a; static region, size"
-    many = join_inputs([f"past of c{i}" for i in range(20)])
-    assert many == "past of c0, c1, c2, c3, c4, c5, c6, c7 and 12 more"

@@ -6,7 +6,7 @@ import torch
 
 from forecast.data import Batch
 from forecast.data.scaler import Scaler
-from forecast.training.losses import window_losses
+from forecast.training.module import window_losses
 
 QUANTILES = (0.1, 0.5, 0.9)
 

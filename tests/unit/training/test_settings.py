@@ -15,8 +15,9 @@ from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
 from forecast.data import DataModule, csv_data
 from forecast.system.errors import ConfigError
-from forecast.training import hardware
+from forecast.training import build, create_model
 from forecast.training.build import choose_transforms, resolve_settings
+from forecast.training.preparation import check_trainer
 from tests.support.configurations import composed_once, with_values
 
 AMX = {"amx_bf16"}
@@ -27,7 +28,7 @@ def machine(monkeypatch):
     """Simulate the flags of a CPU, and the compute capability of a GPU or none."""
 
     def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
-        monkeypatch.setattr(hardware, "cpu_flags", lambda: flags)
+        monkeypatch.setattr(create_model, "cpu_flags", lambda: flags)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
@@ -74,10 +75,10 @@ def test_fused_is_left_out_for_an_optimizer_that_has_no_such_option():
 
 def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\nbugs\t\t: none\n")
-    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "cpuinfo")
-    assert hardware.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
-    monkeypatch.setattr(hardware, "Path", lambda _: tmp_path / "none")
-    assert hardware.cpu_flags() == set()
+    monkeypatch.setattr(create_model, "Path", lambda _: tmp_path / "cpuinfo")
+    assert create_model.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
+    monkeypatch.setattr(create_model, "Path", lambda _: tmp_path / "none")
+    assert create_model.cpu_flags() == set()
 
 
 @pytest.mark.parametrize("option", options("trainer"))
@@ -87,6 +88,19 @@ def test_every_trainer_is_made(option: str) -> None:
         pytest.skip(f"trainer={option} needs a GPU; its keys are checked above")
     trainer = instantiate(config.trainer, logger=False, enable_checkpointing=False)
     assert trainer.num_devices == config.trainer.devices
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("trainer.precision=16-mixed trainer.accelerator=cpu", "needs a GPU"),
+        ("trainer.num_nodes=2 trainer.precision=32-true", r"with torchrun or srun \(docs/scaling\.md\)"),
+    ],
+)
+def test_a_trainer_that_the_machine_does_not_support(typed: str, says: str) -> None:
+    config = compose_config("trainer=ddp_cpu", *typed.split())
+    with pytest.raises(ConfigError, match=says):
+        check_trainer(config, build.make_trainer(config, names=(), logger=False))
 
 
 # ---- memory
@@ -108,13 +122,13 @@ NEEDED = 4 * (2048 * 1440 * (6 * 512 + 2048) + 720 * 512) / GIB  # 56 GiB of flo
 def test_a_batch_that_does_not_fit_into_a_machine(
     typed: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "available", lambda: int(0.9 * NEEDED * GIB))
+    monkeypatch.setattr(create_model, "available", lambda: int(0.9 * NEEDED * GIB))
     config = compose_config(*WIDE, *typed.split())
     if not is_refused:
-        hardware.check_memory(config, DATA)
+        create_model.check_memory(config, DATA)
         return
     with pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB"):
-        hardware.check_memory(config, DATA)
+        create_model.check_memory(config, DATA)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +138,16 @@ def test_a_batch_that_does_not_fit_into_several_gpus(
     devices: int, free: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """64 GPUs hold 32 windows each, which no memory of the machine limits."""
-    monkeypatch.setattr(hardware, "available", lambda: 8 * GIB)
+    monkeypatch.setattr(create_model, "available", lambda: 8 * GIB)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free * NEEDED / 64 * GIB), 80 * GIB))
     config = compose_config(*WIDE, "trainer.precision=32-true", f"trainer.devices={devices}")
     if is_refused:
         with pytest.raises(ConfigError):
-            hardware.check_memory(config, DATA)
+            create_model.check_memory(config, DATA)
     else:
-        hardware.check_memory(config, DATA)
+        create_model.check_memory(config, DATA)
 
 
 # ---- transforms
