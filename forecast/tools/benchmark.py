@@ -5,7 +5,6 @@
 
 import ctypes
 import math
-import platform
 import statistics
 import sys
 import time
@@ -41,6 +40,7 @@ from forecast.system.errors import ConfigError, check_choice, check_count
 from forecast.system.files import atomic_file, write_json
 from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
+from forecast.system.machine import describe_machine
 from forecast.system.memory import keep_freed_memory, read_status, release_unused, reset_peak
 from forecast.system.progress import bar, track
 from forecast.training.create_model import computing_in, create_model, has_gpu, keep_precision
@@ -353,22 +353,6 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
     return rows
 
 
-def describe_hardware(device: str) -> dict[str, Any]:
-    """Return the device, the number of threads and the versions that a measurement depends on."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        cpu = names[0] if names else cpu
-    return {
-        "device": torch.cuda.get_device_name() if device == "cuda" else cpu,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
-
-
 def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
     """Draw time and peak memory of one sequence, forward and backward, against its length, with logarithmic axes.
 
@@ -400,7 +384,7 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 
 def report_results(folder: Path, config: DictConfig, rows: list[Row], device: str) -> None:
     """Write benchmark.csv, benchmark.png and benchmark.json; print a table for each direction, and the growth."""
-    settings, hardware, growth = config.benchmark, describe_hardware(device), fit_growth(rows)
+    settings, hardware, growth = config.benchmark, describe_machine(device), fit_growth(rows)
     what = "training steps" if settings.name == "model" else f"{settings.role}-attention"
     title, table = f"{what}, {config.precision}, {hardware['device']}", pd.DataFrame(rows)
     with atomic_file(folder / "benchmark.csv") as temporary:
@@ -477,7 +461,7 @@ def measure_in_turn(runs: Sequence[FinishedRun]) -> Iterator[dict[str, Any]]:
     models = [load_tested(run.folder) for run in runs]
     on_gpu = all(has_gpu(model.config["trainer"]["accelerator"]) for model in models)
     device = torch.device("cuda" if on_gpu else "cpu")
-    hardware = {key: describe_hardware(device.type)[key] for key in ("device", "threads")}
+    hardware = {key: describe_machine(device.type)[key] for key in ("device", "threads")}
     for timing in time_in_turn([make_inference(model, device) for model in models], RETIME_REPEATS):
         yield {**hardware, "ms_per_window": 1000 * timing["median"] / BATCH_SIZE}
 

@@ -24,6 +24,7 @@ from forecast.system import signals
 from forecast.system.errors import ConfigError, TrainingError
 from forecast.system.files import atomic_file
 from forecast.system.keys import first_difference, identity
+from forecast.system.machine import OtherWork
 from forecast.system.progress import bar
 
 BATCHES_BETWEEN_CHECKS = 20
@@ -292,7 +293,7 @@ class RunTime(Callback):
     """Measure the seconds of a run, and its training windows per second, which are logged each epoch.
 
     Validation is not part of the speed, nor is the first training batch, in which models are compiled and memory is
-    allocated. A resumed run adds what its checkpoint holds.
+    allocated. A resumed run adds what its checkpoint holds. `others` is the work of other programs in the meantime.
 
     Args:
         so_far: seconds of this process that have passed.
@@ -304,6 +305,7 @@ class RunTime(Callback):
         self.seconds_before = before.get("seconds", 0.0)
         self.windows, self.training_seconds = before.get("windows", 0), before.get("training_seconds", 0.0)
         self._began, self._is_warm, self._last = time.perf_counter() - so_far, False, 0.0
+        self.others = OtherWork()
 
     def state_dict(self) -> dict[str, float]:
         return {"seconds": self.seconds, "windows": self.windows, "training_seconds": self.training_seconds}

@@ -20,6 +20,7 @@ from forecast.reports.scores import tabulate_series
 from forecast.system import signals
 from forecast.system.files import write_json
 from forecast.system.formatting import plural
+from forecast.system.machine import describe_machine
 from forecast.system.memory import PeakMemory
 from forecast.training import loggers, report
 from forecast.training.build import (
@@ -190,6 +191,11 @@ def describe_run(
         "seconds_before_resume": run_time.seconds_before,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "windows_per_second": run_time.windows_per_second,
+        "machine": {
+            **describe_machine(trainer.strategy.root_device.type),
+            # other processes of the run would count
+            "used_by_others": run_time.others.share() if trainer.world_size == 1 else None,
+        },
         "ms_per_window": 1000 * median(forecaster.seconds_per_window or [float("nan")]),
         "peak_memory_mb": memory.megabytes(),
         "peak_memory_of": "device" if memory.is_of_device else "process",

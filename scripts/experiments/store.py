@@ -61,9 +61,9 @@ def describe_machine(threads: int) -> dict[str, Any]:
     import torch
 
     from forecast import __version__
-    from forecast.tools.benchmark import describe_hardware
+    from forecast.system.machine import describe_machine as describe
 
-    facts = describe_hardware("cuda" if torch.cuda.is_available() else "cpu")
+    facts = describe("cuda" if torch.cuda.is_available() else "cpu")
     versions = {"forecast": __version__, "python": platform.python_version()}
     for name in VERSIONS:
         try:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from statistics import fmean
@@ -396,7 +396,7 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
     """Return what is needed to repeat the comparison, as far as the run folders say it."""
     runs = [run for task in tasks for entry in task.variants for run in entry.runs]
     finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
-    quiet = "no two of these runs overlapped; the load by other programs is not recorded"
+    machines = [run.metrics["machine"] for run in runs if "machine" in run.metrics]
     facts = {
         "compared": f"{plural(len(runs), 'run')}, by forecast {__version__} on {date.today().isoformat()}",
         "commands": shorten(list(dict.fromkeys(run.command or MISSING for run in runs))),
@@ -404,10 +404,27 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
         **{f"test windows of {task.title}": f"hash {task.first_run.test_hash}" for task in tasks},
         "training ended": " to ".join(dict.fromkeys([*finished[:1], *finished[-1:]])) or MISSING,
         "precision": ", ".join(sorted({str(run.metrics.get("precision", MISSING)) for run in runs})),
-        "times": " ".join(dict.fromkeys(filter(None, map(describe_times, tasks)))) or quiet,
+        "code": list_facts(machines, "forecast {forecast}, commit {commit}"),
+        "machine": list_facts(
+            machines, "{device}, {threads} threads, torch {torch}, Python {python}, {system}"
+        ),
+        "times": " ".join(dict.fromkeys(filter(None, map(describe_times, tasks))))
+        or "no two of these runs overlapped",
+        "used by other programs": describe_use_by_others(machines),
     }
     rows = [("", [Cell.from_text(name), Cell.from_text(text)]) for name, text in facts.items()]
     return Table("Card of this comparison", [Column("fact", "fact"), Column("value", "value")], rows)
+
+
+def list_facts(machines: Sequence[Mapping[str, Any]], form: str) -> str:
+    """Return what the machines of the runs have, each value once."""
+    return "; ".join(dict.fromkeys(form.format(**machine) for machine in machines)) or MISSING
+
+
+def describe_use_by_others(machines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the range of the share of the processors that other programs used while the runs trained."""
+    shares = [share for machine in machines if (share := machine["used_by_others"]) is not None]
+    return f"{min(shares):.0%} to {max(shares):.0%} of the processors" if shares else MISSING
 
 
 def format_csv(rows: Iterable[dict[str, Any]]) -> str:

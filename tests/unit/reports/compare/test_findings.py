@@ -210,7 +210,12 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
                 config,
                 mse=mse,
                 finished=f"2026-11-2{seed}T10:00:00+00:00",
-            )
+                machine={
+                    "device": "a CPU", "threads": 2, "torch": "2.13", "python": "3.11", "system": "Linux",
+                    "forecast": "1.0", "commit": "abc" if seed == 1 else "def",
+                    "used_by_others": 0.01 if seed == 1 else 0.4,
+                },
+            )  # fmt: skip
     (tmp_path / "command.yaml").write_text(
         "[data.path=/home/me/my.csv, 'attention=full,linear', hydra.mode=MULTIRUN]"
     )
@@ -229,6 +234,9 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
     assert r"sample, features=M & 12 & \textbf{0.400 $\pm$ 0.000} & 0.410" in latex
     card = {cells[0].text: cells[1].text for _, cells in make_card_table(tasks).rows}
     assert card["commands"] == "python -m forecast.train -m data.path=my.csv attention=full,linear"
+    assert card["machine"] == "a CPU, 2 threads, torch 2.13, Python 3.11, Linux"
+    assert card["code"] == "forecast 1.0, commit abc; forecast 1.0, commit def"
+    assert card["used by other programs"] == "1% to 40% of the processors"
     assert (card["seeds"], card["precision"]) == ("1, 2", "32-true")
     assert card["training ended"] == "2026-11-21T10:00:00+00:00 to 2026-11-22T10:00:00+00:00"
     assert card["times"].startswith("Times of ")  # runs that ended together overlapped
