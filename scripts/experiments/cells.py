@@ -91,9 +91,8 @@ FLAT = {
     "mlp": f"model=mlp {ALONE} windows_per_epoch=8000",
     "patch_encoder": f"model=patch_encoder {ALONE}",
 }
-EARLIER = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
-"""Tables that were made with the defaults `EARLIER_DEFAULTS`."""
-EARLIER_DEFAULTS = ("model.patch_len=24", "model.n_heads=4")
+PATCHES_OF_A_DAY = frozenset(("ett", "windows", "recall", "ablation", "covariates"))
+"""Tables that were made with `model.patch_len=24`, the default of their time."""
 SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len=720"}
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
@@ -125,10 +124,9 @@ def make_cell(
     name = "/".join(part for part in (data, variant, str(horizon), attention, f"s{seed}") if part)
     changes = () if variant == EVERYTHING else variant.split()
     own = (f"pred_len={horizon}", f"attention={attention}", f"seed={seed}")
-    defaults = EARLIER_DEFAULTS if table in EARLIER else ()
     overrides = merge("model=residual_informer", *DATA[data], *own, *changes, *more)
-    if "model=residual_informer" in overrides:
-        overrides = merge(*overrides[:1], *defaults, *overrides[1:])
+    if table in PATCHES_OF_A_DAY and "model=residual_informer" in overrides:
+        overrides = (*overrides, "model.patch_len=24")
     return Cell(table, name, overrides, facts)
 
 
