@@ -273,9 +273,11 @@ def test_a_warning_is_printed_once(
 ) -> None:
     """Also one of data that are scaled again, for `data.transform=auto` and for a refit."""
     write_csv(tmp_path / "load.csv", rows=500)
-    given = ("data.eval_stride=12", "data.transform=auto", "refit=full", "trainer.max_epochs=1", "logger=[]")
+    with (tmp_path / "load.csv").open("a") as file:
+        file.write(",,\n")
+    given = ("data.transform=auto", "refit=full", "trainer.max_epochs=1", "logger=[]")
     assert train_here(monkeypatch, tmp_path, *given) == 0
-    assert capsys.readouterr().err.count("warning: load.csv: with data.eval_stride=12") == 1
+    assert capsys.readouterr().err.count("warning: load.csv: skipped 1 line without a value") == 1
 
 
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], workplace: Path) -> None:

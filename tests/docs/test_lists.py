@@ -14,7 +14,6 @@ LISTS = [
     ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*TYPES} - {"none", "uniform"})),
     ("README.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
     ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
-    ("docs/serving.md", r"^\| `baseline` \|.*`NAME`", [*BASELINES]),
 ]
 """File, pattern of a line, and the names that it must match in place of NAME."""
 

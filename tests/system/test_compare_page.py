@@ -165,10 +165,6 @@ def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path
     assert browser.one("h1").text == ATTACK
     shown = browser.run("return [...document.querySelectorAll('tbody th')].map((cell) => cell.textContent)")
     assert f"{ATTACK}, loss={ATTACK}, target={ATTACK}" in shown
-    axis = browser.run(
-        "return [...document.querySelectorAll('.ytick text')].map((t) => t.textContent).find((t) => t.endsWith('…'))"
-    )
-    assert any(name.startswith(axis[:-1]) for name in (ATTACK, *OTHERS))
     assert not [name for name in OTHERS if "<" in name and name in text]
     # names are escaped, so they do nothing even without the Content-Security-Policy
     bare = tmp_path / "bare.html"

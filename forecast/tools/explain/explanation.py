@@ -123,8 +123,7 @@ def choose_window(data: DataModule, split: str, wanted: str) -> Window:
     Series follow one another, and a date means the first series that has such a window.
 
     Raises:
-        ConfigError: a split or window that does not exist; the message lists the possible values. Also a date in which
-            day and month could be swapped.
+        ConfigError: a split or window that does not exist; the message lists the possible values.
     """
     if split not in data.windows:
         raise ConfigError(
