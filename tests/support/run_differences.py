@@ -12,7 +12,7 @@ import torch
 from tests.support.wandb_file import WandbRun
 
 MEASURED = {
-    "seconds", "seconds_before_resume", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb",
+    "seconds", "seconds_before_resume", "finished", "windows_per_second", "ms_per_window", "peak_memory_mb", "machine",
     "windows_per_second_dev", "RunTime",
 }  # fmt: skip
 """What differs from run to run whatever happens."""
