@@ -28,11 +28,13 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """Run the command in this process, as a user without an account or with one on a server: status, output, errors."""
 
     def go(*arguments: str, **account: Any) -> tuple[int | str | None, str, str]:
+        # The service keeps the key of the call before. Its name goes from the environment with it: restored by
+        # `monkeypatch`, it would be looked for by every later test.
+        wandb.teardown()
         for name in [name for name in os.environ if name.startswith("WANDB_")]:
             monkeypatch.delenv(name)
         for name, value in environment(tmp_path, **account).items():
             monkeypatch.setenv(name, value)
-        wandb.teardown()  # it keeps the key of the call before
         status = answer(monkeypatch, "dashboard", tmp_path, *arguments)
         said = capsys.readouterr()
         return status, said.out, said.err
