@@ -1,5 +1,6 @@
-"""Files and reading options that are refused, with the text of each message."""
+"""Files and reading options that are refused or doubted, with the text of each message."""
 
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -169,6 +170,7 @@ FILES = [
     bad("a time of day beside dates with times", lines(*(f"{hour},{hour[-5:]},1" for hour in HOURS), header="date,clock,load"), "table.csv: 1 column of text beside numbers: 'clock' ('00:00'): correct the cells, set data.drop=[clock], or for times of day set data.date_column=[date,clock]"),
     bad("a time of day beside a percentage", lines(*(f"{hour[:10]},9.5%,{hour[-5:]},1" for hour in HOURS), header="date,share,clock,load"), "table.csv: 2 columns of text beside numbers: 'share' ('9.5%'), 'clock' ('00:00'): correct the cells, set data.drop=[share,clock], or for times of day set data.date_column=[date,clock]"),
     bad("a percentage", lines(*(f"{hour},9.5%,1" for hour in HOURS), header="date,share,load"), "table.csv: 1 column of text beside numbers: 'share' ('9.5%'): correct the cells, or set data.drop=[share]"),
+    bad("thousands with dots beside small numbers", lines(*(f"{2000 + n},{n % 999 + 1}" if n % 2 else f"{2000 + n},{n % 60 + 1}.999" for n in range(400)), header="date,load"), "table.csv, line 2, column 'load': '1.999' beside '100': the dot may separate thousands or decimals: set …"),
     bad("days and times beside dates with times", lines(*(f"{hour},01.03.2021,{hour[-5:]},1" for hour in HOURS), header="date,day,clock,load"), "table.csv, line 2, column 'day': '01.03.2021' is not a number: correct it"),
     bad("a further text, where one is dropped", lines(*(f"{hour},x,y,z,1" for hour in HOURS), header="date,a,b,c,load"), "table.csv: 2 columns of text beside numbers: 'b' ('y'), 'c' ('z'): set data.drop=[a,b,c], or …", drop=["a"]),
     bad("a target of text", lines(*(f"{hour},1,NE,2" for hour in HOURS), header="date,load,wind,price"), "table.csv: target 'wind' is text: choose a column of numbers (data.target)", target="wind"),
@@ -222,3 +224,24 @@ def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[
 @pytest.mark.parametrize("refusal", [*FILES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60])
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("day", "end", "warned"), [("%d.%m.%Y", "", 1), ("%Y-%m-%d", "", 0), ("%d.%m.%Y", "5", 0)]
+)
+def test_dots_of_three_digits_beside_dates_with_dots_are_doubted(
+    day: str, end: str, warned: int, tmp_path: Path
+) -> None:
+    rows = [
+        f"{date:{day}},{11 + n % 3}.{n:03}{end}\n"
+        for n, date in enumerate(pd.date_range("2023-12-01", periods=150))
+    ]
+    path = write(tmp_path, "".join(["date,load\n", *rows]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert int(read_table(path).values[0, 0]) == 11
+    assert sum("dots are read as decimal points" in str(one.message) for one in caught) == warned
+    with warnings.catch_warnings(action="error"):
+        read_table(path, decimal=".")
+        if not end:
+            assert read_table(path, decimal=",", thousands=".").values[0, 0] == 11_000
