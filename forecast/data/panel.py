@@ -405,7 +405,8 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
         raise ConfigError(f"features={features} needs data.target, one of: {listed}")
     target = panel.targets[0] if target is None else target  # type: ignore[reportGeneralTypeIssues]
     if target not in panel.targets:
-        raise ConfigError(f"data.target={target} is not a column of {name}: {listed}")
+        advice = "set data.target to one of them, or add it to data.columns"
+        raise ConfigError(f"data.target={target} is no column of {name} to forecast ({listed}): {advice}")
     if features == "S" and panel.past_covariates:
         raise ConfigError(
             "features=S reads the target alone: leave data.past_covariates out, or set features=MS"

@@ -47,7 +47,8 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("data.path=texts.csv data.target=load", "texts.csv: target 'load' is text: choose a column of numbers (data.target)"),
         Case("data.path=texts.csv data.columns=[load]", "texts.csv: 1 column of text beside numbers: 'load' ('much'): set data.drop=[load], or read text as covariates (data.future_covariates, past_covariates or static_covariates), or as names of series (data=long, data.id_column)"),
         Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),
-        Case("data.path=load.csv data.target=lod", "load.csv: no column 'lod'; there are 'load', 'temperature'; did you mean 'load'? (data.columns or data.target)"),
+        Case("data.path=load.csv data.target=lod", "load.csv: no column 'lod'; there are 'load', 'temperature'; did you mean 'load'? (data.target)"),
+        Case("data.path=load.csv data.columns=[load] data.target=temperature", "data.target=temperature is no column to forecast (load): set data.target to one of them, or add it to data.columns"),
         Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),
     ],
     ("compare", "runs"): [

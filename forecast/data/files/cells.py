@@ -31,6 +31,9 @@ from forecast.system.location import Location
 _FAR = 30
 """Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
 
+_MANY = 100
+"""Fractions of which, without zeros at their ends, hardly all have three decimals."""
+
 FRAME = Path("the DataFrame")
 """Stands for the file in messages about a DataFrame."""
 
@@ -165,10 +168,17 @@ def _read_csv(
 def _refuse_unclear_dots(
     cells: Cells, raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any]
 ) -> None:
-    """Raise DataError for a column such as 987, 1.002, 995, unless another column shows that dots precede decimals."""
+    """Raise DataError for a column such as 987, 1.002, 995, unless another column shows that dots precede decimals.
+
+    Of a column such as 1.002, 1.995 alone, it warns beside dates such as 31.12.2023.
+    """
     frame = cells.frame
     floats = [number for number in frame if frame[number].dtype.kind == "f"]
-    unclear = [number for number in floats if _may_have_thousands(frame[number].to_numpy())]
+    first_cells = frame.head(1).to_numpy().ravel()
+    dotted_dates = any(re.match(r"\d{1,2}\.\d{1,2}\.\d{4}", str(cell)) for cell in first_cells)
+    unclear = [
+        number for number in floats if _may_have_thousands(frame[number].to_numpy(), all_large=dotted_dates)
+    ]
     if not unclear:
         return
     texts = _read_csv(raw, header, options, missing, types=dict.fromkeys(floats, str))[floats].fillna("")
@@ -187,17 +197,29 @@ def _refuse_unclear_dots(
                 row=row,
                 column=header.all_names[number],
             )
+    if dotted_dates:
+        where = f"{cells.path}, column {quote(header.all_names[unclear[0]])}"
+        advice = "set data.thousands=. data.decimal=, or data.decimal=."
+        warnings.warn(
+            f"{where}: dots are read as decimal points, and may separate thousands: {advice}", stacklevel=4
+        )
 
 
-def _may_have_thousands(values: np.ndarray) -> bool:
-    """Whether all fractions of a column have at most three decimals, and are far smaller than its whole numbers."""
+def _may_have_thousands(values: np.ndarray, *, all_large: bool) -> bool:
+    """Whether all fractions of a column have at most three decimals, and are many or far below its whole numbers.
+
+    With `all_large`, whole numbers may be absent, as where all numbers are above 1,000.
+    """
     sizes = np.abs(values[np.isfinite(values)])
     is_whole = sizes == np.floor(sizes)
     whole, fractions = sizes[is_whole], sizes[~is_whole]
-    if not len(whole) or not len(fractions) or not 100 <= whole.max() < 1_000 or fractions.max() >= 1_000:
+    if not len(fractions) or not 1 <= fractions.min() <= sizes.max() < 1_000:
         return False
-    has_three_decimals = np.allclose(1_000 * fractions, np.round(1_000 * fractions), rtol=0, atol=1e-6)
-    return has_three_decimals and bool(np.median(whole[whole > 0]) > _FAR * np.median(fractions))
+    if not np.allclose(1_000 * fractions, np.round(1_000 * fractions), rtol=0, atol=1e-6):
+        return False
+    if not len(whole) or whole.max() < 100:
+        return all_large and len(fractions) >= _MANY
+    return len(fractions) >= _MANY or bool(np.median(whole[whole > 0]) > _FAR * np.median(fractions))
 
 
 def _drop_empty_lines(cells: Cells, texts: list[int], *, are_missing: bool) -> Cells:

@@ -314,8 +314,7 @@ class ColumnRoles:
         )
         if where == str(FRAME):
             return DataError(problem)
-        is_target = name in (*(self.targets or ()), self.target)
-        key = "data.columns or data.target" if is_target else self.find_keys(name)[0]
+        key = [*self.find_keys(name), "data.target"][0]
         return DataError(problem, f" ({key})", is_for_training=name not in (*self.keys, *self.static))
 
 

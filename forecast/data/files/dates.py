@@ -308,7 +308,7 @@ def _check_all_read(
         if not unread.any():
             return dates
         complaint = f"is not a date from {YEARS[0]} to {YEARS[1]}"
-    row, advice = int(unread.argmax()), ": correct it"
+    row, advice = int(unread.argmax()), f": correct it, or delete the {cells.unit}"
     if re.search(_ZONE_NAME, texts.iloc[row]):
         advice = ": if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
     elif parsed.notna().mean() <= 0.5:

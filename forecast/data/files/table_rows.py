@@ -264,8 +264,10 @@ def _refuse_texts(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataEr
     problem = f"{cells.path}: {plural(len(examples), 'column')} of text beside numbers: {named}"
     drop = write_setting("data.drop", [*roles.drop, *examples])
     if any(matches(LIKE_A_NUMBER, text) for text in examples.values()):
-        time = write_setting("data.date_column", [roles.date, next(iter(examples))])
-        advice = f": correct the cells, set {drop}, or for times of day set {time}"
+        advice = f": correct the cells, or set {drop}"
+        if times := [name for name, text in examples.items() if ":" in text]:
+            time = write_setting("data.date_column", [roles.date, times[0]])
+            advice = f": correct the cells, set {drop}, or for times of day set {time}"
         return DataError(problem, advice, is_for_training=True)
     advice = (
         f": set {drop}, or read text as covariates (data.future_covariates, past_covariates or static_covariates), or "

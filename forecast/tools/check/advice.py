@@ -307,7 +307,8 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
     targets = panel.targets
     listed = shorten(targets, 20)
     if choices.target is not None and choices.target not in targets:
-        raise ConfigError(f"data.target={choices.target} is not a column: there are {listed}")
+        advice = "set data.target to one of them, or add it to data.columns"
+        raise ConfigError(f"data.target={choices.target} is no column to forecast ({listed}): {advice}")
     if choices.features is not None:
         check_choice("features", choices.features, FEATURES)
         if choices.features != "M" and choices.target is None and len(targets) > 1:

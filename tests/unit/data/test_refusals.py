@@ -153,7 +153,7 @@ OPTIONS = [
     option("data.scaler=log is not one of standard, minmax, robust, none", scaler="log"),
     option("data.path=null: data=csv and data=long need a file (data.path=FILE)", path=None),
     option("features=S needs data.target, one of: load, price, wind", features="S"),
-    option("data.target=price is not a column of mine: load", columns=["load"], target="price"),
+    option("data.target=price is no column of mine to forecast (load): set data.target to one of them, or add it to data.columns", columns=["load"], target="price"),
     option("mine: the train split needs 351 rows (seq_len=345, pred_len=6), and there are 350: give more rows, shorter windows or another data.split", DataError, seq_len=345),
     option("mine: the test split needs 26 rows (seq_len=20, pred_len=26), and there are 25: give more rows, shorter windows or another data.split", DataError, split=[0.8, 0.15, 0.05], pred_len=26),
     option("data.upper=inf is not a finite number: write data.upper=0 or data.upper={COLUMN:0}", upper={"load": np.inf}),

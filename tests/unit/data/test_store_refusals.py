@@ -131,7 +131,7 @@ REFUSED = [
     Refusal("too large for memory", "this needs the whole table in memory, about 0.0 GiB, and 0.0 GiB are free: give a smaller file", DataError, little_memory),
     option("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
     option("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
-    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.columns or data.target)", DataError, columns=["snow"]),
+    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.columns)", DataError, columns=["snow"]),
     option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
     option("column 'wind' is named twice (data.past_covariates and data.future_covariates): leave it out of data.future_covariates", past_covariates=["wind"], future_covariates=["wind"]),
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.future_covariates)", DataError, future_covariates=["snow"]),

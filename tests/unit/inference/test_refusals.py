@@ -35,7 +35,7 @@ def both(
 
 
 REFUSED = [
-    *both("no such column", "table.csv: no column 'wind'; there are 'load' (data.columns or data.target)", "table.csv: no column 'wind'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"columns": ["load", "wind"]}),
+    *both("no such column", "table.csv: no column 'wind'; there are 'load' (data.columns)", "table.csv: no column 'wind'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"columns": ["load", "wind"]}),
     *both("no such column to drop", "table.csv: no column 'No'; there are 'load' (data.drop)", "table.csv: no column 'No'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"drop": ["No"]}),
     *both("no such past covariate", "table.csv: no column 'rain'; there are 'load' (data.past_covariates)", "table.csv: no column 'rain'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"past_covariates": ["rain"]}),
     *both("a column of text", "table.csv: 1 column of text beside numbers: 'text' ('calm'): set data.drop=[text], or …", "table.csv: 1 column of text beside numbers: 'text' ('calm'); give the columns that runs/a/best.ckpt was trained on", {}, text="calm"),

@@ -1,5 +1,6 @@
-"""Files and reading options that are refused, with the text of each message."""
+"""Files and reading options that are refused or doubted, with the text of each message."""
 
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -148,8 +149,8 @@ FILES = [
     Refusal("off the grid, far into the file", "table.csv, line 4323, column 'date': 2021-08-28 01:01:01 does not follow 2021-08-28 00:00:00 by the step h: correct the date, or give another step (data.freq)", DataError, date_off_the_grid),
     bad("off the step", GOOD, "table.csv, line 3, column 'date': 2021-03-01 01:00:00 does not follow 2021-03-01 00:00:00 by the step 2h: correct the date, or give another step (data.freq)", freq="2h"),
     bad("many missing rows", GOOD, "table.csv: only 5 rows for 14,400 steps of s from first to last: correct the dates, give another step (data.freq), or leave out series of few rows (data.ids)", freq="s"),
-    bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns or data.target)", columns=["lod"]),
-    bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.columns or data.target)", target="lod"),
+    bad("no such column", GOOD, "table.csv: no column 'lod'; there are 'load', 'price'; did you mean 'load'? (data.columns)", columns=["lod"]),
+    bad("no such target, beside text", lines(*(f"{hour},1,NE" for hour in HOURS), header="date,load,wind"), "table.csv: no column 'lod'; there are 'load', 'wind'; did you mean 'load'? (data.target)", target="lod"),
     bad("one series per row", lines("H1," + ",".join("5" * 11) + ",", "H2," + ",".join("6" * 12), header=",".join(f"V{n}" for n in range(1, 14))), "table.csv: no column 'date' in line 1 ('V1', …): a file with one series per row needs data=long data.melt=true and data.id_column; numbered steps need data.start and data.freq too"),
     bad("dates in the header", WIDE, "table.csv: no column 'date' in line 1 (…): a file with one series per row needs data=long data.melt=true …"),
     bad("quarters in the header", lines("Aruba,1,2,3,4", "Chad,5,6,7,8", header="land,1980Q1,1980Q2,1980Q3,1980Q4"), "table.csv: no column 'date' in line 1 (…): a file with one series per row needs data=long data.melt=true …"),
@@ -167,6 +168,9 @@ FILES = [
     Refusal("melted, a column with two roles", "column 'country' is named twice (data.id_column and data.drop): leave it out of data.drop", ConfigError, lambda folder: melted(folder, WIDE, drop=["country"])),
     Refusal("melted, Parquet", "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas", ConfigError, lambda folder: melted(folder, b"PAR1")),
     bad("a time of day beside dates with times", lines(*(f"{hour},{hour[-5:]},1" for hour in HOURS), header="date,clock,load"), "table.csv: 1 column of text beside numbers: 'clock' ('00:00'): correct the cells, set data.drop=[clock], or for times of day set data.date_column=[date,clock]"),
+    bad("a time of day beside a percentage", lines(*(f"{hour[:10]},9.5%,{hour[-5:]},1" for hour in HOURS), header="date,share,clock,load"), "table.csv: 2 columns of text beside numbers: 'share' ('9.5%'), 'clock' ('00:00'): correct the cells, set data.drop=[share,clock], or for times of day set data.date_column=[date,clock]"),
+    bad("a percentage", lines(*(f"{hour},9.5%,1" for hour in HOURS), header="date,share,load"), "table.csv: 1 column of text beside numbers: 'share' ('9.5%'): correct the cells, or set data.drop=[share]"),
+    bad("thousands with dots beside small numbers", lines(*(f"{2000 + n},{n % 999 + 1}" if n % 2 else f"{2000 + n},{n % 60 + 1}.999" for n in range(400)), header="date,load"), "table.csv, line 2, column 'load': '1.999' beside '100': the dot may separate thousands or decimals: set …"),
     bad("days and times beside dates with times", lines(*(f"{hour},01.03.2021,{hour[-5:]},1" for hour in HOURS), header="date,day,clock,load"), "table.csv, line 2, column 'day': '01.03.2021' is not a number: correct it"),
     bad("a further text, where one is dropped", lines(*(f"{hour},x,y,z,1" for hour in HOURS), header="date,a,b,c,load"), "table.csv: 2 columns of text beside numbers: 'b' ('y'), 'c' ('z'): set data.drop=[a,b,c], or …", drop=["a"]),
     bad("a target of text", lines(*(f"{hour},1,NE,2" for hour in HOURS), header="date,load,wind,price"), "table.csv: target 'wind' is text: choose a column of numbers (data.target)", target="wind"),
@@ -220,3 +224,24 @@ def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[
 @pytest.mark.parametrize("refusal", [*FILES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60])
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("day", "end", "warned"), [("%d.%m.%Y", "", 1), ("%Y-%m-%d", "", 0), ("%d.%m.%Y", "5", 0)]
+)
+def test_dots_of_three_digits_beside_dates_with_dots_are_doubted(
+    day: str, end: str, warned: int, tmp_path: Path
+) -> None:
+    rows = [
+        f"{date:{day}},{11 + n % 3}.{n:03}{end}\n"
+        for n, date in enumerate(pd.date_range("2023-12-01", periods=150))
+    ]
+    path = write(tmp_path, "".join(["date,load\n", *rows]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert int(read_table(path).values[0, 0]) == 11
+    assert sum("dots are read as decimal points" in str(one.message) for one in caught) == warned
+    with warnings.catch_warnings(action="error"):
+        read_table(path, decimal=".")
+        if not end:
+            assert read_table(path, decimal=",", thousands=".").values[0, 0] == 11_000
