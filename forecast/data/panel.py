@@ -168,7 +168,7 @@ class Panel:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the source names its series; a table does not. Labels: `forecast.data.panel`."""
+        """Whether the source names its series; a table does not."""
         return self.ids.name is not None
 
     def at_utc_offset(self, utc_offset: UtcOffset) -> "Panel":
