@@ -189,9 +189,8 @@ def train_on_frame(
     check_data_overrides(given)
     if suggest:
         suggested = suggest_for(frame, roles, given)
-        settled = {
-            key_of_override(text) for text in suggested
-        }  # the suggested roles contain those that are given
+        # the suggested roles contain those that are given
+        settled = {key_of_override(text) for text in suggested}
         roles = {role: names for role, names in roles.items() if f"data.{role}" not in settled}
         given = [*suggested, *given]
     config = compose_run([layout, *given])

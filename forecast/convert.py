@@ -1,7 +1,7 @@
 """Convert a CSV or Parquet file of any size to a store: `python -m forecast.convert --help`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -10,9 +10,6 @@ from forecast.system.errors import ConfigError, user_path
 from forecast.system.files import check_output_folder
 from forecast.system.location import locate
 from forecast.system.progress import bar
-
-if TYPE_CHECKING:
-    pass
 
 
 def convert(config: DictConfig) -> None:

@@ -78,7 +78,7 @@ def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, 
 
     reading = trained.config["data"]
     reading = {**name_keys(reading, trained.data_state), **reading}
-    reading = keep_date_order(reading, trained.data_state.get("day_first"))
+    reading = keep_date_order(reading, trained.data_state["day_first"])
     if reading.get("date_column") in DEFAULT_NAMES and date_column:
         reading = {**reading, "date_column": date_column}
     return reading

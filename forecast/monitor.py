@@ -32,10 +32,8 @@ def monitor(config: DictConfig) -> None:
     try:
         data = model_data.read_data({**OmegaConf.to_container(config.data), "split": "test"})  # type: ignore[dict-item]
     except TooFewRows as error:  # a job may give the rows since its last run, of which there may be none
-        if not str(error).startswith(
-            str(user_path(config.data.path))
-        ):  # another file, such as one of covariates
-            raise
+        if not str(error).startswith(str(user_path(config.data.path))):
+            raise  # another file, such as one of covariates
         data = None
     from forecast.inference.model import load  # imports PyTorch
     from forecast.reports import figures

@@ -185,9 +185,8 @@ class _Writes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.autocast(
-            grads[0].device.type, enabled=False
-        ):  # a compiled backward inherits that of forward
+        # a compiled backward inherits the autocast of forward
+        with torch.autocast(grads[0].device.type, enabled=False):
             k, v, beta, decay, start_decay, inverse, writes, states = ctx.saved_tensors
             decayed_keys, chunk_decay = k * decay[..., -1, :, None], start_decay[..., -1, None, None]
             g, later = grads[0].clone(), torch.cat([grads[1], grads[2][None]])

@@ -149,9 +149,8 @@ class _KernelSums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.autocast(
-            grads[0].device.type, enabled=False
-        ):  # a compiled backward inherits that of forward
+        # a compiled backward inherits the autocast of forward
+        with torch.autocast(grads[0].device.type, enabled=False):
             q, k, v, state, total, weight, out = ctx.saved_tensors
             chunks = ctx.chunks
             g = grads[0] / weight  # gradient of the numerator

@@ -97,9 +97,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, InstantiationException) and error.__cause__ is not None:
         return one_line(error.__cause__)
     if isinstance(error, OSError) and error.strerror:
-        file = (
-            error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
-        )  # of a copy
+        # of a copy, the disk of the second file is full
+        file = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
         return printable(f"{file}: {error.strerror}" if file else error.strerror)
     return printable(str(error)) or type(error).__name__
 

@@ -42,7 +42,7 @@ class Table:
         path.write_bytes(b"")
 
     def append(self, chunk: Panel) -> None:
-        """Append rows, of which the first series goes on if its id is `open_id`."""
+        """Append rows, of which the first series goes on if its id is that of the last series."""
         goes_on = self.ids[-1:] == [chunk.ids[0]]
         before = len(self.ids) - goes_on
         self.ids += chunk.ids[int(goes_on) :].tolist()

@@ -166,7 +166,7 @@ class DataModule:
         whole, state, rows = self._panel, self._saved_state, self.rows.get("train")
         assert whole is not None
         if state is not None:
-            self.categories = state.get("categories", {})
+            self.categories = state["categories"]
         elif rows is None:
             raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
         elif self.categories is None:

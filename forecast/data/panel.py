@@ -78,21 +78,13 @@ class Panel:
     calendar: Calendar | None = None
 
     @classmethod
-    def of_table(
-        cls,
-        grid: pd.DatetimeIndex,
-        values: Values,
-        columns: Sequence[str],
-        freq: str,
-        *,
-        utc_offset: UtcOffset | None = None,
-    ) -> "Panel":
+    def of_table(cls, grid: pd.DatetimeIndex, values: Values, columns: Sequence[str], freq: str) -> "Panel":
         """A panel of one series, whose targets are all columns."""
         ids, rows = pd.Index([TABLE_ID]), np.array([len(grid)])
         first = np.zeros_like(rows)
         return cls(
             ids=ids, grid=grid, freq=freq, grid_starts=first, starts=first, ends=rows, stops=rows,
-            targets=tuple(columns), values=values, static=pd.DataFrame(index=ids), utc_offset=utc_offset or UtcOffset(),
+            targets=tuple(columns), values=values, static=pd.DataFrame(index=ids),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -176,7 +168,7 @@ class Panel:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the source names its series; a table does not. Labels: `forecast.data.panel`."""
+        """Whether the source names its series; a table does not."""
         return self.ids.name is not None
 
     def at_utc_offset(self, utc_offset: UtcOffset) -> "Panel":
@@ -283,9 +275,9 @@ def name_series(panel: Panel, series: int) -> str:
     return f"series {quote(panel.ids[series])}: " if panel.has_ids else ""
 
 
-def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"], most: int = 4) -> str:
+def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"]) -> str:
     """Name the first of some series, and count the others: `'a', 'b' and 3 more`."""
-    return shorten([quote(panel.ids[number]) for number in np.flatnonzero(chosen)], most)
+    return shorten([quote(panel.ids[number]) for number in np.flatnonzero(chosen)], 4)
 
 
 def name_longest(panel: Panel, title: str) -> str:

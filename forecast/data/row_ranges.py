@@ -276,9 +276,8 @@ class RunningStatistics:
         some, lengths = group[begins], np.diff(begins, append=len(block))
         is_measured = np.isfinite(block)
         size = np.add.reduceat(is_measured, begins, dtype=np.int64)
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # numbers that are too large are refused once scaled
+        # numbers that are too large are refused once scaled
+        with np.errstate(over="ignore", invalid="ignore"):
             mean = np.add.reduceat(np.where(is_measured, block, 0.0), begins) / np.maximum(size, 1)
             centred = np.where(is_measured, block - np.repeat(mean, lengths, axis=0), 0.0)
             step, total = mean - self.mean[some], np.maximum(self.count[some] + size, 1)

@@ -115,7 +115,7 @@ class Scales:
             ),
             static=fit_static(name, panel.static) if state is None else state["static"],
             known_steps=known_steps,
-            timezone=panel.utc_offset.timezone if state is None else state.get("timezone"),
+            timezone=panel.utc_offset.timezone if state is None else state["timezone"],
             place=place,
             has_scale=(place >= 0) | (rows.stop > rows.first) | (options.scale_by == "all"),
         )

@@ -112,7 +112,7 @@ class Scaler:
     Args:
         center, scale: (series, columns), float64; a scaled value is (f(x) − center) / scale.
         domain: the transform f of each column, and the bounds of its forecasts; None: neither.
-        location, shape: parameters of the transforms (series, columns), see `forecast.data.scaler.fit`.
+        location, shape: parameters of the transforms (series, columns), see `fit`.
         error_unit: unit of scaled errors in original units (series, columns); None: `scale`. It differs from `scale`
             for transformed columns, where it is the scale of x, and after a refit, where it is that of the tested
             model.

@@ -212,8 +212,8 @@ class ScalingOptions:
         fill, fill_limit: how missing values in the past of a window are completed, see `forecast.data.windows`.
         known_steps: steps for which future covariates are known after a forecast origin, one number or by column; None:
             over the whole horizon.
-        lower, upper, transform: bounds of the forecasts and transforms before scaling, see
-            `forecast.data.source`. A checkpoint has its own.
+        lower, upper, transform: bounds of the forecasts and transforms before scaling, see `choose_domain`. A
+            checkpoint has its own.
 
     Raises:
         ConfigError: an option has a value that is not allowed.

@@ -170,7 +170,7 @@ UNLIMITED = 1 << 40
 class FutureCovariates:
     """Columns of the future covariates among the step features of a window.
 
-    Their names are those of `known_steps.covariate_feature_names`.
+    Their names are those of `covariates.covariate_feature_names`.
 
     A covariate with a limit in `known_steps` has a mask, which is 1 where its value is known and 0 elsewhere. After
     its last known step it repeats the value of that step. A missing value is read as the one before it.

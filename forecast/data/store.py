@@ -16,6 +16,7 @@ from forecast.data.calendars import is_zone, utc_offset_of
 from forecast.data.files.columns import ColumnRoles, check_as_of
 from forecast.data.files.grid import warn_of_rows_left_out
 from forecast.data.files.sources import check_list, find_series
+from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
@@ -229,10 +230,10 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
             place, column = divmod(int(changes.argmax()), len(names))
             row = rows[place : place + 1]
             label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
-            raise DataError(
-                f"{where}: {label}: column {quote(names[column])} differs from a row above: a static column has one "
-                "value in a series; name it in data.past_covariates or data.future_covariates"
+            problem = (
+                f"{where}: {label}: column {quote(names[column])} differs from a row above: {STATIC_CHANGES}"
             )
+            raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
     columns = {
         name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
         if name in store.texts

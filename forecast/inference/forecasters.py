@@ -172,7 +172,7 @@ def columns_of_linear(model: TrainedModel, weights: LinearWeights) -> set[str]:
     """The columns that a linear model of the data of `model` reads, see `columns_read`."""
     features, state = model.feature_columns, model.data_state
     covariates, n_time = state["future_covariates"], state["n_time_features"]
-    known = covariate_feature_names(covariates, state.get("known_steps", [None] * len(covariates)))
+    known = covariate_feature_names(covariates, state["known_steps"])
     n_calendar = n_time - len(known) - len(state["static_features"])
     read = find_covariates(weights, n_time, n_calendar, len(covariates))
     past = {features[position % len(features)] for position in weights.past_index.tolist()}

@@ -194,7 +194,7 @@ def evaluate(
     """
     check_choice("split", split, data.windows)
     fitted, device = baselines_for(model, data), torch.device("cuda" if has_gpu() else "cpu")
-    # with gradients as in the run's test: without them, kernels round differently
+    # weights that require gradients, as in the run's test: of others, kernels round differently
     network = copy.deepcopy(model.network).requires_grad_(True)
     data.tested_split = split
     levels, calibrations = parse_levels(model.config["levels"]), model.calibrations

@@ -165,9 +165,3 @@ def make_dense(windows: Windows) -> Windows:
     if windows.stride == 1:
         return windows
     return windows.with_starts([range(starts.start, starts.stop) for starts in windows.starts])
-
-
-def count_fitted_windows(train: Windows) -> int:
-    """The number of training windows that a linear model is fitted to."""
-    numbers = choose_windows(train, find_covariate_steps(train))
-    return len(train) if numbers is None else len(numbers)

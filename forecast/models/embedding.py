@@ -47,9 +47,7 @@ def sinusoidal_positions(length: int, d_model: int, scale: float = 1.0) -> Float
     They are multiplied by `scale`.
     """
     table = torch.zeros(length, d_model)
-    if (
-        table.is_meta
-    ):  # it has no values, and arithmetic there imports PyTorch's compiler, which takes seconds
+    if table.is_meta:  # without values; arithmetic there imports PyTorch's compiler, which takes seconds
         return table
     position = torch.arange(length, dtype=torch.float32)[:, None]
     rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))

@@ -161,9 +161,8 @@ class ResidualModel(ForecastModel):
             self.linear.set_weights(start.linear)
         if self.n_quantiles == 1:
             return
-        gaps = (
-            start.error_quantiles(self.forecast_linear).diff(dim=1).float()
-        )  # in standard deviations of a window
+        # in standard deviations of a window
+        gaps = start.error_quantiles(self.forecast_linear).diff(dim=1).float()
         gaps = torch.where(gaps.isnan(), gaps.nanmean(0), gaps).nan_to_num(0.0).clamp(min=MIN_GAP)
         raw = gap_to_raw(gaps.mean(0, keepdim=True) if self.shares_outputs else gaps)
         bias, middle = self.out.bias.data.unflatten(0, (len(raw), self.n_quantiles)), self.n_quantiles // 2

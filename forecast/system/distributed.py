@@ -81,9 +81,7 @@ def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
     from torch.distributed.rendezvous import rendezvous
 
     connect()
-    if (
-        _store is None
-    ):  # the same one, at the same address, that torch.distributed.init_process_group will use
+    if _store is None:  # the same one that torch.distributed.init_process_group will use
         _store, *_ = next(rendezvous("env://", rank(), n_processes()))
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun may keep the store in a restart
     key = f"forecast/{what}/{restart}"
@@ -131,18 +129,22 @@ def write_first_error(path: Path, message: str) -> bool:
     return True
 
 
+_GRACE = 5.0
+"""Seconds in which the first process prints its error before another one ends."""
+
+
 @contextmanager
-def delay_errors_of_others(seconds: float = 5.0) -> Iterator[None]:
+def delay_errors_of_others() -> Iterator[None]:
     """Delay an error that every process raises, so that the first process prints it; the launcher ends the others."""
     try:
         yield
     except Exception:
         if not is_first():
-            time.sleep(seconds)
+            time.sleep(_GRACE)
         raise
 
 
-def wait_for_first(seconds: float = 5.0) -> None:
+def wait_for_first() -> None:
     """Wait, so that the first process can fail with a message before it is killed because this process ended.
 
     The first process fails as soon as this one closes the connection. `follow_parent` or the launcher then ends this
@@ -152,4 +154,4 @@ def wait_for_first(seconds: float = 5.0) -> None:
 
     if dist.is_initialized() and dist.get_backend() == "gloo":  # NCCL might wait for the others
         dist.destroy_process_group()
-    time.sleep(seconds)
+    time.sleep(_GRACE)

@@ -61,7 +61,6 @@ class Key:
     set_by: str = ""  # the key to set instead: this one is computed from it
     variant: bool = False  # distinguishes the variants in a dashboard
     as_trained: bool = False  # a trained model reads all data with the value of its training
-    selects_data: bool = False  # selects the data set: a command that types it reads those data
     one_file: bool = False  # does not apply to another file than that of training
 
 
@@ -92,9 +91,9 @@ TASK_KEYS = (
 )
 
 DATA_KEYS = (
-    Key("data", DATA, selects_data=True),  # and the fields of `ReadOptions` that are no free text
-    Key("data.name", DATA, selects_data=True, variant=True),
-    Key("data.path", SOURCE, selects_data=True, text=True, per_machine=True, one_file=True),
+    Key("data", DATA),  # and the fields of `ReadOptions` that are no free text
+    Key("data.name", DATA, variant=True),
+    Key("data.path", SOURCE, text=True, per_machine=True, one_file=True),
     Key("data.root", SOURCE, text=True, per_machine=True, one_file=True),
     Key("data.seed", SOURCE, as_trained=True),
     *(Key(f"data.{name}", STATE, as_trained=True) for name in ("scaler", "holidays")),
@@ -243,9 +242,6 @@ ROWS = {row.name: row for row in TABLE}
 
 AS_TRAINED = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.as_trained)
 """Settings below `data` that a trained model always takes from its training."""
-
-SELECTS_DATA = frozenset({"experiment", *(row.name for row in DATA_KEYS if row.selects_data)})
-"""Keys of which a command types one to read other data than the default; an experiment may select data too."""
 
 
 def row_of(key: str) -> Key | None:

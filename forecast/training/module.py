@@ -41,7 +41,7 @@ class Forecaster(L.LightningModule):
     Args:
         model: gives scaled forecasts (batch, pred_len, n_targets), or with loss=quantile the raw outputs
             (batch, pred_len, n_targets · quantiles) that `models.residual.arrange_quantiles` puts in order.
-        loss: see `make_loss`; the point forecast is then the median.
+        loss: see `make_loss`; with `quantile`, the point forecast is the median.
         levels: levels of the intervals that a test scores, in percent.
         fitted: the baselines that a test measures beside the model, and the denominators of MASE.
         config: the run's whole configuration as plain values; kept in checkpoints, sent to the loggers.

@@ -248,11 +248,6 @@ class ColumnRoles:
     def all(self) -> tuple[str, ...]:
         return (*self.keys, *self.numbers, *self.static)
 
-    @property
-    def other_roles(self) -> tuple[str, ...]:
-        """The columns that are no targets, also those that are not read."""
-        return (*self.keys, *self.covariates, *self.static, *self.drop)
-
     def find_keys(self, name: str) -> list[str]:
         """The options that name a column, as often as they do."""
         targets = self.targets or ()

@@ -167,6 +167,10 @@ class TableRows:
             raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: leave them out")
 
 
+STATIC_CHANGES = "a static column does not change within a series"
+NAME_AS_COVARIATE = "; name it in data.past_covariates or data.future_covariates"
+
+
 def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
     """The static columns, one row per series: its value in the rows from `starts` to `ends`, NaN if none has one.
 
@@ -183,10 +187,9 @@ def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataF
         changed = given[codes[given] != firsts[owners[given]]]
         if len(changed):
             row, first = int(history[changed[0]]), found[firsts[owners[changed[0]]]]
-            raise rows.error(
-                f"{quote(column.iloc[row])}, and {quote(first)} above: a static column does not change within a "
-                "series; name it in data.past_covariates or data.future_covariates", row, name,
-            )  # fmt: skip
+            both = f"{quote(column.iloc[row])}, and {quote(first)} above"
+            problem = str(rows.error(f"{both}: {STATIC_CHANGES}", row, name))
+            raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
         kind = object if isinstance(column.dtype, pd.CategoricalDtype) else float
         columns[name] = np.append(np.asarray(found, dtype=kind), np.nan)[firsts]
     return pd.DataFrame(columns, index=rows.ids)

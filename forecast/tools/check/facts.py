@@ -166,7 +166,7 @@ class SplitPart:
 
 
 def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[SplitPart]:
-    """Split each series into training, validation and test rows; `scale_by` as in `DataModule`.
+    """Split each series into training, validation and test rows; `scale_by` as in `ScalingOptions`.
 
     Raises:
         ConfigError: a `split` of one part.

@@ -155,15 +155,15 @@ def about_moving_mean(
 
 
 def seasonal_strength(
-    values: Float64[np.ndarray, "rows columns"], period: int, window: int | None = None
+    values: Float64[np.ndarray, "rows columns"], period: int
 ) -> Float64[np.ndarray, " columns"]:
     """Return the fraction of each column's variance about its moving mean that the average cycle explains.
 
     It is the adjusted R² of the phase means, max(0, 1 − (1 − R²)·m/(m − 1)) for m cycles; NaN for a constant column.
-    The moving mean is over `window` rows (default: the period). The seasonal strength of Wang, Smith and Hyndman (2006)
-    is similar, with STL in place of the moving mean.
+    The moving mean is over one period. The seasonal strength of Wang, Smith and Hyndman (2006) is similar, with STL in
+    place of the moving mean.
     """
-    moving = about_moving_mean(values, window or period)
+    moving = about_moving_mean(values, period)
     cycles = len(moving) // period
     moving = moving[len(moving) - cycles * period :]
     moving = moving - moving.mean(0)

@@ -147,10 +147,8 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     for name, places in columns_of(covariates, data).items():
         groups.append(InputGroup(InputKind.COVARIATE, name, tuple(n_calendar + i for i in places)))
     first = n_calendar + len(covariates)
-    for (
-        name,
-        encoding,
-    ) in data.scaled.scales.static.items():  # the features of a column of texts are one group
+    # the features of a column of texts are one group
+    for name, encoding in data.scaled.scales.static.items():
         last = first + len(static_feature_names({name: encoding}))
         groups.append(InputGroup(InputKind.STATIC, name, tuple(range(first, last))))
         first = last
@@ -176,14 +174,11 @@ class WindowSample:
         windows: the windows that are scored.
         every: the windows at all steps of the split.
         most: number of windows at most.
-        seed: seed of the offsets and of the permutations.
     """
 
-    def __init__(
-        self, data: DataModule, windows: Windows, every: Windows, *, most: int, seed: int = 0
-    ) -> None:
+    def __init__(self, data: DataModule, windows: Windows, every: Windows, *, most: int) -> None:
         self.data = data
-        self.random = np.random.default_rng(seed)
+        self.random = np.random.default_rng(0)  # of the offsets and of the permutations
         index = choose_windows(len(windows), most, self.random)
         self.batch = windows.gather(torch.from_numpy(index))
         if len(every) > len(windows):

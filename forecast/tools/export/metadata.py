@@ -122,9 +122,9 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         "categories": dict(trained.categories),
         "freq": trained.freq,
         "holidays": trained.holidays,
-        "calendar": trained.data_state.get("calendar"),
-        "utc_offset": trained.data_state.get("utc_offset"),
-        "timezone": trained.data_state.get("timezone"),
+        "calendar": trained.data_state["calendar"],
+        "utc_offset": trained.data_state["utc_offset"],
+        "timezone": trained.data_state["timezone"],
         "seq_len": seq_len,
         "pred_len": pred_len,
         "time_features": [
@@ -161,8 +161,8 @@ def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:
 def known_steps(trained: "TrainedModel") -> dict[str, int]:
     """The number of known steps of each future covariate that has a mask, in the order of the masks."""
     state = trained.data_state
-    steps = state.get("known_steps", [None] * len(state["future_covariates"]))
-    return {name: n for name, n in zip(state["future_covariates"], steps, strict=True) if n is not None}
+    steps = zip(state["future_covariates"], state["known_steps"], strict=True)
+    return {name: n for name, n in steps if n is not None}
 
 
 def list_unread(trained: "TrainedModel", names: Sequence[str]) -> list[str]:
@@ -187,7 +187,7 @@ def describe_series(trained: "TrainedModel") -> dict[str, Any]:
         "id_column": name_keys(trained.config["data"], state)["id_column"],
         "future_covariates": state["future_covariates"],
         "unread_covariates": list_unread(trained, state["future_covariates"]),
-        "as_of": state.get("as_of", {}),
+        "as_of": state["as_of"],
         "known_steps": known_steps(trained),
         "static_features": static_expressions(state["static"]),
         "scaler": trained.config["data"]["scaler"],

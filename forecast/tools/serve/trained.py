@@ -77,7 +77,7 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
         "columns": value_columns(model, model.feature_columns),
         "future_covariates": value_columns(model, model.data_state["future_covariates"]),
         "static_covariates": list(model.data_state["static"]),
-        "date_column": date_column(model),
+        "date_column": model.date_column,
         "id_column": id_column(model),
         "series": len(model.data_state["ids"]),
         "freq": model.freq,
@@ -95,11 +95,6 @@ def id_column(model: TrainedModel) -> str | None:
     return name_ids(list_id_columns(name_keys(model.config["data"], model.data_state)["id_column"]))
 
 
-def date_column(model: TrainedModel) -> str:
-    """The name of the column that holds the dates."""
-    return model.data_state.get("date_column") or "date"
-
-
 def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
     """These columns of the model, with the column of each category instead of its indicators."""
     column_of = columns_of_indicators(model.categories)
@@ -113,10 +108,9 @@ def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
     options = {option.name: config[option.name] for option in fields(TableSource) if option.name in config}
     keys = name_keys(model.config["data"], model.data_state)
     return {
-        "options": {**options, **keys, "date_column": date_column(model)},
+        "options": {**options, **keys, "date_column": model.date_column},
         "unread": sorted(find_unread_columns([forecaster])),
-        "data_state": {"categories": {}}
-        | {key: model.data_state[key] for key in DATA_STATE if key in model.data_state},
+        "data_state": {key: model.data_state[key] for key in DATA_STATE},
     }
 
 
@@ -132,7 +126,7 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
     """
     steps = model.seq_len + model.pred_len
     dates = make_dates(model, steps)
-    keys: dict[str, list[Any]] = {date_column(model): [date.isoformat() for date in dates]}
+    keys: dict[str, list[Any]] = {model.date_column: [date.isoformat() for date in dates]}
     if (ids := id_column(model)) is not None:
         keys[ids] = [model.data_state["ids"][example_series(model)]] * steps
     wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
@@ -142,7 +136,7 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
         model, Scaler.from_state_dict(state["future_scaler"]), state["future_covariates"], wave
     )
     static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
-    future |= {column: future[name] for name, column in state.get("as_of", {}).items()}
+    future |= {column: future[name] for name, column in state["as_of"].items()}
     rows = {**keys, **targets, **future, **static}
     request: dict[str, Any] = {"rows": {name: cells[: model.seq_len] for name, cells in rows.items()}}
     if future:
@@ -202,9 +196,9 @@ def export_model(name: str, checkpoint: Path) -> None:
 def find_obstacle(model: TrainedModel) -> str:
     """Why a model cannot be answered by a graph; empty if it can."""
     data = model.data_state
-    if data.get("as_of"):
+    if data["as_of"]:
         return "it reads covariates as of an earlier date (data.as_of)"
-    if any(steps is not None for steps in data.get("known_steps", ())):
+    if any(steps is not None for steps in data["known_steps"]):
         return "it reads covariates that are known for some steps only (data.known_steps)"
     return ""
 
