@@ -9,8 +9,8 @@ from typing import Any
 from forecast import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-IDLE = ("idle", "iowait", "guest", "guest_nice")
-"""Times of psutil that are no work, or that others contain."""
+IDLE = ("idle", "iowait")
+"""Times of psutil that are no work."""
 
 
 def describe_machine(device: str) -> dict[str, Any]:
@@ -64,6 +64,7 @@ class OtherWork:
         import psutil
 
         times = psutil.cpu_times()._asdict()
-        counted = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))
-        busy = sum(seconds for name, seconds in times.items() if name not in IDLE)
-        return sum(os.times()[:4]), busy, counted
+        all_ = sum(
+            seconds for name, seconds in times.items() if not name.startswith("guest")
+        )  # in user and nice
+        return sum(os.times()[:4]), all_ - sum(times.get(name, 0.0) for name in IDLE), all_

@@ -461,7 +461,8 @@ def measure_in_turn(runs: Sequence[FinishedRun]) -> Iterator[dict[str, Any]]:
     models = [load_tested(run.folder) for run in runs]
     on_gpu = all(has_gpu(model.config["trainer"]["accelerator"]) for model in models)
     device = torch.device("cuda" if on_gpu else "cpu")
-    hardware = {key: describe_machine(device.type)[key] for key in ("device", "threads")}
+    machine = describe_machine(device.type)
+    hardware = {key: machine[key] for key in ("device", "threads")}
     for timing in time_in_turn([make_inference(model, device) for model in models], RETIME_REPEATS):
         yield {**hardware, "ms_per_window": 1000 * timing["median"] / BATCH_SIZE}
 

@@ -10,7 +10,6 @@ from typing import Any
 
 ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "sliding_window", "uniform", "none")
-
 SEEDS = (1, 2, 3)
 HORIZONS = (96, 192, 336, 720)
 PAPER_HORIZONS = (24, 48, 168, 336, 720)

@@ -181,10 +181,10 @@ def show_lengths(results: Results) -> list[str]:
             found.setdefault((row["variant"], row["data"]), {})[row["attention"]] = row
     ratios: dict[tuple[str, str], list[float]] = {}
     for (variant, _), types in found.items():
-        for attention, row in types.items():
-            if attention != "none" and len(types) == len(declared.ALL_TYPES):
-                ratio = math.log(row["mse"] / types["none"]["mse"])
-                ratios.setdefault((attention, variant), []).append(ratio)
+        if len(types) == len(declared.ALL_TYPES):
+            without = types.pop("none")["mse"]
+            for attention, row in types.items():
+                ratios.setdefault((attention, variant), []).append(math.log(row["mse"] / without))
     rows = [
         {"attention": attention, "settings": f"`{variant}`", "ratios": each}
         for (attention, variant), each in ratios.items()
