@@ -233,6 +233,7 @@ class ScaledPanel:
             "future_scaler": self.scales.future_scaler.state_dict(),
             "static": self.scales.static,
             "static_features": static_feature_names(self.scales.static),
+            "timezone": self.scales.timezone,
         }
 
 
