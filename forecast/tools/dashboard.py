@@ -90,7 +90,9 @@ def make_averaged_topics() -> list[Topic]:
             [
                 make_lines("Validation MSE", "val/mse"),
                 make_lines("Training loss", "train/loss"),
+                make_lines("Norm of the gradient before clipping", "train/grad_norm"),
             ],
+            per_row=3,
         ),
         Topic(
             "Error by horizon step",

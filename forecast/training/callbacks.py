@@ -16,6 +16,8 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.callbacks import ProgressBar as LightningProgressBar
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import get_total_norm
 from tqdm import tqdm
 
 from forecast.data import DataModule
@@ -199,8 +201,9 @@ class RandomState(Callback):
 class EpochTable(Callback):
     """Write `metrics.csv`, one row per epoch; the file is whole after every epoch, and a resumed run appends to it.
 
-    This callback also logs the epoch's training loss, the mean over its windows, and the learning rate of its last
-    step, with which loggers stamp it. Checkpoints hold both, so that a resumed epoch logs the same values.
+    This callback also logs the epoch's training loss, the mean over its windows, the norm of the gradient before
+    clipping, the mean over its steps, and the learning rate of its last step, with which loggers stamp it. Checkpoints
+    hold all three, so that a resumed epoch logs the same values.
     """
 
     def __init__(self, path: str) -> None:
@@ -210,13 +213,13 @@ class EpochTable(Callback):
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         is_same_run = len(self._restored) == trainer.world_size
-        sums = self._restored[trainer.global_rank] if is_same_run else torch.zeros(2)
-        self._sums = sums.to(module.device)  # loss times windows, and windows
+        sums = self._restored[trainer.global_rank] if is_same_run else torch.zeros(4)
+        self._sums = sums.to(module.device)  # loss times windows, windows, norms of the gradient, steps
         self.rows = [row for row in read_rows(self.path) if row["epoch"] < trainer.current_epoch]
         self.started = time.perf_counter() - (self.rows[-1]["seconds"] if self.rows else 0)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._sums = torch.zeros(2, device=module.device)
+        self._sums = torch.zeros(4, device=module.device)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
@@ -228,11 +231,19 @@ class EpochTable(Callback):
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         windows = torch.tensor(float(len(batch.index)), device=module.device)
-        self._sums += torch.stack([outputs["loss"].detach().float() * windows, windows])
+        self._sums[:2] += torch.stack([outputs["loss"].detach().float() * windows, windows])
+
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, module: L.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        norm = get_total_norm([each.grad for each in module.parameters() if each.grad is not None])
+        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm  # of weights sharded by FSDP
+        self._sums[2:] += torch.stack([norm.float(), norm.new_ones(()).float()])
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        loss, windows = torch.stack(gather(trainer, self._sums.cpu())).sum(0)
+        loss, windows, norms, steps = torch.stack(gather(trainer, self._sums.cpu())).sum(0)
         module.log("train/loss", loss / windows, rank_zero_only=True)
+        module.log("train/grad_norm", norms / steps, rank_zero_only=True)
         module.log("lr", self.lr, rank_zero_only=True)
         if trainer.is_global_zero:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -18,7 +18,7 @@ from tests.support.commands import finish, only, start, train, workplace
 from tests.support.wandb_file import WandbRun, records
 
 SECRET = "0123456789abcdef" * 2 + "01234567"
-CURVES = {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"}
+CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"}
 
 
 @pytest.fixture(scope="module")

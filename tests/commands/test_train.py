@@ -129,7 +129,7 @@ def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
         assert np.mean(table["conformal_coverage_80"]) == pytest.approx(coverage, rel=1e-5)
     epochs = pd.read_csv(folder / "metrics.csv")
     assert epochs["epoch"].tolist() == list(range(EPOCHS))
-    assert {"train/loss", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
+    assert {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
 
 
 def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str], workplace: Path) -> None:
