@@ -1,4 +1,4 @@
-"""Measurements that pages of docs/ quote: adaptive intervals, many series, and the server."""
+"""Measurements that pages of docs/ quote: adaptive intervals, many series, the server, and wrong verdicts."""
 
 import json
 import os
@@ -6,20 +6,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, combinations, product
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.cells import Cell
 from experiments.run import CellFailed, Context
 from experiments.store import Row
+
+from forecast.evaluation.significance import (
+    SIGNIFICANCE_LEVEL,
+    SeedVariance,
+    add_seed_variance,
+    diebold_mariano,
+)
 
 ETT = ("data=csv", "data.split=[12,4,4]", "pred_len=96")
 PRICES = ("data=csv", "features=MS", "data.target=OT", "pred_len=24")
@@ -31,6 +39,16 @@ INTERVALS = {
     "load": ("data=load", "pred_len=96"),
 }
 SERVE_SECONDS = 10
+SEEDS, DRAWS = 20, 1000
+EQUAL_TYPES = {
+    "full": "attention=full",
+    "probsparse": "attention=probsparse factor=100",  # every query is exact
+    "sliding_window": "attention=sliding_window attention_window=1000",  # every token is in the window
+}
+"""Settings that compute softmax attention by the code of three types."""
+VERDICTS = (
+    "data=sample", "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", "logger=[]", "pictures=false",
+)  # fmt: skip
 SMALL = (
     "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",
     "windows_per_epoch=2048", "logger=[]", "pictures=false",
@@ -131,9 +149,50 @@ def send_requests(url: str, body: bytes, end: float) -> tuple[list[float], list[
     return times, refused
 
 
+def run_verdicts(cell: Cell, context: Context) -> Row:
+    """Train every type with `SEEDS` seeds, and count how often the test of a comparison tells two types apart.
+
+    Each draw takes as many seeds for each type, of the same numbers or of other ones, as a user would have trained.
+    """
+    losses: dict[str, dict[int, np.ndarray]] = {name: {} for name in (*EQUAL_TYPES, "none")}
+    for seed, (name, runs) in product(range(1, SEEDS + 1), losses.items()):
+        folder = context.scratch / "verdicts" / name / str(seed)
+        if not (folder / "metrics.json").exists():  # a finished run
+            given = EQUAL_TYPES.get(name, f"attention={name}").split()
+            context.python(
+                "-m", "forecast.train", *cell.overrides, *given, f"seed={seed}", f"hydra.run.dir={folder}"
+            )
+        runs[seed] = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"].to_numpy()
+    random = np.random.default_rng(0)
+    draws = [random.permutation(range(1, SEEDS + 1)) for _ in range(DRAWS)]
+    pairs = [*combinations(EQUAL_TYPES, 2), *((name, "none") for name in EQUAL_TYPES)]
+    return {
+        f"{one}/{other}/{count}/{which}": np.mean(
+            [is_told_apart(losses[one], losses[other], draw[:count], draw[first:][:count]) for draw in draws]
+        )
+        for (one, other), count in product(pairs, (2, 3, 5))
+        for which, first in (("equal", 0), ("other", count))
+    }
+
+
+def is_told_apart(
+    one: Mapping[int, np.ndarray],
+    other: Mapping[int, np.ndarray],
+    seeds: Sequence[int],
+    others: Sequence[int],
+) -> bool:
+    """Whether the losses of two types on the windows differ significantly, by their runs with these seeds."""
+    runs = [{seed: each[seed] for seed in chosen} for each, chosen in ((one, seeds), (other, others))]
+    means = [{seed: float(losses.mean()) for seed, losses in each.items()} for each in runs]
+    over_windows = diebold_mariano(*(np.mean(list(each.values()), 0) for each in runs), overlap=24)
+    found = add_seed_variance(over_windows, SeedVariance.estimate(means), *means)
+    return found.p_value < SIGNIFICANCE_LEVEL
+
+
 STUDIES: dict[str, tuple[dict[str, tuple[str, ...]], Callable[[Cell, Context], Row]]] = {
     "intervals": ({name: (*given, *SMALL) for name, given in INTERVALS.items()}, run_intervals),
     "series": ({"100,000 of 1,000 days": ("series=100000", "rows=1000")}, run_series),
+    "verdicts": ({"sample": VERDICTS}, run_verdicts),
     "serve": ({f"{n} clients": (f"clients={n}",) for n in (1, 8, 32, 200)}, run_serve),
 }
 
