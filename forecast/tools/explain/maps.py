@@ -240,6 +240,7 @@ def measure_layer(layer: Layer) -> LayerMap:
             "entropy of a row (bits)": row_entropy(weights),
             "entropy of uniform attention (bits)": row_entropy(uniform),
             f"{what} that differs from uniform": float((shares(weights) - uniform).abs().sum(-1).mean()) / 2,
+            "effective rank": effective_rank(weights),
         }
     curves = call.attention.describe(call.q, call.k)
     for each in curves:
@@ -293,3 +294,12 @@ def shares(weights: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "*rows m
 def row_entropy(weights: Float[Tensor, "... rows memory_len"]) -> float:
     """Mean entropy of the rows in bits, of their positive part; uniform attention to n positions has log2(n)."""
     return float(torch.special.entr(shares(weights)).sum(-1).mean()) / math.log(2)
+
+
+def effective_rank(weights: Float[Tensor, "heads rows memory_len"]) -> float:
+    """Mean over the heads of the exponential of the entropy of the singular values (Roy and Vetterli 2007).
+
+    It is 1 if every row is the same, and the number of positions if each position reads another one.
+    """
+    entropy = torch.special.entr(shares(torch.linalg.svdvals(weights.double()))).sum(-1)
+    return float(entropy.exp().mean())

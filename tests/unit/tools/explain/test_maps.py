@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import entropy as entropy_of
 
 from forecast.attention import (
     Attention,
@@ -184,10 +185,10 @@ def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
     return Layer(call, place, positions, positions)
 
 
-def numbers_of(layer: Layer) -> tuple[float, float, float]:
-    """The entropies of the map and of uniform attention, and the part of the map that differs from it."""
-    entropy, uniform, differs = measure_layer(layer).numbers.values()
-    return entropy, uniform, differs
+def numbers_of(layer: Layer) -> tuple[float, float, float, float]:
+    """The entropies of the map and of uniform attention, the part of the map that differs from it, and its rank."""
+    entropy, uniform, differs, rank = measure_layer(layer).numbers.values()
+    return entropy, uniform, differs, rank
 
 
 @pytest.mark.parametrize("role", ["self", "causal"])
@@ -202,15 +203,16 @@ def test_the_numbers_by_hand(kind: type[Attention], role: str) -> None:
     entropy = -np.sum(weights * np.log2(np.where(weights > 0, weights, 1))) / LENGTH / 2
     differs = np.abs(weights - even).sum((1, 2)).mean() / LENGTH / 2
     uniform = np.log2(even.shape[0] if role == "self" else np.arange(1, LENGTH + 1)).mean()
-    assert numbers_of(layer) == pytest.approx((entropy, uniform, differs), rel=1e-4)
+    rank = np.mean([math.exp(entropy_of(np.linalg.svd(one, compute_uv=False))) for one in weights])
+    assert numbers_of(layer) == pytest.approx((entropy, uniform, differs, rank), rel=1e-4)
 
 
 def test_the_numbers_of_the_controls() -> None:
     bits = math.log2(LENGTH)
     even = numbers_of(layer_of(UniformAttention(8, 2, role="self")))
     single = numbers_of(layer_of(NoneAttention(8, 2, role="self")))
-    assert even == pytest.approx((bits, bits, 0), abs=1e-6)
-    assert single == pytest.approx((0, bits, 1 - 1 / LENGTH), abs=1e-6)
+    assert even == pytest.approx((bits, bits, 0, 1), abs=1e-6)
+    assert single == pytest.approx((0, bits, 1 - 1 / LENGTH, LENGTH), abs=1e-6)
     assert measure_layer(layer_of(NoneAttention(8, 2, role="cross"))).numbers == {}
 
 
