@@ -44,7 +44,7 @@ TABLES = {
     "peers": Table("benchmarks", "run_benchmark", packages=("neuralforecast",)),
     "cpu": Table("benchmarks", "run_benchmark"),
     "tasks": Table("tasks", "run_task", "results"),
-    **dict.fromkeys(("intervals", "series", "serve", "verdicts"), Table("studies", "run_study")),
+    **dict.fromkeys(("intervals", "maps", "series", "serve", "verdicts"), Table("studies", "run_study")),
 }
 
 

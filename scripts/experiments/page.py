@@ -192,6 +192,21 @@ def show_lengths(results: Results) -> list[str]:
     return pivot(rows, "attention", "settings", lambda row: describe_ratios(row["ratios"]))
 
 
+def show_maps(results: Results) -> list[str]:
+    """Show how far the maps of the encoder are from uniform attention, and their effective rank."""
+    rows = [
+        dict(zip(("data", "attention"), row["case"].split("/"), strict=True)) | row
+        for row in results.store("maps").rows()
+    ]
+
+    def show(row: Group) -> str:
+        numbers, tokens = row["numbers"], row["tokens"]
+        (differs,) = (value for name, value in numbers.items() if name.endswith("differs from uniform"))
+        return f"{differs:.0%}, rank {numbers['effective rank']:.1f} of {tokens}"
+
+    return pivot(rows, "attention", "data", show)
+
+
 def describe_ratios(ratios: Sequence[float]) -> str:
     """Return the geometric mean of ratios, given by their logarithms, its 95% interval and the number below 1."""
     low, high = stats.t.interval(0.95, len(ratios) - 1, np.mean(ratios), stats.sem(ratios))
@@ -363,6 +378,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "attention": show_attention,
     "tasks": show_tasks,
     "lengths": show_lengths,
+    "maps": show_maps,
     "ablation": show_ablation,
     "covariates": show_covariates,
     "recall": show_recall,

@@ -1,4 +1,4 @@
-"""Measurements that pages of docs/ quote: adaptive intervals, many series, the server, and wrong verdicts."""
+"""Measurements that pages of docs/ quote: intervals, attention maps, many series, the server, wrong verdicts."""
 
 import json
 import os
@@ -18,10 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.cells import Cell
+from experiments.cells import ALL_TYPES, DATA, Cell
 from experiments.run import CellFailed, Context
 from experiments.store import Row
-
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     SeedVariance,
@@ -46,6 +45,18 @@ EQUAL_TYPES = {
     "sliding_window": "attention=sliding_window attention_window=1000",  # every token is in the window
 }
 """Settings that compute softmax attention by the code of three types."""
+MAPS = {
+    f"{data}/{attention}": (
+        *DATA[data],
+        f"pred_len={horizon}",
+        f"attention={attention}",
+        "logger=[]",
+        "pictures=false",
+    )
+    for data, horizon in (("sample", 24), ("load", 168))
+    for attention in ALL_TYPES
+    if attention != "none"
+}
 VERDICTS = (
     "data=sample", "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", "logger=[]", "pictures=false",
 )  # fmt: skip
@@ -189,9 +200,24 @@ def is_told_apart(
     return found.p_value < SIGNIFICANCE_LEVEL
 
 
+def run_maps(cell: Cell, context: Context) -> Row:
+    """Train a model, and measure the attention maps of its encoder on the last test window; means over the layers."""
+    with tempfile.TemporaryDirectory() as folder:
+        context.python("-m", "forecast.train", *cell.overrides, f"hydra.run.dir={folder}/run")
+        context.python(
+            "-m", "forecast.explain", f"checkpoint={folder}/run", "slot=encoder", "importance_windows=0",
+            f"output={folder}/maps",
+        )  # fmt: skip
+        numbers = pd.read_csv(Path(folder, "maps", "numbers.csv")).groupby("number")["value"].mean()
+        metrics = json.loads(Path(folder, "run", "metrics.json").read_text())
+        tokens = metrics["attention_slots"]["encoder"]["keys"]
+        return {"mse": metrics["test"]["mse"], "tokens": tokens, "numbers": numbers.to_dict()}
+
+
 STUDIES: dict[str, tuple[dict[str, tuple[str, ...]], Callable[[Cell, Context], Row]]] = {
     "intervals": ({name: (*given, *SMALL) for name, given in INTERVALS.items()}, run_intervals),
     "series": ({"100,000 of 1,000 days": ("series=100000", "rows=1000")}, run_series),
+    "maps": (MAPS, run_maps),
     "verdicts": ({"sample": VERDICTS}, run_verdicts),
     "serve": ({f"{n} clients": (f"clients={n}",) for n in (1, 8, 32, 200)}, run_serve),
 }
