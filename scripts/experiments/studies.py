@@ -175,7 +175,7 @@ def run_verdicts(cell: Cell, context: Context) -> Row:
             )
         runs[seed] = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"].to_numpy()
     random = np.random.default_rng(0)
-    draws = [random.permutation(range(1, SEEDS + 1)) for _ in range(DRAWS)]
+    draws = [random.permutation(range(1, SEEDS + 1)).tolist() for _ in range(DRAWS)]
     pairs = [*combinations(EQUAL_TYPES, 2), *((name, "none") for name in EQUAL_TYPES)]
     return {
         f"{one}/{other}/{count}/{which}": np.mean(
@@ -208,7 +208,8 @@ def run_maps(cell: Cell, context: Context) -> Row:
             "-m", "forecast.explain", f"checkpoint={folder}/run", "slot=encoder", "importance_windows=0",
             f"output={folder}/maps",
         )  # fmt: skip
-        numbers = pd.read_csv(Path(folder, "maps", "numbers.csv")).groupby("number")["value"].mean()
+        table = pd.read_csv(Path(folder, "maps", "numbers.csv"))
+        numbers = table.pivot_table("value", "number")["value"]
         metrics = json.loads(Path(folder, "run", "metrics.json").read_text())
         tokens = metrics["attention_slots"]["encoder"]["keys"]
         return {"mse": metrics["test"]["mse"], "tokens": tokens, "numbers": numbers.to_dict()}
