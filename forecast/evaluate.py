@@ -30,7 +30,7 @@ def evaluate(config: DictConfig) -> None:
     from forecast.reports.scores import describe_series, print_scores, tabulate_series, which_windows
 
     model = load_tested(config.checkpoint)
-    model.data(data, find_unread_columns(list_forecasters(model)))
+    data = model.data(data, find_unread_columns(list_forecasters(model)))
     content, results = evaluate_model(model, data, config.split)
     title = f"{config.split}: {data.title}, {which_windows(data, config.split)}"
     name = name_tested(model.config["model"]["attention"]["name"], untrained=model.is_untrained)

@@ -23,7 +23,7 @@ def explain(config: DictConfig) -> None:
     from forecast.tools.explain.explanation import explain_model
 
     trained = load(config.checkpoint)
-    trained.data(data, find_unread_columns([choose_forecaster(trained)]))
+    data = trained.data(data, find_unread_columns([choose_forecaster(trained)]))
     explain_model(config, trained, data, output)
 
 

@@ -54,7 +54,7 @@ def export(config: DictConfig) -> None:
     )
 
     trained = load(config.checkpoint)
-    trained.data(data)
+    data = trained.data(data)
     count = len(data.windows["test"])
     chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
     about = describe_model(trained)

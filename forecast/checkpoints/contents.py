@@ -225,8 +225,8 @@ def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = M
 
 # ---- what it says of its training
 
-DATA_STATE = ("feature_columns", "target_columns", "freq", "n_time_features")
-"""Values of the data module's state that must be equal."""
+DATA_STATE = ("freq", "n_time_features")
+"""Values of the data module's state that must be equal, beside the columns, which scaling compares."""
 
 
 def completed_epochs(content: dict[str, Any]) -> int:
@@ -285,26 +285,15 @@ def check_same_training(
         raise CheckpointError(f"{path}: its weights do not fit this version, or not its settings")
 
 
-def has_same_validation(content: dict[str, Any], settings: dict[str, Any], data: dict[str, Any]) -> bool:
-    """Whether the checkpoint's validation scores can be compared with this run's.
+def saved_table(content: dict[str, Any]) -> str:
+    """The description of the table of training (`forecast.data.panel.describe_content`)."""
+    return content["callbacks"]["RankConsistency"]["table"]
 
-    True if the data settings and the data modules' states (columns, scaler, last training date) are equal.
-    """
+
+def has_same_validation(content: dict[str, Any], settings: dict[str, Any], table: str) -> bool:
+    """Whether the checkpoint's validation scores can be compared: those of the same table and settings of the data."""
     old, new = (
         identity(each, RUN_EFFECTS - {SPEED}, below="data", per_machine=False)
         for each in (content["hyper_parameters"], settings)
     )
-    return old == new and is_equal(data_state(content), data)
-
-
-def is_equal(one: Any, other: Any) -> bool:
-    """Whether two nested values are equal, tensors included."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(is_equal, one, other))
-    if hasattr(one, "shape"):
-        return one.shape == other.shape and bool((one == other).all())
-    return one == other
+    return old == new and saved_table(content) == table

@@ -7,6 +7,7 @@ file, and name that in a YAML file in conf/data. How its models read other files
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hydra.utils import get_method
@@ -14,7 +15,7 @@ from hydra.utils import get_method
 from forecast.data.calendars import UtcOffset, utc_offset_of
 from forecast.data.covariates import Categories, encode_categories, fit_categories
 from forecast.data.files.sources import FileSource, FrameSource, LongSource
-from forecast.data.panel import Panel, check_columns, choose_columns
+from forecast.data.panel import Columns, Panel, check_columns, choose_columns
 from forecast.data.row_ranges import RowRanges
 from forecast.data.sets import DownloadedSource, GeneratedSource, load_table, recall_table, sample_table
 from forecast.data.source import (
@@ -43,39 +44,34 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from forecast.data.scaled_panel import ScaledPanel
+    from forecast.data.scaler import Scaler
     from forecast.data.windows import WindowLoader, Windows
 
 
 class DataModule:
-    """A panel and its windows.
+    """A panel and its windows: a value, each part of which is computed when it is first asked for.
 
     `read()` reads the panel and splits its rows, without importing PyTorch, so that a command refuses a file at once;
-    `setup()` also scales and cuts.
+    `setup()` also scales and cuts. The methods `with_...` return other modules of the same panel, which is read once.
 
     Args:
         source: where the panel comes from.
         panel: the panel of the source, if it was read before.
         categories: those of the training rows, if they are known.
+        state: of the data module in a checkpoint, whose scaler, categories and UTC offset are used; None: those of
+            the training rows.
         options: keyword arguments of `DataOptions`.
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.
-
-    After `read()`: `freq`, `season`, `eval_stride`, and `rows` (first row of each series in each split, and the row
-    after its last one). After `setup()` also: `panel`, `columns` (that `target` may name), `feature_columns`,
-    `target_columns`, `target_index`, `n_features`, `n_targets`, `n_time_features`, `batch_size` (of training),
-    `scaler`, `target_scaler`, `windows` and `n_windows` (by split).
 
     Raises:
         ConfigError: options that cannot be combined, or name nothing.
         DataError: a panel that cannot be used.
     """
 
-    freq: str
-    season: int
-    eval_stride: int
-    rows: dict[str, RowRanges]
-    scaled: "ScaledPanel"
+    tested_split = "test"
+    """The split that a test scores."""
 
     def __init__(
         self,
@@ -83,14 +79,13 @@ class DataModule:
         *,
         panel: Panel | None = None,
         categories: Categories | None = None,
+        state: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.source, self.options = source, DataOptions(**options)
+        self.source, self.options, self.state = source, DataOptions(**options), state
         self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
-        self.tested_split = "test"  # the split that a test scores
-        self.categories = categories
-        self._panel = panel  # as the source gives it
-        self._saved_state: dict[str, Any] | None = None
+        self._given, self._categories = panel, categories
+        self._on_device: Windows | None = None
 
     @property
     def name(self) -> str:
@@ -110,29 +105,41 @@ class DataModule:
     def prepare_data(self) -> None:
         self.source.prepare()
 
-    def read_panel(self) -> Panel:
-        """The panel of the source, at the UTC offset of a checkpoint's data; read once."""
-        if self._panel is None:
-            self._panel = self.source.read()
-        return self._panel.at_utc_offset(utc_offset_of(self._saved_state))
+    @cached_property
+    def source_panel(self) -> Panel:
+        """The panel of the source, at the UTC offset of a checkpoint's data."""
+        panel = self.source.read() if self._given is None else self._given
+        return panel.at_utc_offset(utc_offset_of(self.state))
+
+    @cached_property
+    def rows(self) -> dict[str, RowRanges]:
+        """The rows of each series in each split."""
+        panel, options = self.source_panel, self.options
+        # refuses a target that is not there before anything is computed
+        choose_columns(self.title, panel, options.features, options.target)
+        season = (self.state or {}).get("seasonal_naive_season", self.season)
+        rows = split_panel(panel, options.split, seq_len=self.seq_len, season=season)
+        key = "data.season" if options.season else f"the season of {self.freq} data"
+        check_season(self.title, self.season, key, rows, self.seq_len + self.pred_len)
+        if options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
+            warn_of_utc_holidays(self.title, options.holidays, has_file=self.source.path is not None)
+        return rows
+
+    @property
+    def freq(self) -> str:
+        return self.source_panel.freq
+
+    @property
+    def season(self) -> int:
+        return self.options.season or self.source_panel.season
+
+    @cached_property
+    def eval_stride(self) -> int:
+        return self.options.eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
 
     def read(self) -> None:
-        """Read the panel and split its rows; later calls do nothing."""
-        if hasattr(self, "rows"):
-            return
-        panel = self.read_panel()
-        # refuses a target that is not there before anything is computed
-        choose_columns(self.title, panel, self.options.features, self.options.target)
-        self._panel, self.freq = panel, panel.freq
-        self.season = self.options.season or panel.season
-        season = (self._saved_state or {}).get("seasonal_naive_season", self.season)
-        rows = split_panel(panel, self.options.split, seq_len=self.seq_len, season=season)
-        key = "data.season" if self.options.season else f"the season of {self.freq} data"
-        check_season(self.title, self.season, key, rows, self.seq_len + self.pred_len)
-        self.eval_stride = self.options.eval_stride or choose_eval_stride(rows, self.pred_len, self.season)
-        self.rows = rows
-        if self.options.holidays and panel.utc_offset == UtcOffset(0, "UTC"):
-            warn_of_utc_holidays(self.title, self.options.holidays, has_file=self.source.path is not None)
+        """Read the panel and split its rows."""
+        _ = self.rows
 
     @property
     def windows_per_epoch(self) -> int:
@@ -146,9 +153,8 @@ class DataModule:
         return self.options.eval_batch_size or self.batch_size
 
     def setup(self) -> None:
-        if not hasattr(self, "scaled"):
-            self.read()
-            self._scale()
+        """Read, scale and cut the panel into windows."""
+        _ = self.windows
 
     @property
     def candidate_seasons(self) -> list[int]:
@@ -159,41 +165,95 @@ class DataModule:
         default, *longer = season_candidates(self.freq)
         return [default, *(season for season in longer if season < (last - first).max())]
 
-    def _scale(self) -> None:
-        """Scale by the training rows or by a checkpoint, and cut every split into windows."""
+    @cached_property
+    def categories(self) -> Categories:
+        if self.state is not None:
+            return self.state["categories"]
+        if self._categories is not None:
+            return self._categories
+        if "train" not in self.rows:
+            raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
+        return fit_categories(self.location, self.source_panel, *self.rows["train"])
+
+    @cached_property
+    def panel(self) -> Panel:
+        """The panel with an indicator column for each category."""
+        return encode_categories(self.location, self.source_panel, self.categories)
+
+    @cached_property
+    def _chosen(self) -> Columns:
+        return choose_columns(self.title, self.panel, self.options.features, self.options.target)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that `target` may name."""
+        return self.panel.targets
+
+    @property
+    def feature_columns(self) -> tuple[str, ...]:
+        return self._chosen.features
+
+    @property
+    def target_columns(self) -> tuple[str, ...]:
+        return self._chosen.targets
+
+    @property
+    def target_index(self) -> list[int]:
+        """The numbers of the targets among the features."""
+        return self._chosen.index
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_columns)
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.target_columns)
+
+    @property
+    def n_time_features(self) -> int:
+        return self.scaled.time.n_features
+
+    @property
+    def batch_size(self) -> int:
+        """Windows of a batch of training, over all processes."""
+        return choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
+
+    @cached_property
+    def scaled(self) -> "ScaledPanel":
+        """The columns that a model reads, scaled by the training rows or as in a checkpoint."""
         from forecast.data.scaled_panel import ScaledPanel, Scales
 
-        whole, state, rows = self._panel, self._saved_state, self.rows.get("train")
-        assert whole is not None
-        if state is not None:
-            self.categories = state["categories"]
-        elif rows is None:
-            raise ConfigError("data.split=test has no training rows to fit a scaler on: use a checkpoint's")
-        elif self.categories is None:
-            self.categories = fit_categories(self.location, whole, *rows)
-        self.panel = encode_categories(self.location, whole, self.categories)
-        columns = choose_columns(self.title, self.panel, self.options.features, self.options.target)
-        self.columns, self.feature_columns = self.panel.targets, columns.features
-        self.target_columns, self.target_index = columns.targets, columns.index
-        self.n_features, self.n_targets = len(columns.features), len(columns.targets)
+        whole, state = self.panel, self.state
         if state is not None:
             check_columns(self.title, state, self.feature_columns, self.target_columns)
         # a series that is not in the checkpoint is scaled by its rows before the first forecast
-        rows = rows or RowRanges(whole.starts, self.rows["test"].first)
-        read = self.panel.select_columns(self.feature_columns)
+        rows = self.rows.get("train") or RowRanges(whole.starts, self.rows["test"].first)
+        read = whole.select_columns(self.feature_columns)
         scales = Scales.fit(self.location, read, rows, self.options, targets=self.target_columns, state=state)
-        self.scaled = ScaledPanel.of(self.location, read, scales, self.options, season=self.season)
-        self.scaler, self.target_scaler = scales.scaler, scales.scaler.select_columns(self.target_index)
-        self.n_time_features = self.scaled.time.n_features
-        self._on_device: Windows | None = None
-        self.batch_size = choose_batch_size(self.options.batch_size, bool(self.panel.future_covariates))
+        return ScaledPanel.of(self.location, read, scales, self.options, season=self.season)
+
+    @property
+    def scaler(self) -> "Scaler":
+        return self.scaled.scales.scaler
+
+    @cached_property
+    def target_scaler(self) -> "Scaler":
+        return self.scaler.select_columns(self.target_index)
+
+    @cached_property
+    def windows(self) -> "dict[str, Windows]":
+        """The windows of each split."""
         starts = find_window_starts(
-            self.title, self.panel, self.rows, scales.has_scale,
+            self.title, self.panel, self.rows, self.scaled.scales.has_scale,
             seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,
         )  # fmt: skip
         sizes = {"seq_len": self.seq_len, "pred_len": self.pred_len, "target_index": self.target_index}
-        self.windows = {split: self.scaled.windows(rows, **sizes) for split, rows in starts.items()}
-        self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
+        return {split: self.scaled.windows(rows, **sizes) for split, rows in starts.items()}
+
+    @property
+    def n_windows(self) -> dict[str, int]:
+        return {split: len(windows) for split, windows in self.windows.items()}
 
     def unscale_targets(
         self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
@@ -212,7 +272,7 @@ class DataModule:
         first, last = self.rows[split]
         return str(self.panel.dates(last[last > first] - 1).max())
 
-    def resplit(self, split: Split) -> "DataModule":
+    def with_split(self, split: Split) -> "DataModule":
         """The same panel split in another way, with a scaler and categories of its own."""
         return self._with(split=split)
 
@@ -220,14 +280,18 @@ class DataModule:
         """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
         whole = self._with(split="train", categories=self.categories)
         whole.scaler.copy_error_units(self.scaler, self.scaled.scales.has_scale)
-        whole.target_scaler = whole.scaler.select_columns(whole.target_index)
         return whole
 
-    def set_transform(self, transform: TransformSetting | None) -> None:
-        """Use another transform, before or after `setup()`."""
-        self.options = replace(self.options, transform=transform)
-        if hasattr(self, "scaled"):
-            self._scale()
+    def with_state(self, state: dict[str, Any]) -> "DataModule":
+        """The same panel with the scaler, the categories and the UTC offset of a checkpoint's data module.
+
+        Asked for its windows, it raises DataError if the checkpoint was trained on other columns.
+        """
+        return self if state is self.state else self._with(state=state)
+
+    def with_optional(self, columns: frozenset[str]) -> "DataModule":
+        """A module whose source may lack these columns."""
+        return DataModule(self.source.with_optional(columns), **vars(self.options), state=self.state)
 
     def with_transform(self, transform: TransformSetting | None, target: str | None = None) -> "DataModule":
         """The same rows and split with another transform; with `target`, it and the future covariates alone."""
@@ -238,18 +302,15 @@ class DataModule:
             for name in ("lower", "upper", "fill")
             if isinstance(setting := getattr(self.options, name), Mapping)
         }
-        assert self._panel is not None
-        texts = {
-            name: text for name, text in self._panel.texts.items() if name in self._panel.future_covariates
-        }
-        panel = replace(self._panel.select_columns([target]), texts=texts)
+        whole = self.source_panel
+        texts = {name: text for name, text in whole.texts.items() if name in whole.future_covariates}
+        panel = replace(whole.select_columns([target]), texts=texts)
         return self._with(panel=panel, transform=transform, features="M", target=None, **by_column)
 
     def _with(self, **changes: Any) -> "DataModule":
         """The same panel, scaled and split by other options."""
-        other = DataModule(self.source, **{"panel": self._panel, **vars(self.options), **changes})
-        other.setup()
-        return other
+        panel = vars(self).get("source_panel", self._given)  # if it was read
+        return DataModule(self.source, **{"panel": panel, **vars(self.options), **changes})
 
     def loader(
         self, split: str, *, rank: int = 0, world_size: int = 1, device: "torch.device | None" = None
@@ -288,16 +349,6 @@ class DataModule:
             "trained_until": self.last_date("train"),
             "validated_until": self.last_date("val") if "val" in self.rows else None,
         }
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Use the scaler of a checkpoint in place of one fitted to these rows, before or after `setup()`.
-
-        Raises:
-            DataError: the checkpoint was trained on other columns.
-        """
-        self._saved_state = state_dict
-        if hasattr(self, "scaled"):
-            self._scale()
 
 
 MODULE_OPTIONS = inspect.signature(DataOptions).parameters

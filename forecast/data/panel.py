@@ -417,7 +417,7 @@ def check_columns(
         if mine != theirs:
             raise DataError(
                 f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}",
-                ": choose the same (data.columns, data.target, data.past_covariates, features)",
+                ": choose the same (data, data.columns, data.target, data.past_covariates, features)",
             )
 
 

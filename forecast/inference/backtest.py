@@ -273,10 +273,10 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     policies = list_policies(config)
     origins = choose_backtest_origins(data, config.steps, config.stride)
     folder, cut = Path(config.output_dir), int(origins.positions.min())
-    config, lines = resolve_settings(config, data.resplit(split_before(data, cut)))
+    config, lines = resolve_settings(config, data.with_split(split_before(data, cut)))
     if lines:
         print(*lines, sep="\n")
-        data.set_transform(config.data.transform)
+        data = data.with_transform(config.data.transform)
     print(f"training   on rows to {data.panel.local_date(cut - 1)}")
     first = train(config, data, cut, folder / "trainings" / "0")
     return {
@@ -332,9 +332,9 @@ def train(
     with its scaler and a new schedule of the learning rate, and kept as it was if its validation loss was lower.
     """
     began = time.perf_counter()
-    known = data.resplit(split_before(data, cut))
+    known = data.with_split(split_before(data, cut))
     if before is not None:
-        known.load_state_dict(before.data.state_dict())
+        known = known.with_state(before.data.state_dict())
     fitted = FittedBaselines.fit(known)
     L.seed_everything(config.seed, workers=True, verbose=False)
     if before is None:

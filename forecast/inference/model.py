@@ -140,7 +140,7 @@ class TrainedModel(ModelData):
         with known_columns(self.path, self.data_state):
             data.read()
             self.refuse_absent(data, unread)
-            data.load_state_dict(self.data_state)  # with the scaler
+            data = data.with_state(self.data_state)  # with the scaler
             data.setup()
         self.check_freq(data.name, data.freq)
         return data

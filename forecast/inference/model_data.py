@@ -256,15 +256,13 @@ class ModelData:
         return self._like_training(frame_data(frame, future=future, **options))
 
     def _like_training(self, data: DataModule) -> DataModule:
-        """Set the state of training; columns may be absent that some model does not read."""
-        data.load_state_dict(self.data_state)
-        data.source = data.source.with_optional(self.columns_beside(()))
-        return data
+        """The module with the state of training, in which columns may be absent that some model does not read."""
+        return data.with_state(self.data_state).with_optional(self.columns_beside(()))
 
     def read_source(self, data: DataModule) -> Panel:
         """Read the rows of a data module, with the UTC offset and the categories of training."""
         with known_columns(self.path, self.data_state):
-            panel = data.read_panel().at_utc_offset(utc_offset_of(self.data_state))
+            panel = data.source_panel.at_utc_offset(utc_offset_of(self.data_state))
         return encode_categories(data.location, panel, self.categories)
 
     def refuse_absent(self, data: DataModule, unread: Collection[str]) -> None:

@@ -173,7 +173,6 @@ def keep_windows_after(data: DataModule, end: np.datetime64) -> None:
         origins = data.panel.dates(np.asarray(starts) + data.seq_len).to_numpy()
         kept.append(starts[int(np.searchsorted(origins, end, side="right")) :])
     data.windows["test"] = windows.with_starts(kept)
-    data.n_windows["test"] = len(data.windows["test"])
 
 
 class Drift(NamedTuple):
@@ -391,16 +390,16 @@ def examine(model: TrainedModel, data: DataModule | None) -> Findings:
     `data` are read, but need not be set up; None: there are no rows.
     """
     test, run_inputs = read_test(model)
-    end = None if data is None else find_end(model, test, data.read_panel())
-    if data is None or end is None or not has_newer_window(model, data.read_panel(), end):
+    end = None if data is None else find_end(model, test, data.source_panel)
+    if data is None or end is None or not has_newer_window(model, data.source_panel, end):
         nothing = Period.empty(test)
         return Findings(model, test, nothing, judge(nothing, test, {}), {}, {})
-    model.data(data, find_unread_columns(list_forecasters(model)))
+    data = model.data(data, find_unread_columns(list_forecasters(model)))
     keep_windows_after(data, end)
     content, results = evaluate(model, data)
     newer = Period.of_windows(tabulate_windows(data, results), data.windows["test"].overlap)
     if model.refitted is not None:  # the inputs of the run have the scale of the tested model
-        data.load_state_dict(model.tested().data_state)
+        data = data.with_state(model.tested().data_state)
     newer_inputs = inputs.tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1)
     drift = measure_drift(newer_inputs, run_inputs)
     verdict = judge(newer, test, drift)

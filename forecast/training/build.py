@@ -70,7 +70,7 @@ def resolve_settings(
     These are `trainer.precision`, `optimizer.fused` and `data.transform`.
 
     Args:
-        data: a data module whose rows are read; it takes the transforms that are chosen. None: there is no transform.
+        data: a data module whose rows are read, by which transforms are chosen. None: there is no transform.
         content: content of the checkpoint that training starts from. Its precision is kept where the machine supports
             it, and so are its transforms.
     """
@@ -97,7 +97,6 @@ def resolve_settings(
             transform = {name: kind for name, (kind, _) in changes.items()} or None
             lines.append(describe_transforms(changes, resolved.loss))
         resolved.data.transform = transform
-        data.set_transform(transform)
     OmegaConf.set_readonly(resolved, True)
     return Resolved(resolved, lines)
 

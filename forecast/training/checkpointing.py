@@ -24,6 +24,7 @@ from forecast.checkpoints.contents import (
     find_checkpoint,
     has_same_validation,
     is_finished,
+    saved_table,
 )
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
@@ -302,7 +303,7 @@ class RunStart:
                 f"{path}: trained for {epochs} epochs already; to continue, set trainer.max_epochs above that"
             )
         if self.mode == "resumed":
-            before, now = content["callbacks"]["RankConsistency"]["table"], describe_content(data.panel)
+            before, now = saved_table(content), describe_content(data.panel)
             if before != now:
                 raise DataError(
                     f"{path}: this run was started with {before}, and {data.title} has {now}: restore the old table, "
@@ -314,7 +315,7 @@ class RunStart:
         if self.mode != "continued" or self.checkpoint is None:
             return
         best, note = self.checkpoint.with_name("best.ckpt"), ""
-        if not has_same_validation(self.content, settings, data.state_dict()):
+        if not has_same_validation(self.content, settings, describe_content(data.panel)):
             note = "; its best epoch is not used, because its validation windows differ"
         elif not best.exists():
             note = "; it has no best.ckpt beside it"

@@ -18,7 +18,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from forecast import __version__
-from forecast.checkpoints.contents import is_equal
 from forecast.data import Batch, DataModule, WindowLoader
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
@@ -310,11 +309,8 @@ class LightningData(L.LightningDataModule):
         )
 
     def state_dict(self) -> dict[str, Any]:
+        """The state that `train_on` gives the data of a run that starts from a checkpoint."""
         return self.data.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        if not is_equal(state_dict, self.data.state_dict()):  # else the panel would be scaled again
-            self.data.load_state_dict(state_dict)
 
 
 def shard(model: ForecastModel, trainer: L.Trainer) -> None:

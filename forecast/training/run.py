@@ -10,7 +10,13 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
-from forecast.checkpoints.contents import completed_epochs, find_checkpoint, is_finished, is_untrained
+from forecast.checkpoints.contents import (
+    completed_epochs,
+    data_state,
+    find_checkpoint,
+    is_finished,
+    is_untrained,
+)
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import missing_shares, series_entry
@@ -36,7 +42,7 @@ from forecast.training.callbacks import RankConsistency, RunTime
 from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
 from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
-from forecast.training.preparation import check_batch_size, check_trainer, filter_messages
+from forecast.training.preparation import AUTO, check_batch_size, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
 REFIT_STATE = "refit-last"
@@ -61,6 +67,10 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     run_time = RunTime(seconds, start.run_time)
     L.seed_everything(config.seed, workers=True, verbose=False)
     config, lines = resolve_settings(config, data, start.content)
+    if data.options.transform == AUTO:
+        data = data.with_transform(config.data.transform)
+    if start.content:
+        data = data.with_state(data_state(start.content))
     baselines = fit_baselines(data)
     forecaster = make_forecaster(config, data, baselines)
     trainer = make_trainer(

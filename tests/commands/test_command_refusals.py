@@ -81,7 +81,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ],
     ("train", "table"): [
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
-        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: the checkpoint was trained with feature_columns=['load', 'temperature'], this run has feature_columns=[…]; make them equal: repeat the settings of its run, including data="),
+        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "sample: feature columns HUFL, HULL, MUFL, MULL, LUFL, LULL, OT, where the checkpoint was trained on load, temperature: choose the same (data, data.columns, data.target, data.past_covariates, features)"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"{HOURLY} search=informer", "search=informer needs a multirun: python -m forecast.train -m search=informer ..."),
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),

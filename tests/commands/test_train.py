@@ -299,7 +299,10 @@ def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
     write_csv(tmp_path / "my load.csv", rows=390)
     longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert "its best epoch is not used, because its validation windows differ" in said
-    assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
+    before, after = (load_checkpoint(folder / "checkpoints" / "best.ckpt") for folder in (run[0], longer))
+    assert after["epoch"] == EPOCHS
+    assert torch.equal(*(each["LightningData"]["scaler"]["scale"] for each in (before, after)))
+    assert after["LightningData"]["trained_until"] != before["LightningData"]["trained_until"]
 
 
 def test_the_interval_of_the_skill_is_that_of_a_comparison(run: tuple[Path, str]) -> None:

@@ -7,11 +7,11 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from forecast.checkpoints.contents import is_equal
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
@@ -252,3 +252,16 @@ def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(CheckpointError):
             load_checkpoint(path)
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two nested values are equal, tensors included."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if hasattr(one, "shape"):
+        return one.shape == other.shape and bool((one == other).all())
+    return one == other

@@ -32,7 +32,7 @@ def table() -> pd.DataFrame:
 def ready(frame: pd.DataFrame, state: dict | None = None, **options) -> DataModule:
     data = frame_data(frame, **{**SIZES, **ROLES, **options})
     if state is not None:
-        data.load_state_dict(state)
+        data = data.with_state(state)
     with warnings.catch_warnings(action="ignore"):
         data.setup()
     return data

@@ -68,9 +68,9 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
     frame.to_csv(tmp_path / "later.csv", index=False)
     after = ready(tmp_path / "later.csv")
     assert not torch.equal(after.scaler.center, trained.scaler.center)
-    after.load_state_dict(state)
+    after = after.with_state(state)
     before = csv_data(path=tmp_path / "later.csv", **SIZES)
-    before.load_state_dict(state)
+    before = before.with_state(state)
     before.setup()
     expected = trained.scaler.transform(
         torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0

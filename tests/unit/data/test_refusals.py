@@ -61,9 +61,7 @@ def state(what: str, says: str, trained: dict[str, Any], **options: Any) -> Refu
         path = write(folder, numbers(500).to_csv(index=False))
         data = csv_data(path=path, **SIZES, **trained)
         data.setup()
-        new = csv_data(path=path, **SIZES, **options)
-        new.setup()
-        new.load_state_dict(data.state_dict())
+        csv_data(path=path, **SIZES, **options).with_state(data.state_dict()).setup()
 
     return Refusal(what, says, DataError, call)
 
@@ -73,8 +71,7 @@ def text_in_trained_numbers(folder: Path) -> None:
     trained = frame_data(frame, **SIZES, **ROLES)
     trained.setup()
     new = frame_data(frame.assign(price="cheap"), **{**SIZES, "split": "test"}, **ROLES)
-    new.load_state_dict(trained.state_dict())
-    new.setup()
+    new.with_state(trained.state_dict()).setup()
 
 
 def split(
@@ -165,7 +162,7 @@ OPTIONS = [
     option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or raise the bound", DataError, upper={"load": 100}),
     option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, data.transform=log1p takes values above -1: use asinh, which takes every number", DataError, transform="log1p"),
     option("data.fill names snow, which is no column here: there are load, price, wind", fill={"snow": "zero"}),
-    state("other columns than the checkpoint's", "mine: feature columns price, load, where the checkpoint was trained on load, price, wind: choose the same (data.columns, data.target, data.past_covariates, features)", {}, columns=["price", "load"]),
+    state("other columns than the checkpoint's", "mine: feature columns price, load, where the checkpoint was trained on load, price, wind: choose the same (data, data.columns, data.target, data.past_covariates, features)", {}, columns=["price", "load"]),
 ]  # fmt: skip
 SPLITS = [
     split([0.7, 0.3], "data.split=[0.7, 0.3] is not a split: give months of 30 days [12,4,4], fractions of the rows that add up to 1 [0.7,0.1,0.2], or the first dates of validation and test [2017-07-01,2017-11-01]"),

@@ -151,7 +151,7 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     state = trained.state_dict()
     shifted = frame.assign(y=frame["y"] * 3 + 5)
     data = long_frame_data(shifted, **SIZES | {"split": "test"})
-    data.load_state_dict(state)
+    data = data.with_state(state)
     data.setup()
     assert torch.equal(data.scaler.scale[1:], trained.scaler.scale)
     seen = shifted.loc[shifted["unique_id"] == "a", "y"].to_numpy()[
@@ -217,7 +217,7 @@ def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
     new = frame[one].assign(unique_id="new", size=5_000.0)
     options = SIZES | {"future_covariates": ["price"], "static_covariates": ["size"], "split": "test"}
     later = long_frame_data(new, **options)
-    later.load_state_dict(state)
+    later = later.with_state(state)
     later.setup()
     assert later.scaled.scales.future_scaler.scale.item() in data.scaled.scales.future_scaler.scale
     assert every(later, "test").future_time[..., -1].abs().max() == 0

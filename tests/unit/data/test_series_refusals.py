@@ -66,7 +66,7 @@ def other_knowledge(what: str, **options: Any) -> Refusal:
         trained = long_frame_data(table, **SIZES, **KNOWN, known_steps=2)
         trained.setup()
         new = long_frame_data(table, **SIZES, **{**KNOWN, **options})
-        new.load_state_dict(trained.state_dict())
+        new = new.with_state(trained.state_dict())
         new.setup()
 
     return Refusal(what, "temperature (horizon: told, 2 steps): choose the same…", DataError, call)
@@ -79,7 +79,7 @@ def later(what: str, says: str, change: Change, **options: Any) -> Refusal:
         trained = long_frame_data(long_frame(), **SIZES, **options)
         trained.setup()
         new = long_frame_data(change(long_frame()), **{**SIZES, "split": "test"}, **options)
-        new.load_state_dict(trained.state_dict())
+        new = new.with_state(trained.state_dict())
         new.setup()
 
     return Refusal(what, says, UserWarning, call)

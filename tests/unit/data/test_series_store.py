@@ -89,7 +89,7 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, options: dict[str, A
         "date_column",
     ):
         assert states[0][key] == states[1][key]
-    disk.load_state_dict(memory.state_dict())  # now the scalers are one to the bit
+    disk = disk.with_state(memory.state_dict())  # now the scalers are one to the bit
     for split, windows in memory.windows.items():
         index = torch.randperm(len(windows))
         for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):

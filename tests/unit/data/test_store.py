@@ -62,7 +62,7 @@ def test_windows_are_those_of_the_file_in_memory(file: Path, store: Path, scaler
     torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)
     assert disk.state_dict()["trained_until"] == memory.state_dict()["trained_until"]
-    disk.load_state_dict(memory.state_dict())  # now the scalers are one to the bit
+    disk = disk.with_state(memory.state_dict())  # now the scalers are one to the bit
     for split, windows in memory.windows.items():
         index = torch.randperm(len(windows))
         expected, found = windows.gather(index), disk.windows[split].gather(index)
@@ -102,7 +102,7 @@ def test_future_covariates_with_missing_values(
     assert disk.panel.missing_future.tolist() == memory.panel.missing_future.tolist()
     assert disk.panel.missing_future[0] > 100
     assert disk.scaled.time.n_features == memory.scaled.time.n_features
-    disk.load_state_dict(memory.state_dict())
+    disk = disk.with_state(memory.state_dict())
     for split, windows in memory.windows.items():
         index = torch.randperm(len(windows))
         for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):

@@ -128,7 +128,7 @@ def test_each_series_has_its_own_parameters(scale_by: str) -> None:
         split=[0.7, 0.1, 0.2],
         scale_by=scale_by,
     )
-    other.load_state_dict(state)
+    other = other.with_state(state)
     other.setup()
     assert other.scaler.domain == data.scaler.domain
     place = other.panel.ids.get_indexer(data.panel.ids)

@@ -128,7 +128,7 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
     assert fitted.shrinkage.weight < 1
     monkeypatch.setattr("forecast.evaluation.baselines.choose_naive_shrinkage", None)
     torch.testing.assert_close(fitted.fit_linear(data, data).past_weight, first)
-    assert not torch.allclose(fitted.fit_linear(data.resplit("train"), data).past_weight, first)
+    assert not torch.allclose(fitted.fit_linear(data.with_split("train"), data).past_weight, first)
 
 
 @pytest.mark.parametrize(

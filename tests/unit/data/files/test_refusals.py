@@ -89,7 +89,7 @@ def training_had_a_zone(folder: Path) -> None:
     trained.setup()
     plain = hourly(dates[:100].tz_localize(None))
     new = csv_data(path=write(folder, plain), **{**SIZES, "split": "test"})
-    new.load_state_dict(trained.state_dict())
+    new = new.with_state(trained.state_dict())
     new.setup()
 
 

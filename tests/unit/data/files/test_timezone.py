@@ -110,7 +110,7 @@ def test_a_newer_file_is_read_at_the_utc_offset_of_training(tmp_path: Path, zone
         old = csv_data(path=with_offsets(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
         old.setup()
     new = csv_data(path=with_offsets(tmp_path / "b.csv", summer), split="test", **sizes)
-    new.load_state_dict(old.state_dict())
+    new = new.with_state(old.state_dict())
     new.setup()
     for data in (old, new):
         hours = data.panel.grid.to_numpy().astype("datetime64[h]").astype(int) - data.panel.values[:, 0]
@@ -133,7 +133,7 @@ def test_calendar_features_and_holidays_are_of_local_time(tmp_path: Path):
     is_holiday = np.isin(local.strftime("%m-%d"), ["03-29", "04-01"])  # Good Friday and Easter Monday
     assert ((features[:, 4] > 0) == is_holiday).all()
     again = csv_data(path=path, timezone="Europe/Berlin", holidays="DE", **SIZES)
-    again.load_state_dict(data.state_dict())
+    again = again.with_state(data.state_dict())
     again.setup()
     assert (again.scaled.time.calendar[:].numpy() == features).all()
 

@@ -39,7 +39,7 @@ def trained(tmp_path: Path) -> DataModule:
 def test_a_covariate_that_has_shifted_comes_first(tmp_path: Path, trained: DataModule) -> None:
     path = write(tmp_path / "new.csv", {"sun": 3.0, "load": 1.0}, rows=200)
     newer = csv_data(path=path, split="test", **OPTIONS)
-    newer.load_state_dict(trained.state_dict())
+    newer = newer.with_state(trained.state_dict())
     newer.setup()
     rows = RowRanges(newer.panel.starts, newer.panel.ends)
     found = measure_drift(tabulate_inputs(newer, rows, blocks=1), tabulate_run_inputs(trained))
