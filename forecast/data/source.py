@@ -47,12 +47,9 @@ class Source:
 FEATURES = ("M", "S", "MS")
 SCALERS = ("standard", "minmax", "robust", "none")
 SCALE_BY = ("series", "all")
-NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
+NONE, LOG1P, ASINH = TRANSFORMS = ("none", "log1p", "asinh")
 AUTO = "auto"
 """Of `data.transform`: training chooses (`forecast.training.build`); until then there is no transform."""
-
-LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
-"""The number that all values must exceed, of the transforms that do not take every number."""
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
@@ -144,10 +141,9 @@ def choose_domain(
     for name in targets:
         if low[name] >= high[name]:
             raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")
-    least = {name: 0.0 if kinds.get(name) == BOXCOX else -math.inf for name in columns}
     return Domain(
         tuple(kinds.get(name, NONE) for name in columns),
-        tuple(float(max(low.get(name, -math.inf), least[name])) for name in columns),
+        tuple(float(low.get(name, -math.inf)) for name in columns),
         tuple(float(high.get(name, math.inf)) for name in columns),
     )
 
@@ -164,7 +160,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
     for i, kind in enumerate(domain.transforms):
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
-        above = LOWER_LIMITS.get(kind, -math.inf)
+        above = -1.0 if kind == LOG1P else -math.inf
         if low == above == -math.inf and high == math.inf:
             continue
         if (
@@ -182,9 +178,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             series = f" in {panel.ids[panel.series_of(row)][0]}" if panel.has_ids else ""
             reason = f"above data.upper={high:g}: correct the value, or raise the bound"
             if value <= above:
-                reason = (
-                    f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
-                )
+                reason = "data.transform=log1p takes values above -1: use asinh, which takes every number"
             elif value < low:
                 reason = f"below data.lower={low:g}: correct the value, or lower the bound"
             raise DataError(

@@ -21,7 +21,6 @@ from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
 from forecast.data.source import Source
-from forecast.data.time_features import date_range
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
@@ -128,7 +127,7 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
 
 def _find_grid_starts(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
     """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
-    begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
+    begin = pd.date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
     firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
     places = np.searchsorted(dates.to_numpy(), firsts.to_numpy()).astype(np.int64)
     are_there = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
@@ -176,9 +175,9 @@ def write_store(
 
 def _dates(first: pd.Timestamp, last: pd.Timestamp, freq: str) -> Iterator[np.ndarray]:
     while first <= last:
-        two = date_range(first, periods=2, freq=freq).to_numpy()
+        two = pd.date_range(first, periods=2, freq=freq).to_numpy()
         left = int((last.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
-        part = date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
+        part = pd.date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
         yield part[:-1][part[:-1] <= last].to_numpy()
         first = pd.Timestamp(part.to_numpy()[-1])  # type: ignore[reportAssignmentType]
 

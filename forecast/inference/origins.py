@@ -17,7 +17,6 @@ from forecast.data.row_ranges import RowRanges, has_values, ranges
 from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
-from forecast.data.time_features import date_range
 from forecast.inference.forecast import Values, read_date
 from forecast.inference.model import TrainedModel
 from forecast.inference.model_data import take_future_from
@@ -143,7 +142,7 @@ def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: 
         return found
 
     earlier = int((before - panel.grid_starts).max().clip(0))
-    grid = date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]  # type: ignore[arg-type]
+    grid = pd.date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]  # type: ignore[arg-type]
     grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)  # type: ignore[attr-defined]
     return replace(
         panel,

@@ -14,7 +14,6 @@ from forecast.data.files.table_rows import TableRows, take_static
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.time_features import (
-    date_range,
     describe_frequency,
     infer_calendar_step,
     infer_frequency,
@@ -293,7 +292,7 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
     """Dates from the first of all series to the last, `freq` apart. Those of a part of a table may lie far apart."""
     rows, starts = series.rows, series.starts
     first, last = rows.dates.min(), rows.dates.max()
-    two = date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
+    two = pd.date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
     places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
     is_sparse = dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0)
@@ -302,7 +301,7 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
             f"{rows.cells.path}: only {len(rows):,} rows for {max(dates, places):,.0f} steps of {freq} from first to "
             "last: correct the dates, give another step (data.freq), or leave out series of few rows (data.ids)"
         )
-    grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
+    grid = pd.date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
         message = f"{rows.subject(row)}cannot begin a grid of step {freq}"
@@ -341,6 +340,12 @@ def _infer_step(series: SeriesRows) -> str:
                 length //= 2
     if step := _infer_calendar_step(rows):
         return step
+    if gaps.min() >= np.timedelta64(28, "D"):
+        raise DataError(
+            f"{rows.cells.path}: the dates are on no common day of the months, such as the first or the last, nor on a "
+            "weekday of one of their weeks: write the months alone, as 2024-01 (of 2024-01-15 with "
+            "data.date_format=%Y-%m-15), or give the step (data.freq)"
+        )
     steps, counts = np.unique(gaps, return_counts=True)
     return name_step(steps[counts.argmax()])
 

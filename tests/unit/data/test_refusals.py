@@ -159,7 +159,7 @@ OPTIONS = [
     option("data.upper=inf is not a finite number: write data.upper=0 or data.upper={COLUMN:0}", upper={"load": np.inf}),
     option("data.lower=5 is not below data.upper=5 (of load)", lower=5, upper=5),
     option("data.lower names wind, which is no target here: there are load, price", lower={"wind": 0}, columns=["load", "price"]),
-    option("data.transform=log is not one of none, log1p, boxcox, asinh, or auto for all targets", transform="log"),
+    option("data.transform=log is not one of none, log1p, asinh, or auto for all targets", transform="log"),
     option("data.transform names snow, which is no column here: there are load, price, wind", transform={"snow": "log1p"}),
     option("table.csv: load is -1.07367 at 2021-03-01 03:00:00, below data.lower=0: correct the value, or lower the bound", DataError, lower=0),
     option("table.csv: load is 280.5 at 2021-03-01 02:00:00, above data.upper=100: correct the value, or raise the bound", DataError, upper={"load": 100}),
@@ -179,17 +179,16 @@ SPLITS = [
 ]  # fmt: skip
 DATES = [
     calendar("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", BUSINESS_DAYS, "ZZ", ConfigError),
-    calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly or monthly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME", BUSINESS_DAYS[:5]),
+    calendar("a single week", "my.csv: the last dates, to 2024-01-05 00:00:00, have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed] or XNYS; write dates of months as 2024-01", BUSINESS_DAYS[:5]),
     holidays("XX", "h", "data.holidays=XX is not known: give a country's ISO code, such as TR, DE or DE-BY"),
     holidays("TR", "MS", "data.holidays=TR needs steps of a day or less, and these are of MS"),
     Refusal("no package holidays", "data.holidays=TR: holidays is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
     step("uneven dates", "the dates are not evenly spaced", "2020-01-01", "2020-01-02", "2020-01-04"),
     step("two dates", "2 dates are too few to tell the step between rows: give it (data.freq)", "2020-01-01", "2020-01-02"),
-    *(Refusal(f"freq={freq!r}", f"'{freq}' is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15", ConfigError, lambda folder, freq=freq: season_length(freq)) for freq in ("hourly", "", "-1h", "0h", "15 apples")),
+    *(Refusal(f"freq={freq!r}", f"'{freq}' is not a step between rows: write one as h, 15min, D, W-SUN or MS", ConfigError, lambda folder, freq=freq: season_length(freq)) for freq in ("hourly", "", "-1h", "0h", "15 apples")),
 ]  # fmt: skip
 VALUES = [
     columns("too large for float32", "mine: column 'price' has numbers too large for float32 once scaled: rescale it", DataError, {"scaler": "none"}, price=1e39),
-    columns("zero where Box-Cox needs more", "mine: wind is 0 at 2021-03-01 00:00:00, data.transform=boxcox takes values above 0: use asinh, which takes every number", DataError, {"transform": "boxcox"}, load=1, price=1, wind=0),
     columns("no training value", "no value of wind in the training rows: leave the column out, or give another data.split", DataError, {}, wind=[None] * 400 + [1.0] * 100),
     Refusal("text where the model was trained on numbers", "mine: column 'price' holds text, such as 'cheap', and numbers where the model was trained", DataError, text_in_trained_numbers),
     file("text in a column of numbers", "table.csv, line 3, column 'price': 'x' is text, and other cells are numbers, such as '1.5': correct it, write text in every cell, or name it in data.na_values if it is a missing value", price=["1.5", "x", *["2"] * 498]),

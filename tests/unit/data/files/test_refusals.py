@@ -182,7 +182,7 @@ OPTIONS = [
     option("data.decimal and data.thousands are both ',': they must differ, as in data.decimal=. data.thousands=,", decimal=",", thousands=","),
     option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
     option("data.columns=['load', 'load'] must name columns, each once", columns=["load", "load"]),
-    option("'hourly' is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15", freq="hourly"),
+    option("'hourly' is not a step between rows: write one as h, 15min, D, W-SUN or MS", freq="hourly"),
     option("data.date_format='%Q': 'Q' is a bad directive in format '%Q'", date_format="%Q"),
     option("data.rows=['2021-03-01']: write two dates, as in data.rows=[2006-01-01,null]", rows=["2021-03-01"]),
     option("data.rows=3000: write two dates, as in data.rows=[2006-01-01,null]", rows=3000),
