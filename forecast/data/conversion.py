@@ -2,14 +2,14 @@
 and the rows of that table that have values to the store.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.chunks import Chunks, LateText
+from forecast.data.chunks import Chunks
 from forecast.data.files.grid import align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
@@ -39,6 +39,9 @@ class Table:
         self.filled: dict[int, tuple[int, int, pd.Timestamp, pd.Timestamp]] = {}
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
+        self._undecided = np.zeros(
+            len(first.columns), dtype=np.int64
+        )  # rows before the first value of a column
         path.write_bytes(b"")
 
     def append(self, chunk: Panel) -> None:
@@ -48,7 +51,8 @@ class Table:
         self.ids += chunk.ids[int(goes_on) :].tolist()
         values = np.asarray(chunk.values)
         is_text = [name in chunk.texts for name in chunk.columns]
-        filled = np.flatnonzero(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
+        given = np.where(is_text & (values < 0), np.nan, values)
+        filled = np.flatnonzero(np.isfinite(given).any(axis=1))
         series, first, count = np.unique(chunk.series_of(filled), return_index=True, return_counts=True)
         begins, ends = filled[first], filled[first + count - 1]
         rows = zip(
@@ -59,7 +63,8 @@ class Table:
             begin, _, first_date, _ = self.filled.get(number, (begin, end, first_date, last_date))
             self.filled[number] = begin, end, first_date, last_date
         self.n_rows += len(values)
-        self._statistics.add(values)
+        self._undecided[[chunk.texts.get(name) == [] for name in chunk.columns]] = self.n_rows
+        self._statistics.add(given)
         with np.errstate(over="ignore"):
             self._lost = np.fmax(self._lost, np.fmax.reduce(np.abs(values - values.astype(np.float32))))
         with self._path.open("ab") as file:
@@ -82,7 +87,7 @@ class Table:
         lengths = np.array(ends) - begins
         write_store(
             folder,
-            self._blocks(np.array(begins), np.array(ends)),
+            self._blocks(np.array(begins), np.array(ends), [name in texts for name in self.first.columns]),
             columns=self.first.columns,
             dtype="<f4" if self._fit_float32() else "<f8",
             freq=self.first.freq,
@@ -99,10 +104,15 @@ class Table:
         )
         return self.n_rows - int(lengths.sum())
 
-    def _blocks(self, begins: np.ndarray, ends: np.ndarray) -> Iterator[Float64[np.ndarray, "rows columns"]]:
+    def _blocks(
+        self, begins: np.ndarray, ends: np.ndarray, is_text: list[bool]
+    ) -> Iterator[Float64[np.ndarray, "rows columns"]]:
+        undecided = np.where(
+            is_text, 0, self._undecided
+        )  # a missing number, which has the code of an empty text
         values = np.memmap(self._path, np.float64, "r", shape=(self.n_rows, len(self.first.columns)))
         for rows in pieces(begins, ends, max(1, BYTES_AT_ONCE // (8 * values.shape[1]))):
-            yield values[rows]
+            yield np.where(rows[:, None] < undecided, np.nan, values[rows])
 
     def _fit_float32(self) -> bool:
         """Return whether float32 is exact enough for every column. Constant columns are not counted."""
@@ -136,7 +146,7 @@ def convert(
     """
     with atomic_folder(output) as partial:
         rows = partial / "rows.bin"
-        table = _read(chunks, rows, freq, write_message, show_progress)
+        table = _read(chunks, rows, freq, show_progress)
         left_out = table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
         rows.unlink()
     if left_out:
@@ -147,26 +157,17 @@ def _read(
     chunks: Chunks,
     path: Path,
     freq: str | None,
-    write_message: Callable[[str], None],
     show_progress: Callable[[int], None],
 ) -> Table:
-    """Read the rows of a file, again where a chunk shows that a column is text, which had only empty cells above."""
-    texts: Sequence[str] = ()
-    while True:
-        table = None
-        try:
-            for rows in chunks.read(texts):
-                chunk = _check(rows, table, freq)
-                table = table or Table(path, chunk)
-                table.append(chunk)
-                show_progress(chunks.done)
-        except LateText as found:
-            named = ", ".join(map(quote, found.names))
-            write_message(f"text in column {named}, which had none above: starting again")
-            texts = [*chunks.texts, *found.names]
-            continue
-        assert table is not None  # a file without rows is refused
-        return table
+    """Read the rows of a file."""
+    table = None
+    for rows in chunks.read():
+        chunk = _check(rows, table, freq)
+        table = table or Table(path, chunk)
+        table.append(chunk)
+        show_progress(chunks.done)
+    assert table is not None  # a file without rows is refused
+    return table
 
 
 def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
@@ -201,8 +202,8 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
 
 def _advise_sorting(rows: TableRows) -> str:
     advice = _advise_training(rows, f"sort the file by {' and '.join(rows.roles.keys)} first", "sort=true")
-    if rows.roles.id is None and rows.texts:
-        name = next(iter(rows.texts))
+    name = next((name for name, texts in rows.texts.items() if texts), None)
+    if rows.roles.id is None and name is not None:
         advice += f"; if {quote(name)} names series, set data.id_column={name}"
     return advice
 

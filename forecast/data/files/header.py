@@ -75,8 +75,8 @@ def read_records(text: Iterable[str], separator: str, *, strict: bool = False) -
 
 
 def is_unnamed(name: str) -> bool:
-    """Whether a column had no name where the file was written."""
-    return name in (UNNAMED, _UNNAMED_AGAIN)
+    """Whether a column had no name where the file was written; pandas gives names to indices in Parquet files."""
+    return name in (UNNAMED, _UNNAMED_AGAIN) or re.fullmatch(r"__index_level_\d+__", name) is not None
 
 
 def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
