@@ -103,23 +103,6 @@ class Domain:
         return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
 
 
-def check_domain(
-    lower: BoundSetting | None, upper: BoundSetting | None, transform: TransformSetting | None
-) -> None:
-    """Raise ConfigError for a bound that is no finite number, or an unknown transform."""
-    for key, setting in {"data.lower": lower, "data.upper": upper}.items():
-        for bound in setting.values() if isinstance(setting, Mapping) else [setting]:
-            if bound is not None and (
-                isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound)
-            ):
-                raise ConfigError(
-                    f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
-                )
-    for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
-        if kind is not None and transform != AUTO:
-            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
-
-
 def choose_domain(
     columns: Sequence[str],
     targets: Sequence[str],
@@ -186,16 +169,6 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             )
 
 
-def check_fill(fill: FillSetting | None, limit: int | None) -> None:
-    """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
-    methods = fill.values() if isinstance(fill, Mapping) else [fill]
-    for method in methods:
-        if method is not None:
-            check_choice("data.fill", method, FILLS)
-    if limit is not None:
-        check_count("data.fill_limit", limit, unit="rows")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScalingOptions:
     """Options of scaling a panel and of filling its missing values.
@@ -237,9 +210,24 @@ class ScalingOptions:
     def __post_init__(self) -> None:
         check_choice("data.scaler", self.scaler, SCALERS)
         check_choice("data.scale_by", self.scale_by, SCALE_BY)
-        check_fill(self.fill, self.fill_limit)
         check_known_steps(self.known_steps)
-        check_domain(self.lower, self.upper, self.transform)
+        for method in _values(self.fill):
+            check_choice("data.fill", method, FILLS)
+        if self.fill_limit is not None:
+            check_count("data.fill_limit", self.fill_limit, unit="rows")
+        for key in ("lower", "upper"):
+            for bound in _values(getattr(self, key)):
+                if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+                    advice = f"write data.{key}=0 or data.{key}={{COLUMN:0}}"
+                    raise ConfigError(f"data.{key}={bound} is not a finite number: {advice}")
+        for kind in () if self.transform == AUTO else _values(self.transform):
+            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
+
+
+def _values(setting: Any) -> list[Any]:
+    """The values of a setting for all columns or by column, without null."""
+    given = setting.values() if isinstance(setting, Mapping) else [setting]
+    return [value for value in given if value is not None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The columns of a table to read, by role: targets, covariates, ids."""
 
 import difflib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +11,7 @@ from jaxtyping import Float64, Int32
 from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import BOOLEANS, LIKE_A_NUMBER, MISSING, quote
+from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
@@ -53,26 +52,6 @@ def read_covariate(
         read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
     places, categories = pd.factorize(plain)
     return np.append(places, -1)[codes].astype(np.float64), categories.astype(str).tolist()
-
-
-def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
-    """Return the columns that hold true and false alone, not the numbers 1 and 0."""
-    found = set()
-    for name in names:
-        column = pd.Series(cells.frame[name])
-        if column.dtype.kind == "b":
-            found.add(name)
-        elif not are_numbers(column):
-            texts = pd.Series(column.dropna().unique()).astype("string").str.strip().str.lower()
-            if len(texts) and texts.isin(list(BOOLEANS)).all():
-                found.add(name)
-    return frozenset(found)
-
-
-def warn_of_booleans(names: Sequence[str]) -> None:
-    """Warn of columns whose numbers are true and false, where other numbers are expected."""
-    if names:
-        warnings.warn(f"true and false in {shorten(names)} are read as 1 and 0", stacklevel=3)
 
 
 def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:

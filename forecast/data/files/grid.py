@@ -204,15 +204,13 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
 def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
     """One row per series and date, with a warning. Sums and means count the numbers that are there.
 
-    Rows without any value whose date has a row with values are left out first. Texts and booleans keep the first value.
+    Rows without any value whose date has a row with values are left out first. Texts keep the first value.
     With `sum`, only targets are added up: the sales of departments add up to those of a store, and the temperature of
     the store stands in each of their rows. Covariates get their mean.
     """
     note, how = "", dict.fromkeys(rows.roles.numbers, duplicates)
     if duplicates not in ("first", "last"):
-        how |= dict.fromkeys(rows.roles.covariates, "mean") | dict.fromkeys(
-            [*rows.texts, *rows.booleans], "first"
-        )
+        how |= dict.fromkeys(rows.roles.covariates, "mean") | dict.fromkeys(rows.texts, "first")
         columns = {kind: [name for name in how if how[name] == kind] for kind in ("sum", "mean", "first")}
         note = ": " + "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
     path, merged = rows.place(int(same.argmax()) + 1)[0].path, plural(int(same.sum()), "row")

@@ -17,7 +17,7 @@ from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
 from forecast.data.files.cells import FRAME, date_name
-from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
+from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import STEPS, align, check_duplicates
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.read import read_file, read_static, rows_from_frame
@@ -150,7 +150,6 @@ class TableSource(Source, StepOptions):
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())
         rows.refuse_new_series()
-        warn_of_booleans([name for name in rows.roles.targets or () if name in rows.booleans])
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
         grid = {"freq": self.freq, "steps": self.steps, "calendar": self.calendar}

@@ -12,7 +12,6 @@ from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
-    find_booleans,
     read_covariate,
     read_ids,
     read_numbers_or_texts,
@@ -41,7 +40,6 @@ class TableRows:
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: cells of a second file, whose positions follow those of the first.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
-        booleans: columns of true and false, which hold 1 and 0.
     """
 
     cells: Cells
@@ -57,7 +55,6 @@ class TableRows:
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
-    booleans: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -124,7 +121,6 @@ class TableRows:
             future=future,
             static=static,
             texts=texts,
-            booleans=self.booleans | other.booleans,
             order=np.concatenate([order, len(self.cells.frame) + kept]),
             ahead=other.cells,
         )
@@ -227,7 +223,6 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
         texts={name: texts for name, (_, texts) in columns.items() if texts is not None},
-        booleans=find_booleans(cells, roles.numbers),
     )
 
 

@@ -174,8 +174,8 @@ SPLITS = [
     split(["2017-07-01", "2017-06-01"], "data.split=['2017-07-01', '2017-06-01'] must rise and lie after the first date of the table and not after the last one, 2016-07-01 00:00:00 and 2018-06-26 19:00:00"),
     split(["2017-07-01T00:00Z", "2017-08-01T00:00Z"], "data.split=['2017-07-01T00:00Z', '2017-08-01T00:00Z']: leave the offset from UTC out: the dates of the data have no UTC offset"),
     split([12, 4, 4], "data.split=[12, 4, 4] needs 14,400 rows (h), and the table has 14,399", DataError, HOURS[:14_399]),
-    *(split([12, 4, 4], f"which step {freq} does not divide: give fractions", dates=pd.date_range("2000-01-01", periods=1000, freq=freq)) for freq in ("MS", "W-SUN", "B", "7h", "7D")),
-    Refusal("months of rows that are steps", "data.split=[2, 1, 1] counts months of 30 days, whose number of rows varies with data.steps=rows: give fractions or dates", ConfigError, months_of_rows),
+    *(split([12, 4, 4], f"and steps of {freq} do not divide them: give fractions or dates", dates=pd.date_range("2000-01-01", periods=1000, freq=freq)) for freq in ("MS", "W-SUN", "B", "7h", "7D")),
+    Refusal("months of rows that are steps", "data.split=[2, 1, 1] counts months of 30 days, and steps of B do not divide them: give fractions or dates", ConfigError, months_of_rows),
 ]  # fmt: skip
 DATES = [
     calendar("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", BUSINESS_DAYS, "ZZ", ConfigError),

@@ -203,7 +203,7 @@ OPTIONS = [
 ]  # fmt: skip
 WARNINGS = [
     Refusal("a date twice, merged", "table.csv: merged 1 row with the row before, of the same date (data.duplicates=mean: mean of load, price)", UserWarning, lambda folder: read_table(write(folder, changed(3, f"{HOURS[2]},3,1")), duplicates="mean")),
-    Refusal("dates twice, added up", "table.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of sales; mean of cold; first of closed, sky)", UserWarning, lambda folder: read_departments(folder, "sum")),
+    Refusal("dates twice, added up", "table.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of sales; mean of cold, closed; first of sky)", UserWarning, lambda folder: read_departments(folder, "sum")),
     Refusal("offsets from UTC that change", "table.csv: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, such as Europe/Berlin", UserWarning, clocks_change),
     Refusal("no target in the first row", "table.csv: left out 1 row before the first value of a target", UserWarning, ends_without_target),
     Refusal("no target in the last row", "table.csv: left out 1 row after the last value of a target", UserWarning, ends_without_target),
@@ -218,7 +218,7 @@ def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[
     assert panel.values[:, 0].tolist() == sales
     assert panel.values[:, 1].tolist() == [1.5, -2.0]
     assert panel.future is not None
-    assert panel.future.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert panel.future.tolist() == [[1.0, 0.0], [0.5, 1.0]]
 
 
 @pytest.mark.parametrize("refusal", [*FILES, *OPTIONS, *WARNINGS], ids=lambda refusal: refusal.what[:60])
