@@ -53,7 +53,6 @@ def convert(config: DictConfig) -> None:
             chunks,
             output,
             freq=config.data.freq,
-            write_message=lambda text: progress.write(f"note       {text}"),
             show_progress=show,
         )
     report(file, output)

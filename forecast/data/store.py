@@ -338,7 +338,8 @@ class StoreSource(Source):
             if empty.any():
                 series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
                 raise DataError(
-                    f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
+                    f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose other columns or series "
+                    "(data.columns, data.ids)"
                 )
             ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
         stops = panel.stops if panel.future is not None else ends

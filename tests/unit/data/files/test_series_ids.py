@@ -88,7 +88,6 @@ def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: 
         chunks,
         tmp_path / "sales.store",
         freq=None,
-        write_message=print,
         show_progress=lambda done: None,
     )
     store = open_store(tmp_path / "sales.store")
