@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
 from forecast.data.calendars import UtcOffset
@@ -24,6 +24,7 @@ from forecast.data.files.columns import (
 )
 from forecast.data.files.dates import is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
+from forecast.data.files.read import cells_of_arrow, named_parquet_errors
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
@@ -31,9 +32,9 @@ from forecast.data.files.text import (
     MISSING,
     UNREADABLE,
     check_text,
-    is_workbook,
     no_line_below,
     quote,
+    strip,
     unpacked,
     warn_of_skipped_lines,
 )
@@ -180,12 +181,6 @@ class Chunks(ABC):
         return joined.get_indexer(pd.Index(plain)).astype(np.float64)
 
 
-def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
-    """The texts of a column without spaces around them; NA where they are empty or one of `missing`."""
-    plain = column.astype("string").str.strip()
-    return plain.mask(plain.isin(["", *missing]))
-
-
 def _below(above: RowAbove, cells: Cells) -> Cells:
     """The cells of a chunk below the id and the date of the row above it."""
     keys = list(above.keys)
@@ -216,13 +211,8 @@ class CsvChunks(Chunks):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        with opened(path) as (file, size):
-            if is_workbook(file):
-                raise DataError(
-                    f"{path}: an Excel workbook, which needs no store: use data=csv data.path={path}"
-                )
-            with unpacked(path, file) as stream:
-                self.total = size if stream is file else None
+        with opened(path) as (file, size), unpacked(path, file) as stream:
+            self.total = size if stream is file else None
 
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
         try:
@@ -315,37 +305,22 @@ class ParquetChunks(Chunks):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        try:
-            self._file = pyarrow.parquet.ParquetFile(path)
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+        with named_parquet_errors(path):
+            self._file = pq.ParquetFile(path)
         self.total = self._file.metadata.num_rows
 
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
-        roles = self._resolve_roles()
-        size = max(1, self.size // (8 * len(roles.all)))
-        try:
-            for batch in self._file.iter_batches(size, columns=list(roles.all)):
-                frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
-                for name in roles.values:
-                    if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
-                        frame[name] = strip(frame[name], self.options.na_texts)
-                frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
-                first, self.done = self.done + 1, self.done + len(frame)
-                if len(frame):
-                    yield Cells(self.path, frame, first_line=first, unit="row"), roles
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+        names = self._file.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise DataError(f"{self.path}: two columns of one name: rename one")
+        roles = self.roles.resolve(str(self.path), names)
+        with named_parquet_errors(self.path):
+            for batch in self._file.iter_batches(
+                max(1, self.size // (8 * len(roles.all))), columns=list(roles.all)
+            ):
+                first, self.done = self.done + 1, self.done + len(batch)
+                if len(batch):
+                    table = pa.Table.from_batches([batch])
+                    yield cells_of_arrow(self.path, table, roles.id_columns, self.options, first), roles
         if self._above is None:
             raise DataError(f"{self.path}: no rows")
-
-    def _unreadable(self, error: Exception) -> DataError:
-        reason = " ".join(str(error).split())
-        return DataError(f"{self.path}: cannot be read as Parquet: {reason}")
-
-    def _resolve_roles(self) -> ColumnRoles:
-        """The roles with the targets by name. Raises DataError for a column that is missing, or comes twice."""
-        schema = self._file.schema_arrow
-        if len(set(schema.names)) < len(schema.names):
-            raise DataError(f"{self.path}: two columns of one name: rename one")
-        return self.roles.resolve(str(self.path), schema.names)

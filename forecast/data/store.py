@@ -19,7 +19,14 @@ from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
+from forecast.data.row_ranges import (
+    PerSeries,
+    RunningStatistics,
+    StoredValues,
+    first_measured,
+    last_measured,
+    pieces_of,
+)
 from forecast.data.source import Source
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
@@ -201,7 +208,7 @@ def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iter
 
 
 def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) -> pd.DataFrame:
-    """Read columns of a store, one row for each series of a panel, and check that they do not change.
+    """Read columns of a store that do not change within a series, one row for each series of a panel.
 
     A series has the value of its rows that have one, NaN if none has.
 
@@ -219,20 +226,16 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
         return pd.DataFrame(index=panel.ids)
     values = store.values.select([store.columns.index(name) for name in names])
     is_text = np.array([name in store.texts for name in names])
-    known = np.full((len(panel), len(names)), np.nan)
+    found = RunningStatistics(len(names), len(panel))
     for rows in pieces_of(values, panel.starts, panel.ends):
-        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
-        first = pd.DataFrame(block).groupby(series).first()
-        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
-        changes = (block != known[series]) & ~np.isnan(block)
-        if changes.any():
-            place, column = divmod(int(changes.argmax()), len(names))
-            row = rows[place : place + 1]
-            label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
-            problem = (
-                f"{where}: {label}: column {quote(names[column])} differs from a row above: {STATIC_CHANGES}"
-            )
-            raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
+        block = values[rows]
+        found.add(np.where(is_text & (block < 0), np.nan, block), panel.series_of(rows))
+    changes = found.lowest < found.highest
+    if changes.any():
+        series, column = divmod(int(changes.argmax()), len(names))
+        problem = f"{where}: series {quote(panel.ids[series])}: column {quote(names[column])} changes: {STATIC_CHANGES}"
+        raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
+    known = np.where(found.count, found.lowest, np.nan)
     columns = {
         name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
         if name in store.texts
