@@ -34,7 +34,7 @@ class Table:
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
-        self.first, self.n_rows, self.last_date = first, 0, pd.Timestamp(first.grid[-1])
+        self.first, self.n_rows, self.last_date = first, 0, first.grid[-1]
         self.ids, self.lengths, self.first_dates = list[str](), list[int](), list[str]()
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
@@ -67,15 +67,18 @@ class Table:
         """Write the rows as a store. Raises DataError for a column without a value; `where` begins its message."""
         for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
-                raise DataError(f"{where}: column {quote(name)} has no value: leave it out (data.drop)")
+                raise DataError(
+                    f"{where}: column {quote(name)} has no value: set data.drop=[{name}], or leave it out of "
+                    "data.columns"
+                )
         write_store(
             folder,
             self._blocks([name in texts for name in self.first.columns]),
             columns=self.first.columns,
             dtype="<f4" if self._fit_float32() else "<f8",
             freq=self.first.freq,
-            first=pd.Timestamp(min(map(pd.Timestamp, self.first_dates))),
-            last=self.last_date,
+            first=min(map(pd.Timestamp, self.first_dates)),  # type: ignore[reportArgumentType]
+            last=self.last_date,  # type: ignore[reportArgumentType]
             unit="ns" if self.first.grid.unit == "ns" else "us",
             date_column=str(self.first.grid.name),
             **self.first.utc_offset.state,
@@ -144,8 +147,7 @@ def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
     try:
         table = align(rows, freq if above is None else above.first.freq, sort=False, is_part=True)
     except RowOrderError as error:
-        repeated = _advise_training(rows, "remove one, name the series in data.id_column", "duplicates=first")
-        raise DataError(f"{error.problem}: {repeated if error.repeats else _advise_sorting(rows)}") from None
+        raise DataError(f"{error.problem}: {_advise(rows)}") from None
     if above is None:
         return table
     first = table.starts + (np.arange(len(table)) == 0)
@@ -162,21 +164,17 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
         again |= series.isin(above.ids) & (series != above.ids[-1])
     if again.any():
         raise rows.error(
-            f"rows of other series lie between this row and those of its series above: {_advise_sorting(rows)}",
+            f"rows of other series lie between this row and those of its series above: {_advise(rows)}",
             int(begins[int(again.argmax())]),
             rows.roles.id,
         )
 
 
-def _advise_sorting(rows: TableRows) -> str:
-    advice = _advise_training(rows, f"sort the file by {' and '.join(rows.roles.keys)} first", "sort=true")
-    name = next((name for name, texts in rows.texts.items() if texts), None)
-    if rows.roles.id is None and name is not None:
-        advice += f"; if {quote(name)} names series, set data.id_column={name}"
-    return advice
-
-
-def _advise_training(rows: TableRows, first: str, setting: str) -> str:
-    """Advice to change the file, or to train on it with a setting."""
-    data = "csv" if rows.roles.id is None else "long"
-    return f"{first}, or train in memory (data={data} data.{setting})"
+def _advise(rows: TableRows) -> str:
+    """Advice on rows out of order, or of one date."""
+    advice = f"sort the file by {' and '.join(rows.roles.keys)} first, with one row for each date"
+    text = next((name for name, texts in rows.texts.items() if texts), None)
+    if rows.roles.id is not None or text is None:
+        layout = "csv" if rows.roles.id is None else "long"
+        return f"{advice}, or train in memory (data={layout} data.sort=true data.duplicates=first)"
+    return f"{advice}; if {quote(text)} names series, set data.id_column={text}"

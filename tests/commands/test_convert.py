@@ -176,7 +176,7 @@ DAYS = "date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"
         (
             DAYS + "2020-01-03,4\n",
             [],
-            "line 5, column 'date': 2020-01-03 00:00:00 is in line 4 too: remove one, name the series",
+            "line 5, column 'date': 2020-01-03 00:00:00 is in line 4 too: sort the file by date first",
         ),
         (DAYS, ["data.duplicates=sum"], "data.duplicates=sum: a store merges no rows"),
         ("date,load\n" + "2020-01-01,1;" * 1_400_000, ["chunk=1000000"], "line 2: longer than 16 MiB"),

@@ -73,7 +73,10 @@ def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, ki
     assert f"5 series, {len(table.values) + 27:,} rows" in said
 
 
-ADVICE = r"sort the file by unique_id and ds first, or train in memory \(data=long data.sort=true\)"
+ADVICE = (
+    r"sort the file by unique_id and ds first, with one row for each date, or train in memory "
+    r"\(data=long data.sort=true data.duplicates=first\)"
+)
 REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...], str]] = {
     "by date": (
         lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values("ds", kind="stable"), (),
@@ -86,7 +89,7 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]
     "series without an id column": (
         lambda frame: pd.concat([frame.query("unique_id == 'z'").assign(unique_id=name) for name in "abc"]),
         ("data.id_column=null",),
-        r".*(or name the series in data.id_column|if 'unique_id' names series, set data.id_column=unique_id)",
+        r".*if 'unique_id' names series, set data.id_column=unique_id",
     ),
     "no such id column": (lambda frame: frame, ("data.id_column=shop",), ".*no column 'shop'.*"),
 }  # fmt: skip

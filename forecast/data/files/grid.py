@@ -184,7 +184,7 @@ def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn
         _refuse_duplicate(rows, row, int(mine[0]))
     advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
     error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
-    raise RowOrderError(str(error), advice, repeats=False)
+    raise RowOrderError(str(error), f": {advice}")
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
@@ -198,7 +198,7 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
             ", or set data.duplicates=first, last, mean or sum; several series need data=long and data.id_column, "
             "times of day in a second column both in data.date_column, and clocks that went back data.timezone"
         )
-    raise RowOrderError(fact, advice, repeats=True)
+    raise RowOrderError(fact, f": {advice}")
 
 
 def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:

@@ -132,12 +132,6 @@ def test_row_numbers_are_not_forecast(tmp_path: Path) -> None:
     assert both.columns == ("Unnamed: 0", "load")
 
 
-def test_a_file_that_pandas_wrote_twice_has_two_columns_of_row_numbers(tmp_path: Path) -> None:
-    FRAME.to_csv(tmp_path / "once.csv")
-    pd.read_csv(tmp_path / "once.csv").to_csv(tmp_path / "table.csv")
-    assert read_table(tmp_path / "table.csv").columns == ("load",)
-
-
 def test_dates_without_a_name_are_found(tmp_path: Path) -> None:
     FRAME.set_axis(DATES)[["load"]].to_csv(tmp_path / "table.csv")
     with pytest.warns(UserWarning, match="'Unnamed: 0' looks like dates and is used"):
