@@ -11,6 +11,7 @@ from forecast.data import DataModule, long_data
 from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.linear_model import without_covariates
+from forecast.training.run import list_without_windows
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -107,6 +108,14 @@ def test_scale_by_all_uses_one_scale_for_all_series() -> None:
     ])  # fmt: skip
     np.testing.assert_allclose(data.scaler.center, np.full((4, 1), rows.mean()))
     np.testing.assert_allclose(data.scaler.scale, np.full((4, 1), rows.std()))
+
+
+@pytest.mark.filterwarnings("ignore:.*too few rows for a window:UserWarning")
+def test_series_too_short_for_a_window_have_none() -> None:
+    frame = long_frame()
+    data = ready(frame.loc[(frame["unique_id"] != "a") | (frame["ds"] < "2024-01-10")])
+    assert data.n_windows == ready(frame.loc[frame["unique_id"] != "a"]).n_windows
+    assert list_without_windows(data) == {split: ["a"] for split in ("train", "val", "test")}
 
 
 def test_nothing_after_an_origin_reaches_its_past_or_any_scale() -> None:

@@ -99,7 +99,6 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ids": ["x"]}, r"data.ids: there is no series 'x' in .*a.store"),
         (
             {"static_covariates": ["sky"]},
             r"a.store: series 'a': column 'sky' changes: a static",
@@ -107,10 +106,6 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
         (
             {"columns": ["empty"]},
             r"a.store: no value of series '002' of empty: choose others \(data.columns\)",
-        ),
-        (
-            {"columns": ["size"], "static_covariates": ["empty"]},
-            r"a.store: static covariate 'empty' has no number for series '002': add one, or leave the column out",
         ),
     ],
 )

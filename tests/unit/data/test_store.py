@@ -89,20 +89,18 @@ class Hostile:
         return (open, ("HOSTILE", "w"))
 
 
-@pytest.mark.parametrize("bare", [False, True])
-def test_a_pickle_in_a_store_runs_no_code(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: bool
-):
+def test_a_pickle_in_a_store_runs_no_code(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(store, tmp_path / "a.store")
     values = tmp_path / "a.store" / "values.npy"
-    if bare:
-        values.write_bytes(pickle.dumps(Hostile()))
-    else:
-        np.save(values, np.full((500, 3), Hostile()), allow_pickle=True)
-    with pytest.raises(DataError):
-        open_store(tmp_path / "a.store")
-    assert not (tmp_path / "HOSTILE").exists()
+    for bare in (True, False):
+        if bare:
+            values.write_bytes(pickle.dumps(Hostile()))
+        else:
+            np.save(values, np.full((500, 3), Hostile()), allow_pickle=True)
+        with pytest.raises(DataError):
+            open_store(tmp_path / "a.store")
+        assert not (tmp_path / "HOSTILE").exists()
 
 
 def test_what_is_taken_from_the_training_rows_in_parts(
