@@ -289,7 +289,7 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
                 "known: set data.calendar, such as business, [Mon,Tue,Wed] or XNYS; write dates of months as 2024-01"
             )
         return found
-    calendar = make_calendar(asked, dates)
+    calendar = make_calendar(asked, _times(dates))
     if _recent(dates).day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH:
         raise DataError(
             f"{where}: the last dates, to {dates[-1]}, lie on other weekdays than those of data.calendar: give the "
@@ -298,22 +298,21 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
     return calendar
 
 
-def make_calendar(asked: str | Sequence[str] | Mapping[str, Any], dates: pd.DatetimeIndex) -> Calendar:
-    """The calendar that was asked for, with the times of these dates. Raises ConfigError if there is none."""
+def make_calendar(asked: str | Sequence[str] | Mapping[str, Any], times: Sequence[int]) -> Calendar:
+    """The calendar that was asked for, with these seconds of the day. Raises ConfigError if there is none."""
     if isinstance(asked, Mapping):
         return _restore(asked)
     days, closed = _chosen_days(asked)
-    return Calendar(tuple(day * _DAY + time for day in days for time in _times(dates)), closed)
+    return Calendar(tuple(day * _DAY + time for day in days for time in times), closed)
 
 
 def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[str, Any]:
     """Return the `state_dict` of the calendar of training, on the days that were asked for, at the same times."""
     if asked is None:
         return trained
-    calendar = replace(_restore(trained), closed=None)
-    first = pd.DatetimeIndex(["2001-01-01"]).to_list()[0]  # any Monday
-    weeks = calendar.after(first, 4 * max(7, len(calendar.slots)))
-    return make_calendar(asked, weeks).state_dict()
+    times, counts = np.unique(np.array(trained["slots"]) % _DAY, return_counts=True)
+    usual = times[2 * counts > len(_restore(trained).weekdays)].tolist()
+    return make_calendar(asked, usual).state_dict()
 
 
 def _restore(state: Mapping[str, Any]) -> Calendar:

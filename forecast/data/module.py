@@ -39,8 +39,6 @@ from forecast.system.keys import FILE_SOURCES
 
 if TYPE_CHECKING:
     import torch
-    from jaxtyping import Float, Float64, Int64
-    from torch import Tensor
 
     from forecast.data.scaled_panel import ScaledPanel
     from forecast.data.windows import WindowLoader, Windows
@@ -194,18 +192,6 @@ class DataModule:
         sizes = {"seq_len": self.seq_len, "pred_len": self.pred_len, "target_index": self.target_index}
         self.windows = {split: self.scaled.windows(rows, **sizes) for split, rows in starts.items()}
         self.n_windows = {split: len(windows) for split, windows in self.windows.items()}
-
-    def unscale_targets(
-        self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
-    ) -> "Float64[Tensor, 'batch steps n_targets']":
-        """Scaled forecasts or truths of these series in original units."""
-        return self.target_scaler.inverse(values, series)
-
-    def clip_targets(
-        self, values: "Float[Tensor, 'batch steps n_targets ...']", series: "Int64[Tensor, ' batch']"
-    ) -> "Float[Tensor, 'batch steps n_targets ...']":
-        """Scaled forecasts of these series, or their quantiles, within the bounds (`data.lower`, `data.upper`)."""
-        return self.target_scaler.clip(values, series)
 
     def last_date(self, split: str) -> str:
         """The date of the last row of a split, such as `train`."""

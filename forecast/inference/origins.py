@@ -12,7 +12,7 @@ from jaxtyping import Int64
 
 from forecast.data import DataModule, Panel, Windows
 from forecast.data.calendars import UtcOffset, check_year
-from forecast.data.panel import describe_longest, name_some
+from forecast.data.panel import name_some
 from forecast.data.row_ranges import RowRanges, has_values, ranges
 from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
@@ -47,8 +47,9 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
         ConfigError: no series can be forecast from `start`.
     """
     if panel.lengths.max() < model.seq_len:
+        has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
         raise DataError(
-            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {describe_longest(panel)}: "
+            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {has} {panel.lengths.max():,}: "
             "give more history"
         )
     origins = panel.ends

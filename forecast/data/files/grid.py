@@ -165,7 +165,10 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         rows = rows.take(np.argsort(codes, kind="stable"))
     falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
-        _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
+        row = int(falls.argmax()) + 1
+        advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
+        error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
+        raise RowOrderError(str(error), f": {advice}")
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
     same = (np.diff(rows.codes) == 0) & (rows.dates[1:] == rows.dates[:-1])
@@ -175,16 +178,6 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         rows = _merge(rows, str(duplicates), same)
     starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
     return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
-
-
-def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
-    """Raise DataError for a row whose date lies before that of the row above it in its series."""
-    mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
-    if len(mine) and duplicates is None:
-        _refuse_duplicate(rows, row, int(mine[0]))
-    advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
-    error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
-    raise RowOrderError(str(error), f": {advice}")
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:

@@ -93,7 +93,7 @@ class TableSource(Source, StepOptions):
                 "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
             )
         if self.calendar is not None:
-            make_calendar(self.calendar, pd.DatetimeIndex(["2000-01-03"]))  # refuses an unknown one
+            make_calendar(self.calendar, [])  # refuses an unknown one
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             check_list(key, getattr(self, key))

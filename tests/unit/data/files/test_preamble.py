@@ -138,7 +138,7 @@ def test_empty_lines_are_skipped_with_one_warning(text: str, tmp_path: Path) -> 
     [
         ({8: "2021-03-01 05:00,n.a.,1"}, "line 8, column 'load': 'n.a.' is not a number"),
         ({8: ",5,1"}, "line 8, column 'date': no date"),
-        ({8: "2021-03-01 02:00,5,1"}, "line 8, column 'date': 2021-03-01 02:00:00 is in line 6 too"),
+        ({8: "2021-03-01 02:00,5,1"}, "line 8, column 'date': 2021-03-01 02:00:00 comes after"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*skipped 2 lines without a value")
