@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from forecast.data.calendars import is_zone, utc_offset_of
 from forecast.data.files.columns import ColumnRoles, check_as_of
-from forecast.data.files.grid import warn_of_rows_left_out
+from forecast.data.files.grid import cut_to_targets
 from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
@@ -23,8 +23,6 @@ from forecast.data.row_ranges import (
     PerSeries,
     RunningStatistics,
     StoredValues,
-    first_measured,
-    last_measured,
     pieces_of,
 )
 from forecast.data.source import Source
@@ -315,7 +313,7 @@ class StoreSource(Source):
             future=future if roles.future else None,
             texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
         )
-        panel = self._cut_to_targets(panel)
+        panel = cut_to_targets(str(self.path), panel)
         return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
 
     def _choose_series(self, panel: Panel) -> Panel:
@@ -327,33 +325,3 @@ class StoreSource(Source):
         chosen = np.flatnonzero(find_series(self.ids, panel.ids, str(self.path)))
         names = ("ids", "grid_starts", "starts", "ends", "stops")
         return replace(panel, **{name: getattr(panel, name)[chosen] for name in names})
-
-    def _cut_to_targets(self, panel: Panel) -> Panel:
-        """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
-
-        Rows after the last value stay if there are future covariates. See `forecast.data.files.grid`.
-        """
-        assert isinstance(panel.values, StoredValues)
-        targets, firsts, ends = panel.values.select(range(len(panel.targets))), panel.starts, panel.stops
-        if any(targets.missing):
-            firsts = first_measured(targets, panel.starts, panel.stops)
-            empty = firsts == panel.stops
-            if empty.any():
-                series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
-                raise DataError(
-                    f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose other columns or series "
-                    "(data.columns, data.ids)"
-                )
-            ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
-        stops = panel.stops if panel.future is not None else ends
-        warn_of_rows_left_out(str(self.path), firsts - panel.starts, panel.stops - stops)
-        grid_starts = panel.grid_starts + firsts - panel.starts
-        begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
-        return replace(
-            panel,
-            grid=panel.grid[begin:end],
-            grid_starts=grid_starts - begin,
-            starts=firsts,
-            ends=ends,
-            stops=stops,
-        )

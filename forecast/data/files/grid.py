@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float64, Int64
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
+from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, select_columns
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,
@@ -47,16 +48,14 @@ class SeriesRows(NamedTuple):
     Attributes:
         rows: of all series.
         starts: the first row of each series.
-        ends: the row after the last one of each series in which a target may be measured.
     """
 
     rows: TableRows
     starts: PerSeries
-    ends: PerSeries
 
     @property
     def stops(self) -> PerSeries:
-        """The row after the last one of each series; the rows from `ends` on give only future covariates."""
+        """The row after the last one of each series."""
         return np.append(self.starts[1:], len(self.rows))
 
 
@@ -93,25 +92,23 @@ def align(
     """
     _refuse_infinite(rows)
     series = order_rows(rows, sort=sort, duplicates=duplicates)
-    if not is_part:
-        series = _cut_to_targets(series)
     if steps == "rows":
         grid, days = _dates_of_rows(series, calendar)
         freq = freq or days.freq
     else:
         days, freq = None, parse_frequency(freq or _infer_step(series)).freqstr
         grid = _even_dates(series, freq, is_part)
-    static = take_static(*series)
+    static = take_static(series.rows, series.starts, series.stops)
     rows, roles = series.rows, series.rows.roles
     at, lengths = _place_on_grid(series, grid, freq)
     starts = lengths.cumsum() - lengths
-    return Panel(
+    panel = Panel(
         ids=rows.ids.rename(roles.id),
         grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq=freq,
         grid_starts=_find_dates(grid, rows.dates[series.starts])[0],
         starts=starts,
-        ends=at[series.ends - 1] + 1,
+        ends=starts + lengths,
         stops=starts + lengths,
         targets=roles.targets or (),
         values=_insert_rows(rows.values, at, int(lengths.sum())),
@@ -124,6 +121,7 @@ def align(
         texts=rows.texts,
         calendar=days,
     )
+    return panel if is_part else cut_to_targets(str(rows.cells.path), panel)
 
 
 def _insert_rows(
@@ -177,7 +175,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
     starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
-    return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
+    return SeriesRows(rows, starts)
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
@@ -228,38 +226,35 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     return first
 
 
-def _cut_to_targets(series: SeriesRows) -> SeriesRows:
+def cut_to_targets(where: str, panel: Panel) -> Panel:
     """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
-    Rows after the last value stay if there are future covariates.
+    Rows after the last value stay if there are future covariates. Raises DataError for a series without a value.
     """
-    rows, starts = series.rows, series.starts
-    targets = rows.roles.targets or ()
-    given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
-    if given[np.concatenate([starts, series.stops - 1])].all():
-        return SeriesRows(rows, starts, series.stops)
-    numbers = np.arange(len(rows))
-    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)
-    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
-    if (empty := ends <= starts).any():
-        named = ", ".join(targets[:20])
-        row = int(starts[int(empty.argmax())])
-        raise rows.error(f"no value of {named} in the whole series: leave it out", row)
-    stops = series.stops if rows.roles.future else ends
-    warn_of_rows_left_out(str(rows.cells.path), firsts - starts, series.stops - stops)
-    lengths = stops - firsts
-    new_starts = lengths.cumsum() - lengths
-    if len(rows) > lengths.sum():
-        rows = rows.take(ranges(firsts, stops))
-    return SeriesRows(rows, new_starts, new_starts + ends - firsts)
-
-
-def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> None:
-    """Warn of rows of each series before its first value of a target and after the last one."""
-    for count, where in ((before, "before the first"), (after, "after the last")):
+    targets, firsts, ends = select_columns(panel.values, range(len(panel.targets))), panel.starts, panel.stops
+    if not isinstance(targets, StoredValues) or any(targets.missing):
+        firsts = first_measured(targets, panel.starts, panel.stops)
+        empty = firsts == panel.stops
+        if empty.any():
+            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
+            raise DataError(
+                f"{where}: no value{series} of {', '.join(panel.targets[:20])}: choose other columns or series "
+                "(data.columns, data.ids)"
+            )
+        ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
+    stops = panel.stops if panel.future is not None else ends
+    for count, what in ((firsts - panel.starts, "before the first"), (panel.stops - stops, "after the last")):
         if count.any():
             rows = plural(int(count.sum()), "row")
-            warnings.warn(f"{path}: left out {rows} {where} value of a target", stacklevel=3)
+            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
+    if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
+        return replace(panel, ends=ends)
+    if not panel.is_on_disk:
+        return panel.take_rows(np.arange(len(panel)), firsts, stops, ends)
+    grid_starts = panel.grid_starts + firsts - panel.starts
+    begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
+    grid_starts, grid = grid_starts - begin, panel.grid[begin:end]
+    return replace(panel, grid=grid, grid_starts=grid_starts, starts=firsts, ends=ends, stops=stops)
 
 
 def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
@@ -311,7 +306,7 @@ def _infer_step(series: SeriesRows) -> str:
     Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
     come first: a few of them may be as many days long.
     """
-    rows, starts, ends = series
+    rows, starts, ends = series.rows, series.starts, series.stops
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
     count = int(ends[longest[0]] - starts[longest[0]])
     if count < 3:

@@ -104,7 +104,7 @@ FILES = [
     Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out", DataError, two_files(with_new_series)),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),
     bad("a static value that changes", "bad.csv, line 7, column 'region': series 'a', 2024-01-06 00:00:00: 'east', and 'north' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", put("region", 5, "east")),
-    bad("a series without a target", "bad.csv, line 2: series 'a', 2024-01-01 00:00:00: no value of y in the whole series: leave it out", put("y", "a", None)),
+    bad("a series without a target", "bad.csv: no value of series 'a' of y: choose other columns or series (data.columns, data.ids)", put("y", "a", None)),
 ]  # fmt: skip
 OPTIONS = [
     option("features=S reads the target alone: leave data.past_covariates out, or set features=MS", features="S", past_covariates=["price"]),
