@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -42,23 +42,6 @@ MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
 
 
-class SeriesRows(NamedTuple):
-    """Rows with those of each series together and by date.
-
-    Attributes:
-        rows: of all series.
-        starts: the first row of each series.
-    """
-
-    rows: TableRows
-    starts: PerSeries
-
-    @property
-    def stops(self) -> PerSeries:
-        """The row after the last one of each series."""
-        return np.append(self.starts[1:], len(self.rows))
-
-
 def check_duplicates(duplicates: str | None) -> None:
     """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
     if duplicates is not None:
@@ -91,22 +74,21 @@ def align(
         ConfigError: an option that is not possible.
     """
     _refuse_infinite(rows)
-    series = order_rows(rows, sort=sort, duplicates=duplicates)
+    rows = order_rows(rows, sort=sort, duplicates=duplicates)
     if steps == "rows":
-        grid, days = _dates_of_rows(series, calendar)
+        grid, days = _dates_of_rows(rows, calendar)
         freq = freq or days.freq
     else:
-        days, freq = None, parse_frequency(freq or _infer_step(series)).freqstr
-        grid = _even_dates(series, freq, is_part)
-    static = take_static(series.rows, series.starts, series.stops)
-    rows, roles = series.rows, series.rows.roles
-    at, lengths = _place_on_grid(series, grid, freq)
+        days, freq = None, parse_frequency(freq or _infer_step(rows)).freqstr
+        grid = _even_dates(rows, freq, is_part)
+    static, roles = take_static(rows), rows.roles
+    at, lengths = _place_on_grid(rows, grid, freq)
     starts = lengths.cumsum() - lengths
     panel = Panel(
         ids=rows.ids.rename(roles.id),
         grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq=freq,
-        grid_starts=_find_dates(grid, rows.dates[series.starts])[0],
+        grid_starts=_find_dates(grid, rows.dates[rows.starts])[0],
         starts=starts,
         ends=starts + lengths,
         stops=starts + lengths,
@@ -146,7 +128,7 @@ def _refuse_infinite(rows: TableRows) -> None:
             raise rows.error("an infinite number", row, names[column], advice)
 
 
-def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
+def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableRows:
     """Put the rows of each series together and in the order of their dates; the series in that of their first rows.
 
     Args:
@@ -174,8 +156,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
-    starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
-    return SeriesRows(rows, starts)
+    return rows
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
@@ -257,14 +238,14 @@ def cut_to_targets(where: str, panel: Panel) -> Panel:
     return replace(panel, grid=grid, grid_starts=grid_starts, starts=firsts, ends=ends, stops=stops)
 
 
-def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
+def _dates_of_rows(rows: TableRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
     """The dates at which any series has a row, and the calendar of those that follow.
 
     Raises DataError for series that share few dates.
     """
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     dates, places = np.unique(rows.dates, return_inverse=True)
-    needed = int((places[series.stops - 1] - places[starts] + 1).sum())
+    needed = int((places[rows.stops - 1] - places[starts] + 1).sum())
     if needed > MAX_DATES_PER_ROW * len(rows):
         raise DataError(
             f"{rows.cells.path}: data.steps=rows needs series with the same dates, and these {len(starts):,} have "
@@ -274,12 +255,12 @@ def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.Datet
     return grid, find_calendar(str(rows.cells.path), rows.utc_offset.local(grid), asked)
 
 
-def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
+def _even_dates(rows: TableRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
     """Dates from the first of all series to the last, `freq` apart. Those of a part of a table may lie far apart."""
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     first, last = rows.dates.min(), rows.dates.max()
     two = pd.date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
-    places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
+    places = float(((rows.dates[rows.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
     is_sparse = dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0)
     if is_sparse or places > MAX_PLACES_PER_ROW * len(rows):
@@ -300,13 +281,13 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
     return grid
 
 
-def _infer_step(series: SeriesRows) -> str:
+def _infer_step(rows: TableRows) -> str:
     """Infer the step from one of the longest series or its beginning.
 
     Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
     come first: a few of them may be as many days long.
     """
-    rows, starts, ends = series.rows, series.starts, series.stops
+    starts, ends = rows.starts, rows.stops
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
     count = int(ends[longest[0]] - starts[longest[0]])
     if count < 3:
@@ -326,14 +307,15 @@ def _infer_step(series: SeriesRows) -> str:
                 length //= 2
     if step := _infer_calendar_step(rows):
         return step
-    if gaps.min() >= np.timedelta64(28, "D"):
+    steps, counts = np.unique(gaps, return_counts=True)
+    step = steps[counts.argmax()]
+    if step >= np.timedelta64(28, "D") and (gaps % step).any():
         raise DataError(
             f"{rows.cells.path}: the dates are on no common day of the months, such as the first or the last, nor on a "
             "weekday of one of their weeks: write the months alone, as 2024-01 (of 2024-01-15 with "
             "data.date_format=%Y-%m-15), or give the step (data.freq)"
         )
-    steps, counts = np.unique(gaps, return_counts=True)
-    return name_step(steps[counts.argmax()])
+    return name_step(step)
 
 
 def _infer_calendar_step(rows: TableRows) -> str | None:
@@ -351,18 +333,18 @@ def _find_dates(
 
 
 def _place_on_grid(
-    series: SeriesRows, grid: pd.DatetimeIndex, freq: str
+    rows: TableRows, grid: pd.DatetimeIndex, freq: str
 ) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """The number of each row once missing rows are inserted, and the number of rows of each series then.
 
     Raises DataError for a date between two dates of the grid.
     """
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     at, is_there = _find_dates(grid, rows.dates)
     if not is_there.all():
         row = int(is_there.argmin())
         message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}"
         raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
-    lengths = at[series.stops - 1] - at[starts] + 1
+    lengths = at[rows.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
-    return at + np.repeat(begins - at[starts], series.stops - starts), lengths
+    return at + np.repeat(begins - at[starts], rows.stops - starts), lengths

@@ -19,7 +19,7 @@ from forecast.data.files.columns import (
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
-from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 from forecast.system.formatting import plural, shorten, write_setting
 
@@ -58,6 +58,16 @@ class TableRows:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def starts(self) -> PerSeries:
+        """The first row of each series, if rows of a series follow each other."""
+        return np.flatnonzero(np.diff(self.codes, prepend=-1))
+
+    @property
+    def stops(self) -> PerSeries:
+        """The row after the last one of each series, if they do."""
+        return np.append(self.starts[1:], len(self))
 
     def date(self, row: int) -> pd.Timestamp:
         """Return the date of a row, in the time zone of the source."""
@@ -167,22 +177,20 @@ STATIC_CHANGES = "a static column does not change within a series"
 NAME_AS_COVARIATE = "; name it in data.past_covariates or data.future_covariates"
 
 
-def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
-    """The static columns, one row per series: its value in the rows from `starts` to `ends`, NaN if none has one.
+def take_static(rows: TableRows) -> pd.DataFrame:
+    """The static columns of ordered rows, one row per series: the value that its rows have, NaN if none has one.
 
     Raises DataError where it changes within a series.
     """
     columns = {}
-    history = ranges(starts, ends) if rows.static else starts
-    owners = rows.codes[history]
     for name, column in rows.static.items():
-        codes, found = pd.factorize(column.iloc[history])
+        codes, found = pd.factorize(column)
         given = np.flatnonzero(codes >= 0)
         firsts = np.full(len(rows.ids), -1)
-        firsts[owners[given][::-1]] = codes[given][::-1]
-        changed = given[codes[given] != firsts[owners[given]]]
+        firsts[rows.codes[given][::-1]] = codes[given][::-1]
+        changed = given[codes[given] != firsts[rows.codes[given]]]
         if len(changed):
-            row, first = int(history[changed[0]]), found[firsts[owners[changed[0]]]]
+            row, first = int(changed[0]), found[firsts[rows.codes[changed[0]]]]
             both = f"{quote(column.iloc[row])}, and {quote(first)} above"
             problem = str(rows.error(f"{both}: {STATIC_CHANGES}", row, name))
             raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
