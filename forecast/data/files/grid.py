@@ -21,7 +21,7 @@ from forecast.data.time_features import (
     name_step,
     parse_frequency,
 )
-from forecast.system.errors import DataError, RowOrderError, TooFewRows, check_choice
+from forecast.system.errors import DataError, RowOrderError, TooFewRows
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -40,12 +40,6 @@ SPARSE = 10
 
 MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
-
-
-def check_duplicates(duplicates: str | None) -> None:
-    """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
-    if duplicates is not None:
-        check_choice("data.duplicates", duplicates, DUPLICATES)
 
 
 def align(

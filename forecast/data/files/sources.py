@@ -18,7 +18,7 @@ from jaxtyping import Bool
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
 from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
-from forecast.data.files.grid import STEPS, align, check_duplicates
+from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.read import read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
@@ -86,7 +86,8 @@ class TableSource(Source, StepOptions):
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
         check_flag("data.sort", self.sort)
-        check_duplicates(self.duplicates)
+        if self.duplicates is not None:
+            check_choice("data.duplicates", self.duplicates, DUPLICATES)
         check_choice("data.steps", self.steps, STEPS)
         if self.calendar is not None and self.steps != "rows":
             raise ConfigError(
