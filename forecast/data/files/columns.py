@@ -92,7 +92,7 @@ def name_ids(id_columns: Sequence[str]) -> str | None:
 
 
 def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
-    """Return a table whose index holds the texts that `join_ids` joined with an index of their columns.
+    """Return a table whose index holds the texts that `read_ids` joined with an index of their columns.
 
     The table is unchanged if its index has another name, or if a text has the sign between them.
     """
@@ -106,7 +106,7 @@ def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
 
 
 def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) -> pd.Index:
-    """Return ids that `join_ids` joined with the parts of some of their columns.
+    """Return ids that `read_ids` joined with the parts of some of their columns.
 
     Raises DataError if a text of the others has the sign between the parts.
     """
@@ -122,23 +122,18 @@ def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) 
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
-    """The ids of the rows, as `join_ids` joins them; texts without spaces around them."""
+    """The ids of the rows, without spaces around them; several are joined: store 1, department 3 are the series 1/3.
+
+    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
+    Raises DataError for a row without an id, and if two series have one id when joined.
+    """
+    if not id_columns:
+        return np.zeros(len(cells.frame), dtype=np.int32), pd.Index([TABLE_ID])
     parts = []
     for name in id_columns:
         codes, found = pd.factorize(pd.Series(cells.frame[name]))
         places, ids = pd.factorize(pd.Index(found).astype(str).str.strip())
         parts.append((np.append(places, -1)[codes].astype(np.int32), pd.Index(ids, dtype=str)))
-    return join_ids(cells, id_columns, parts, len(cells.frame))
-
-
-def join_ids(cells: Cells, id_columns: Sequence[str], parts: Sequence[Ids], n_rows: int) -> Ids:
-    """Join the ids of several columns of a file: store 1 and department 3 are the series 1/3.
-
-    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
-    Raises DataError for a row without an id, and if two series have one id when joined.
-    """
-    if not parts:
-        return np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
     nowhere = np.logical_and.reduce([codes < 0 for codes, _ in parts])
     if nowhere.any():
         raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
