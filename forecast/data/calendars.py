@@ -173,6 +173,9 @@ SESSIONS = 20
 MIN_MATCH = 0.75
 """Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
 
+MIN_DAYS = 0.25
+"""Least share of the recent days of a calendar that was asked for that have a row: fewer may be weeks or months."""
+
 CalendarSetting = str | Sequence[str] | Mapping[str, Any] | None
 
 _CODE = r"[A-Z]{2,5}(-[A-Z0-9]+)?"
@@ -290,10 +293,11 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
             )
         return found
     calendar = make_calendar(asked, _times(dates))
-    if _recent(dates).day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH:
+    recent = _recent(dates)
+    days, expected = (len(each.normalize().unique()) for each in (recent, calendar.between(recent)))
+    if recent.day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH or days < MIN_DAYS * expected:
         raise DataError(
-            f"{where}: the last dates, to {dates[-1]}, lie on other weekdays than those of data.calendar: give the "
-            "calendar of these dates"
+            f"{where}: the last dates, to {dates[-1]}, are not those of data.calendar: give the calendar of these dates"
         )
     return calendar
 

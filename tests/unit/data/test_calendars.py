@@ -69,8 +69,9 @@ def test_dates_of_a_calendar_that_is_asked_for(
 @pytest.mark.parametrize(
     ("rows", "asked", "message"),
     [
-        (BUSINESS, ["Sat", "Sun"], "lie on other weekdays than those of data.calendar"),
-        (pd.date_range("2024-01-01", periods=60), "business", "lie on other weekdays"),
+        (BUSINESS, ["Sat", "Sun"], "are not those of data.calendar"),
+        (pd.date_range("2024-01-01", periods=60), "business", "are not those of data.calendar"),
+        (pd.date_range("2020-01-31", periods=24, freq="BME"), "business", "are not those of data.calendar"),
         (pd.date_range("2020-01-31", periods=24, freq="ME"), None, "no weekly pattern"),
         (pd.date_range("2024-01-01", periods=60, freq="11D"), None, "no weekly pattern"),
     ],
