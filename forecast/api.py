@@ -15,7 +15,7 @@ from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.overrides import quote
 from forecast.data import DataModule, frame_data
 from forecast.data.files.columns import list_id_columns, split_ids
-from forecast.data.frames import Frame, to_library_of, to_pandas
+from forecast.data.files.sources import Frame, to_library_of
 from forecast.data.module import MODULE_OPTIONS, option_names
 from forecast.evaluation.scores import Level
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
@@ -80,11 +80,7 @@ class Model(TrainedModel):
 
     def _open(self, frame: Frame | None, future: Frame | None = None) -> DataModule:
         """Open a frame of any library, and the rows of the future that follow it; None: the training data."""
-        if frame is None:
-            return self.open_data({})
-        index = None if self.has_ids else self.date_column  # a table has its dates in the index in pandas
-        rows = None if future is None else to_pandas(future, index)
-        return self.open_frame(to_pandas(frame, index), rows)
+        return self.open_data({}) if frame is None else self.open_frame(frame, future)
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
         """Score every window of `frame`, or of a split of the file of training.
@@ -155,7 +151,6 @@ def fit(
         ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
         DataError: a DataFrame that cannot be used.
     """
-    frame = to_pandas(frame, date_column if id_column is None else None)
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, target, id_column is None)
     roles: dict[str, Any] = {
@@ -173,9 +168,7 @@ def fit(
     return load(train_on_frame(frame, given, roles, suggest=suggest))
 
 
-def train_on_frame(
-    frame: pd.DataFrame | pd.Series, given: Sequence[str], roles: Mapping[str, Any], *, suggest: bool
-) -> Path:
+def train_on_frame(frame: Frame, given: Sequence[str], roles: Mapping[str, Any], *, suggest: bool) -> Path:
     """Train on a DataFrame and test, in a new run folder, which is returned.
 
     Args:
@@ -215,7 +208,7 @@ def write_overrides(
     return [quote(text, sweep=False) for text in typed]
 
 
-def suggest_for(frame: pd.DataFrame | pd.Series, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+def suggest_for(frame: Frame, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
     from forecast.tools.check.diagnosis import suggest_overrides
 

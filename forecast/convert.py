@@ -34,8 +34,10 @@ def convert(config: DictConfig) -> None:
             f"data.duplicates={options['duplicates']}: a store merges no rows: leave it out, or train in memory "
             "(data=csv, data=long)"
         )
-    kind = ParquetChunks if find_kind(file) == "parquet" else CsvChunks
-    chunks = kind(
+    kind = find_kind(file)
+    if kind == "workbook":
+        raise ConfigError(f"{file}: an Excel workbook, which needs no store: use data=csv data.path={file}")
+    chunks = (ParquetChunks if kind == "parquet" else CsvChunks)(
         file,
         id_column=options["id_column"],
         date_column=options["date_column"],
@@ -53,7 +55,6 @@ def convert(config: DictConfig) -> None:
             chunks,
             output,
             freq=config.data.freq,
-            write_message=lambda text: progress.write(f"note       {text}"),
             show_progress=show,
         )
     report(file, output)

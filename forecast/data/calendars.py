@@ -10,13 +10,9 @@ import pandas as pd
 from jaxtyping import Int64
 
 from forecast.data.time_features import (
-    code_of,
-    date_range,
     describe_frequency,
     find_holidays,
-    infer_calendar_step,
     name_step,
-    parse_frequency,
     season_length,
 )
 from forecast.system.errors import ConfigError, DataError
@@ -170,18 +166,15 @@ def is_zone(timezone: object) -> bool:
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BUSINESS = "business"
-STEPS = ("MS", "ME", "BMS", "BME", "QS", "QE", "BQS", "BQE", "YS", "YE", "BYS", "BYE")
-STEPS += ("M", "SMS", "SME", "WOM", "LWOM")
-"""Names, without anchors such as those of M-15 and YE-JUN, of steps that are calendars too."""
-MAX_SHIFT = pd.Timedelta(days=6)
-"""Longest time between a row and its date of a step, such as between the last trading day and the end of a month."""
-
 RECENT = pd.Timedelta(weeks=8)
 """The last part of the dates, which shows the calendar."""
 SESSIONS = 20
 """Number of the last days whose times of day are the times of a session."""
 MIN_MATCH = 0.75
 """Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
+
+MIN_DAYS = 0.25
+"""Least share of the recent days of a calendar that was asked for that have a row: fewer may be weeks or months."""
 
 CalendarSetting = str | Sequence[str] | Mapping[str, Any] | None
 
@@ -195,21 +188,17 @@ class Calendar:
     """The dates at which rows come, as local times of their time zone (`UtcOffset.local`).
 
     Attributes:
-        slots: seconds from the beginning of Monday to each row of a week, in ascending order. Empty with `step`.
+        slots: seconds from the beginning of Monday to each row of a week, in ascending order.
         closed: code of the country or exchange on whose holidays no row comes; None: none.
-        step: step between rows of a month or longer, as a pandas offset alias.
     """
 
     slots: tuple[int, ...] = ()
     closed: str | None = None
-    step: str | None = None
 
     @property
     def freq(self) -> str:
         """The step between two rows as a pandas offset alias; it chooses the calendar features."""
-        if self.step is not None:
-            return self.step
-        days = self._weekdays
+        days = self.weekdays
         if len(days) < len(self.slots):
             steps, counts = np.unique(np.diff(self.slots), return_counts=True)
             return name_step(np.timedelta64(int(steps[counts.argmax()]), "s"))
@@ -219,22 +208,14 @@ class Calendar:
 
     @property
     def season(self) -> int:
-        """Rows of a season: a session, else a week of days, else the season of the step."""
-        if self.step is not None or len(self.slots) == 1:
+        """Rows of a season: a session, a week of days, or a year of weeks."""
+        if len(self.slots) == 1:
             return season_length(self.freq)
         rows = len(self.slots)
-        return rows // len(self._weekdays) if rows > len(self._weekdays) else rows
+        return rows // len(self.weekdays) if rows > len(self.weekdays) else rows
 
     @property
-    def setting(self) -> str:
-        """A value of `data.calendar` for these days."""
-        if self.step is not None:
-            return self.step
-        days = ",".join(WEEKDAYS[day] for day in self._weekdays)
-        return self.closed or (BUSINESS if self._weekdays == (0, 1, 2, 3, 4) else f"[{days}]")
-
-    @property
-    def _weekdays(self) -> tuple[int, ...]:
+    def weekdays(self) -> tuple[int, ...]:
         return tuple(sorted({slot // _DAY for slot in self.slots}))
 
     @property
@@ -247,18 +228,14 @@ class Calendar:
     def describe(self) -> str:
         """The calendar in words."""
         without = f" without the holidays of {self.closed}" if self.closed else ""
-        if self.step is not None:
-            return f"one row every {describe_frequency(self.step)}"
-        days = [WEEKDAYS[day] for day in self._weekdays]
-        named = "business days" if self._weekdays == (0, 1, 2, 3, 4) else ", ".join(days)
+        days = [WEEKDAYS[day] for day in self.weekdays]
+        named = "business days" if self.weekdays == (0, 1, 2, 3, 4) else ", ".join(days)
         if len(self.slots) == len(days):
             return named + without
         return f"sessions of {self.season} rows every {describe_frequency(self.freq)} on {named}{without}"
 
     def after(self, last: pd.Timestamp, steps: int) -> pd.DatetimeIndex:
         """The `steps` dates that follow `last`."""
-        if self.step is not None:
-            return date_range(self._date_of(last), periods=steps + 1, freq=self.step)[1:]
         begin, weeks = int(last.timestamp()), -(-steps // len(self.slots)) + 1
         while True:
             dates = self._between(begin, begin + weeks * _WEEK)
@@ -266,13 +243,6 @@ class Calendar:
             if len(dates) >= steps:
                 return dates[:steps]
             weeks *= 2
-
-    def _date_of(self, row: pd.Timestamp) -> pd.Timestamp:
-        """The date of the step for a row on any day of its period, such as its last business day."""
-        assert self.step is not None
-        if code_of(parse_frequency(self.step)).endswith("S"):
-            return date_range(end=row, periods=1, freq=self.step)[0]  # type: ignore[return-value]
-        return date_range(row, periods=1, freq=self.step)[0]  # type: ignore[return-value]
 
     def between(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The dates of the calendar from the first to the last of `dates`."""
@@ -295,19 +265,6 @@ class Calendar:
         there = recent.isin(expected).sum()
         return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
 
-    def can_continue(self, rows: pd.DatetimeIndex) -> bool:
-        """Whether the calendar can date what follows these rows.
-
-        Most of the last rows lie on its weekdays, or beside most of the last dates of its step.
-        """
-        if self.step is None:
-            return bool(_recent(rows).day_of_week.isin(self._weekdays).mean() >= MIN_MATCH)
-        rows = rows[-SESSIONS:]
-        dates = [self._date_of(row) for row in rows]
-        near = sum(abs(date - row) <= MAX_SHIFT for date, row in zip(dates, rows, strict=True))
-        expected = len(date_range(dates[0], dates[-1], freq=self.step))
-        return near >= MIN_MATCH * len(rows) and len({*dates}) >= MIN_MATCH * expected
-
     def state_dict(self) -> dict[str, Any]:
         """The calendar in plain values, which `find_calendar` takes."""
         return {**asdict(self), "slots": list(self.slots)}
@@ -320,69 +277,46 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
         where: the file, for messages.
         dates: in ascending order.
         asked: `business`; weekdays, such as `[Sun, Mon, Tue, Wed, Thu]`; the code of a country or exchange, whose
-            weekends and holidays have no rows; a step whose name is one of `STEPS`; the `state_dict` of a calendar.
-            None: the times of the week that have a row in most of the last weeks, or such a step.
+            weekends and holidays have no rows; the `state_dict` of a calendar. None: the times of the week that have a
+            row in most of the last weeks.
 
     Raises:
         ConfigError: an unknown calendar.
         DataError: no calendar was asked for, and the dates follow none; or they lie on other days than it has.
     """
     if asked is None:
-        found = _infer_calendar(dates)
-        if found is None:
+        found = Calendar(_slots(dates))
+        if not found.slots or not found.fits(dates):
             raise DataError(
-                f"{where}: the last dates, to {dates[-1]}, have no weekly or monthly pattern, so the dates of a "
-                "forecast are not known: set data.calendar, such as business, [Mon,Tue,Wed], XNYS or ME"
+                f"{where}: the last dates, to {dates[-1]}, have no weekly pattern, so the dates of a forecast are not "
+                "known: set data.calendar, such as business, [Mon,Tue,Wed] or XNYS; write dates of months as 2024-01"
             )
         return found
-    calendar = make_calendar(asked, dates)
-    if not calendar.can_continue(dates):
-        found = _infer_calendar(dates)
-        advice = f"set data.calendar={found.setting}" if found else "give the calendar of these dates"
+    calendar = make_calendar(asked, _times(dates))
+    recent = _recent(dates)
+    days, expected = (len(each.normalize().unique()) for each in (recent, calendar.between(recent)))
+    if recent.day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH or days < MIN_DAYS * expected:
         raise DataError(
-            f"{where}: the last dates, to {dates[-1]}, are not those of data.calendar={calendar.setting}: {advice}"
+            f"{where}: the last dates, to {dates[-1]}, are not those of data.calendar: give the calendar of these dates"
         )
     return calendar
 
 
-def make_calendar(asked: str | Sequence[str] | Mapping[str, Any], dates: pd.DatetimeIndex) -> Calendar:
-    """The calendar that was asked for, with the times of these dates. Raises ConfigError if there is none."""
+def make_calendar(asked: str | Sequence[str] | Mapping[str, Any], times: Sequence[int]) -> Calendar:
+    """The calendar that was asked for, with these seconds of the day. Raises ConfigError if there is none."""
     if isinstance(asked, Mapping):
         return _restore(asked)
-    if isinstance(asked, str) and _is_step(asked):
-        return Calendar(step=asked)
     days, closed = _chosen_days(asked)
-    return Calendar(tuple(day * _DAY + time for day in days for time in _times(dates)), closed)
-
-
-def _infer_calendar(dates: pd.DatetimeIndex) -> Calendar | None:
-    """The calendar that the recent dates follow; None if there is none."""
-    found = Calendar(_slots(dates))
-    if found.slots and found.fits(dates):
-        return found
-    step = infer_calendar_step(dates)
-    return Calendar(step=step) if step is not None and _is_step(step) else None
-
-
-def _is_step(name: str) -> bool:
-    """Whether a text is the name of a step that is a calendar."""
-    if name.lstrip("0123456789").split("-")[0] not in STEPS:
-        return False
-    try:
-        parse_frequency(name)
-    except ConfigError:
-        return False
-    return True
+    return Calendar(tuple(day * _DAY + time for day in days for time in times), closed)
 
 
 def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[str, Any]:
     """Return the `state_dict` of the calendar of training, on the days that were asked for, at the same times."""
     if asked is None:
         return trained
-    calendar = replace(_restore(trained), closed=None)
-    first = pd.DatetimeIndex(["2001-01-01"]).to_list()[0]  # any Monday
-    weeks = calendar.after(first, 4 * max(7, len(calendar.slots)))
-    return make_calendar(asked, weeks).state_dict()
+    times, counts = np.unique(np.array(trained["slots"]) % _DAY, return_counts=True)
+    usual = times[2 * counts > len(_restore(trained).weekdays)].tolist()
+    return make_calendar(asked, usual).state_dict()
 
 
 def _restore(state: Mapping[str, Any]) -> Calendar:
@@ -400,8 +334,8 @@ def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:
     if isinstance(asked, str) and re.fullmatch(_CODE, asked):
         return sorted(set(range(7)) - find_holidays("data.calendar", asked).weekend), asked
     raise ConfigError(
-        f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], the code of a country or "
-        f"exchange as DE or XNYS, or a step as ME, QS, YE-JUN or M-15"
+        f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], or the code of a "
+        "country or exchange as DE or XNYS"
     )
 
 

@@ -1,7 +1,6 @@
 """CSV and Parquet files of any size as chunks of rows, each parsed as a table in memory is, with the row above it."""
 
 import io
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.parquet as pq
 from jaxtyping import Float64, Int32
 
 from forecast.data.calendars import UtcOffset
@@ -19,13 +18,13 @@ from forecast.data.files.cells import Cells, are_numbers, date_name, parse_cells
 from forecast.data.files.columns import (
     ColumnRoles,
     IdColumn,
-    find_booleans,
     list_id_columns,
     read_covariate,
     read_ids,
 )
 from forecast.data.files.dates import is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
+from forecast.data.files.read import cells_of_arrow, named_parquet_errors
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
@@ -33,9 +32,9 @@ from forecast.data.files.text import (
     MISSING,
     UNREADABLE,
     check_text,
-    is_workbook,
     no_line_below,
     quote,
+    strip,
     unpacked,
     warn_of_skipped_lines,
 )
@@ -44,14 +43,6 @@ from forecast.system.location import opened
 
 MAX_CATEGORIES = 100_000
 """Largest number of texts of a column. They are in memory during the conversion and in every training."""
-
-
-class LateText(Exception):
-    """A column without numbers in the chunks above turns out to be text; its empty cells need another code."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(", ".join(names))
-        self.names = names
 
 
 @dataclass(frozen=True)
@@ -106,26 +97,20 @@ class Chunks(ABC):
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
         """Yield the cells of the rows in chunks, and their roles. Raises DataError for invalid content."""
 
-    def read(self, texts: Sequence[str] = ()) -> Iterator[TableRows]:
+    def read(self) -> Iterator[TableRows]:
         """Yield the rows in chunks, of which neither the order nor the grid is checked.
 
-        All chunks but the first begin with the row above them, without values.
-
-        Args:
-            texts: columns that are text, also where the first chunks have only empty cells.
-
-        Raises:
-            LateText: another column turns out to be text.
-            DataError: invalid content.
+        All chunks but the first begin with the row above them, without values. A column without a value so far is
+        among the texts, without a text. Raises DataError for invalid content.
         """
-        self.done, self.texts = 0, {name: [] for name in texts}
-        self._numbers: set[str] = set()  # columns with a number; one of true and false is undecided
+        self.done, self.texts = 0, {}
+        self._numbers: set[str] = set()  # columns with a number
         self._above: RowAbove | None = None
         for cells, roles in self._cells():
             yield self._rows(cells, roles)
 
     def _rows(self, cells: Cells, roles: ColumnRoles) -> TableRows:
-        """The rows of a chunk below the row above it: numbers as targets, codes of texts as past covariates."""
+        """The rows of a chunk below the row above it: numbers, and codes of texts."""
         keys, above = list(roles.keys), self._above
         if above is not None:
             cells = _below(above, cells)
@@ -138,13 +123,14 @@ class Chunks(ABC):
                 row=1,
                 column=roles.date,
             )
-        texts = self._find_texts(cells, roles.values)
-        numbers = tuple(name for name in roles.values if name not in texts)
-        roles = replace(roles, targets=numbers, past=tuple(texts))
-        codes = [self._encode(cells, name) for name in texts]
-        values, booleans = read_targets(cells, roles, self.options), find_booleans(cells, roles.values)
-        has_number = np.asarray(np.isfinite(values).any(axis=0))
-        self._numbers |= {name for name, found in zip(numbers, has_number, strict=True) if found} - booleans
+        unknown = [name for name in roles.values if name not in self.texts and name not in self._numbers]
+        self.texts |= {name: [] for name in unknown if _is_text(cells, name, self.options)}
+        numbers = [name for name in roles.values if name not in self.texts]
+        block = read_targets(cells, replace(roles, targets=tuple(numbers)), self.options)
+        values = pd.DataFrame(block, columns=numbers)
+        self._numbers |= set(values.columns[values.notna().any()])
+        codes = {name: self._encode(cells, name) for name in roles.values if name not in self._numbers}
+        values = values.assign(**codes)[list(roles.values)].to_numpy()
         self.options = self.options.of_rows_after(utc_offset)
         last = len(series) - 1
         self._above = RowAbove(cells.number(last), cells.frame[keys].iloc[[last]], dates[last], utc_offset)  # type: ignore[reportArgumentType]
@@ -154,13 +140,12 @@ class Chunks(ABC):
             ids=ids,
             codes=series,
             dates=dates.to_numpy("datetime64[ns]"),
-            values=np.column_stack([values, *codes]),
+            values=values,
             future=np.empty((len(series), 0)),
             static={},
             utc_offset=utc_offset,
             unit="ns" if dates.unit == "ns" else "us",
-            texts={name: self.texts[name] for name in texts},
-            booleans=booleans,
+            texts={name: self.texts.get(name, []) for name in codes},
         )
 
     def _dates(self, cells: Cells, series: Int32[np.ndarray, " rows"]) -> tuple[pd.DatetimeIndex, UtcOffset]:
@@ -174,19 +159,10 @@ class Chunks(ABC):
                 return place_in_time(cells, column, zoned.tz_convert(None), utc_offset, self.options, series)
         return read_dates(cells, column, self.options, series)
 
-    def _find_texts(self, cells: Cells, names: Sequence[str]) -> list[str]:
-        """The columns of a chunk that are text. Raises LateText for one that was not known to be text above."""
-        unknown = [name for name in names if name not in self.texts and name not in self._numbers]
-        new = [name for name in unknown if _is_text(cells, name, self.options)]
-        if new and self._above is not None:
-            raise LateText(new)
-        self.texts |= {name: [] for name in new}
-        return [name for name in names if name in self.texts]
-
     def _encode(self, cells: Cells, name: str) -> Float64[np.ndarray, " rows"]:
         """The codes of a column of text, −1 where a cell is empty. Raises DataError for a number or too many texts."""
         missing = [*self.missing, *self.options.na_texts]
-        plain, known = strip(pd.Series(cells.frame[name]), missing), self.texts[name]
+        plain, known = strip(pd.Series(cells.frame[name]), missing), self.texts.get(name, [])
         numbers = plain.str.fullmatch(LIKE_A_NUMBER).fillna(False).to_numpy(dtype=bool)
         if numbers.any() and not isinstance(cells.frame[name].dtype, pd.CategoricalDtype):
             row = int(numbers.argmax())
@@ -200,14 +176,9 @@ class Chunks(ABC):
             raise cells.error(
                 f"more than {MAX_CATEGORIES:,} different texts: leave the column out (data.drop)", column=name
             )
-        self.texts[name] = joined.astype(str).tolist()
+        if len(joined):
+            self.texts[name] = joined.astype(str).tolist()
         return joined.get_indexer(pd.Index(plain)).astype(np.float64)
-
-
-def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
-    """The texts of a column without spaces around them; NA where they are empty or one of `missing`."""
-    plain = column.astype("string").str.strip()
-    return plain.mask(plain.isin(["", *missing]))
 
 
 def _below(above: RowAbove, cells: Cells) -> Cells:
@@ -240,13 +211,8 @@ class CsvChunks(Chunks):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        with opened(path) as (file, size):
-            if is_workbook(file):
-                raise DataError(
-                    f"{path}: an Excel workbook, which needs no store: use data=csv data.path={path}"
-                )
-            with unpacked(path, file) as stream:
-                self.total = size if stream is file else None
+        with opened(path) as (file, size), unpacked(path, file) as stream:
+            self.total = size if stream is file else None
 
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
         try:
@@ -332,15 +298,6 @@ class CsvChunks(Chunks):
         return DataError(f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table")
 
 
-_INDEX = re.compile(r"__index_level_\d+__")
-"""pandas' name in a Parquet file for an index without a name."""
-
-_READABLE = (
-    pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_dictionary,
-    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
-)  # fmt: skip
-
-
 class ParquetChunks(Chunks):
     """A Parquet file with a column of dates, typed or as text, and columns of numbers or text."""
 
@@ -348,46 +305,22 @@ class ParquetChunks(Chunks):
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        try:
-            self._file = pyarrow.parquet.ParquetFile(path)
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+        with named_parquet_errors(path):
+            self._file = pq.ParquetFile(path)
         self.total = self._file.metadata.num_rows
 
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
-        roles = self._resolve_roles()
-        size = max(1, self.size // (8 * len(roles.all)))
-        try:
-            for batch in self._file.iter_batches(size, columns=list(roles.all)):
-                frame = batch.to_pandas(ignore_metadata=True, date_as_object=False)
-                for name in roles.values:
-                    if isinstance(frame[name].dtype, pd.StringDtype) or frame[name].dtype == object:
-                        frame[name] = strip(frame[name], self.options.na_texts)
-                frame = frame.astype(dict.fromkeys(roles.id_columns, "string"))
-                first, self.done = self.done + 1, self.done + len(frame)
-                if len(frame):
-                    yield Cells(self.path, frame, first_line=first, unit="row"), roles
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+        names = self._file.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise DataError(f"{self.path}: two columns of one name: rename one")
+        roles = self.roles.resolve(str(self.path), names)
+        with named_parquet_errors(self.path):
+            for batch in self._file.iter_batches(
+                max(1, self.size // (8 * len(roles.all))), columns=list(roles.all)
+            ):
+                first, self.done = self.done + 1, self.done + len(batch)
+                if len(batch):
+                    table = pa.Table.from_batches([batch])
+                    yield cells_of_arrow(self.path, table, roles.id_columns, self.options, first), roles
         if self._above is None:
             raise DataError(f"{self.path}: no rows")
-
-    def _unreadable(self, error: Exception) -> DataError:
-        reason = " ".join(str(error).split())
-        return DataError(f"{self.path}: cannot be read as Parquet: {reason}")
-
-    def _resolve_roles(self) -> ColumnRoles:
-        """The roles with the targets by name. Raises DataError for a column that is missing, or of another type."""
-        schema = self._file.schema_arrow
-        if len(set(schema.names)) < len(schema.names):
-            raise DataError(f"{self.path}: two columns of one name: rename one")
-        asked = self.roles.all
-        kept = [name for name in schema.names if name in asked or not _INDEX.fullmatch(name)]
-        roles = self.roles.resolve(str(self.path), kept)
-        for name in roles.values:
-            kind = schema.field(name).type
-            if not any(is_kind(kind) for is_kind in _READABLE):
-                raise DataError(
-                    f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: leave it out (data.drop)"
-                )
-        return roles

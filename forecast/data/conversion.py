@@ -1,20 +1,20 @@
 """Conversion of a file to a store: chunks of rows to a table on disk, with the checks of the table reader on every row,
-and the rows of that table that have values to the store.
+and that table to the store.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.chunks import Chunks, LateText
+from forecast.data.chunks import Chunks
 from forecast.data.files.grid import align
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import quote
-from forecast.data.panel import TABLE_ID, Panel
-from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics, pieces
+from forecast.data.panel import Panel
+from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics
 from forecast.data.store import write_store
 from forecast.system.errors import DataError, RowOrderError
 from forecast.system.files import atomic_folder
@@ -29,80 +29,76 @@ class Table:
     Attributes:
         first: the first chunk of rows.
         n_rows: number of rows.
-        ids: of the series.
-        filled: of each series with a value, its rows from the first value to the row after the last one, and the dates
-            of the first and the last value.
+        ids, lengths, first_dates: of the series: the id, the number of rows and the first date.
+        last_date: the last date of any series.
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
-        self.first, self.n_rows, self.ids = first, 0, list[str]()
-        self.filled: dict[int, tuple[int, int, pd.Timestamp, pd.Timestamp]] = {}
+        self.first, self.n_rows, self.last_date = first, 0, first.grid[-1]
+        self.ids, self.lengths, self.first_dates = list[str](), list[int](), list[str]()
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
+        self._undecided = np.zeros(
+            len(first.columns), dtype=np.int64
+        )  # rows before the first value of a column
         path.write_bytes(b"")
 
     def append(self, chunk: Panel) -> None:
         """Append rows, of which the first series goes on if its id is that of the last series."""
-        goes_on = self.ids[-1:] == [chunk.ids[0]]
-        before = len(self.ids) - goes_on
-        self.ids += chunk.ids[int(goes_on) :].tolist()
+        goes_on = int(self.ids[-1:] == [chunk.ids[0]])
+        lengths = (chunk.stops - chunk.starts).tolist()
+        if goes_on:
+            self.lengths[-1] += lengths[0]
+        self.ids += chunk.ids[goes_on:].tolist()
+        self.lengths += lengths[goes_on:]
+        self.first_dates += map(str, chunk.dates(chunk.starts[goes_on:]))
+        self.last_date = max(self.last_date, chunk.grid[-1])
         values = np.asarray(chunk.values)
         is_text = [name in chunk.texts for name in chunk.columns]
-        filled = np.flatnonzero(np.where(is_text, values >= 0, np.isfinite(values)).any(axis=1))
-        series, first, count = np.unique(chunk.series_of(filled), return_index=True, return_counts=True)
-        begins, ends = filled[first], filled[first + count - 1]
-        rows = zip(
-            (series + before).tolist(), (begins + self.n_rows).tolist(), (ends + self.n_rows + 1).tolist(),
-            chunk.dates(begins), chunk.dates(ends), strict=True,
-        )  # fmt: skip
-        for number, begin, end, first_date, last_date in rows:
-            begin, _, first_date, _ = self.filled.get(number, (begin, end, first_date, last_date))
-            self.filled[number] = begin, end, first_date, last_date
         self.n_rows += len(values)
-        self._statistics.add(values)
+        self._undecided[[chunk.texts.get(name) == [] for name in chunk.columns]] = self.n_rows
+        self._statistics.add(np.where(is_text & (values < 0), np.nan, values))
         with np.errstate(over="ignore"):
             self._lost = np.fmax(self._lost, np.fmax.reduce(np.abs(values - values.astype(np.float32))))
         with self._path.open("ab") as file:
             file.write(values.astype(np.float64).tobytes())
 
-    def write(self, where: str, folder: Path, id_column: str | None, texts: dict[str, list[str]]) -> int:
-        """Write the rows of each series from its first value to its last one as a store. Return the number of others.
-
-        Raises DataError for a series or a column without a value; `where` begins its message.
-        """
-        empty = next((id for number, id in enumerate(self.ids) if number not in self.filled), None)
-        if empty == TABLE_ID:
-            raise DataError(f"{where}: no row has a value")
-        if empty is not None:
-            raise DataError(f"{where}: series {quote(empty)} has no value: leave it out")
+    def write(self, where: str, folder: Path, id_column: str | None, texts: dict[str, list[str]]) -> None:
+        """Write the rows as a store. Raises DataError for a column without a value; `where` begins its message."""
         for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
-                raise DataError(f"{where}: column {quote(name)} has no value: leave it out (data.columns)")
-        begins, ends, first_dates, last_dates = zip(*self.filled.values(), strict=True)
-        lengths = np.array(ends) - begins
+                raise DataError(
+                    f"{where}: column {quote(name)} has no value: set data.drop=[{name}], or leave it out of "
+                    "data.columns"
+                )
         write_store(
             folder,
-            self._blocks(np.array(begins), np.array(ends)),
+            self._blocks([name in texts for name in self.first.columns]),
             columns=self.first.columns,
             dtype="<f4" if self._fit_float32() else "<f8",
             freq=self.first.freq,
-            first=min(first_dates),
-            last=max(last_dates),
+            first=min(map(pd.Timestamp, self.first_dates)),  # type: ignore[reportArgumentType]
+            last=self.last_date,  # type: ignore[reportArgumentType]
             unit="ns" if self.first.grid.unit == "ns" else "us",
             date_column=str(self.first.grid.name),
             **self.first.utc_offset.state,
             id_column=id_column,
             ids=self.ids,
-            lengths=lengths.tolist(),
-            first_dates=list(map(str, first_dates)),
+            lengths=self.lengths,
+            first_dates=self.first_dates,
             texts=texts,
         )
-        return self.n_rows - int(lengths.sum())
 
-    def _blocks(self, begins: np.ndarray, ends: np.ndarray) -> Iterator[Float64[np.ndarray, "rows columns"]]:
+    def _blocks(self, is_text: list[bool]) -> Iterator[Float64[np.ndarray, "rows columns"]]:
         values = np.memmap(self._path, np.float64, "r", shape=(self.n_rows, len(self.first.columns)))
-        for rows in pieces(begins, ends, max(1, BYTES_AT_ONCE // (8 * values.shape[1]))):
-            yield values[rows]
+        undecided = np.where(
+            is_text, 0, self._undecided
+        )  # a missing number, which has the code of an empty text
+        size = max(1, BYTES_AT_ONCE // (8 * values.shape[1]))
+        for begin in range(0, self.n_rows, size):
+            block = values[begin : begin + size]
+            rows = np.arange(begin, begin + len(block))
+            yield np.where(rows[:, None] < undecided, np.nan, block)
 
     def _fit_float32(self) -> bool:
         """Return whether float32 is exact enough for every column. Constant columns are not counted."""
@@ -117,7 +113,6 @@ def convert(
     output: Path,
     *,
     freq: str | None,
-    write_message: Callable[[str], None],
     show_progress: Callable[[int], None],
 ) -> None:
     """Convert a file to the store `output`, whose former content is removed.
@@ -128,7 +123,6 @@ def convert(
         chunks: the file.
         output: the folder of the store.
         freq: step between rows; None: inferred.
-        write_message: writes a message to the user.
         show_progress: shows how much of `chunks.total` is done.
 
     Raises:
@@ -136,37 +130,15 @@ def convert(
     """
     with atomic_folder(output) as partial:
         rows = partial / "rows.bin"
-        table = _read(chunks, rows, freq, write_message, show_progress)
-        left_out = table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
-        rows.unlink()
-    if left_out:
-        write_message(f"{left_out:,} rows before the first value or after the last one are left out")
-
-
-def _read(
-    chunks: Chunks,
-    path: Path,
-    freq: str | None,
-    write_message: Callable[[str], None],
-    show_progress: Callable[[int], None],
-) -> Table:
-    """Read the rows of a file, again where a chunk shows that a column is text, which had only empty cells above."""
-    texts: Sequence[str] = ()
-    while True:
         table = None
-        try:
-            for rows in chunks.read(texts):
-                chunk = _check(rows, table, freq)
-                table = table or Table(path, chunk)
-                table.append(chunk)
-                show_progress(chunks.done)
-        except LateText as found:
-            named = ", ".join(map(quote, found.names))
-            write_message(f"text in column {named}, which had none above: starting again")
-            texts = [*chunks.texts, *found.names]
-            continue
+        for part in chunks.read():
+            chunk = _check(part, table, freq)
+            table = table or Table(rows, chunk)
+            table.append(chunk)
+            show_progress(chunks.done)
         assert table is not None  # a file without rows is refused
-        return table
+        table.write(str(chunks.path), partial, chunks.roles.id, chunks.texts)
+        rows.unlink()
 
 
 def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
@@ -175,8 +147,7 @@ def _check(rows: TableRows, above: Table | None, freq: str | None) -> Panel:
     try:
         table = align(rows, freq if above is None else above.first.freq, sort=False, is_part=True)
     except RowOrderError as error:
-        repeated = _advise_training(rows, "remove one, name the series in data.id_column", "duplicates=first")
-        raise DataError(f"{error.problem}: {repeated if error.repeats else _advise_sorting(rows)}") from None
+        raise DataError(f"{error.problem}: {_advise(rows)}") from None
     if above is None:
         return table
     first = table.starts + (np.arange(len(table)) == 0)
@@ -193,21 +164,17 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
         again |= series.isin(above.ids) & (series != above.ids[-1])
     if again.any():
         raise rows.error(
-            f"rows of other series lie between this row and those of its series above: {_advise_sorting(rows)}",
+            f"rows of other series lie between this row and those of its series above: {_advise(rows)}",
             int(begins[int(again.argmax())]),
             rows.roles.id,
         )
 
 
-def _advise_sorting(rows: TableRows) -> str:
-    advice = _advise_training(rows, f"sort the file by {' and '.join(rows.roles.keys)} first", "sort=true")
-    if rows.roles.id is None and rows.texts:
-        name = next(iter(rows.texts))
-        advice += f"; if {quote(name)} names series, set data.id_column={name}"
-    return advice
-
-
-def _advise_training(rows: TableRows, first: str, setting: str) -> str:
-    """Advice to change the file, or to train on it with a setting."""
-    data = "csv" if rows.roles.id is None else "long"
-    return f"{first}, or train in memory (data={data} data.{setting})"
+def _advise(rows: TableRows) -> str:
+    """Advice on rows out of order, or of one date."""
+    advice = f"sort the file by {' and '.join(rows.roles.keys)} first, with one row for each date"
+    text = next((name for name, texts in rows.texts.items() if texts), None)
+    if rows.roles.id is not None or text is None:
+        layout = "csv" if rows.roles.id is None else "long"
+        return f"{advice}, or train in memory (data={layout} data.sort=true data.duplicates=first)"
+    return f"{advice}; if {quote(text)} names series, set data.id_column={text}"

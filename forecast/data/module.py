@@ -40,8 +40,6 @@ from forecast.system.keys import FILE_SOURCES
 
 if TYPE_CHECKING:
     import torch
-    from jaxtyping import Float, Float64, Int64
-    from torch import Tensor
 
     from forecast.data.scaled_panel import ScaledPanel
     from forecast.data.scaler import Scaler
@@ -254,18 +252,6 @@ class DataModule:
     @property
     def n_windows(self) -> dict[str, int]:
         return {split: len(windows) for split, windows in self.windows.items()}
-
-    def unscale_targets(
-        self, values: "Float[Tensor, 'batch steps n_targets']", series: "Int64[Tensor, ' batch']"
-    ) -> "Float64[Tensor, 'batch steps n_targets']":
-        """Scaled forecasts or truths of these series in original units."""
-        return self.target_scaler.inverse(values, series)
-
-    def clip_targets(
-        self, values: "Float[Tensor, 'batch steps n_targets ...']", series: "Int64[Tensor, ' batch']"
-    ) -> "Float[Tensor, 'batch steps n_targets ...']":
-        """Scaled forecasts of these series, or their quantiles, within the bounds (`data.lower`, `data.upper`)."""
-        return self.target_scaler.clip(values, series)
 
     def last_date(self, split: str) -> str:
         """The date of the last row of a split, such as `train`."""

@@ -280,17 +280,6 @@ def name_some(panel: Panel, chosen: Bool[np.ndarray, " series"]) -> str:
     return shorten([quote(panel.ids[number]) for number in np.flatnonzero(chosen)], 4)
 
 
-def name_longest(panel: Panel, title: str) -> str:
-    """Return `the longest series of sales.csv`, where `title` is sales.csv; for a single series, the title alone."""
-    return f"the longest series of {title}" if len(panel) > 1 else title
-
-
-def describe_longest(panel: Panel) -> str:
-    """Return `the longest of 370 series has 96` (rows); for a single series, `there are 96`."""
-    has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
-    return f"{has} {panel.lengths.max():,}"
-
-
 def id_columns(panel: Panel, series: Int64[np.ndarray, " rows"]) -> dict[str, pd.Categorical]:
     """The column of ids of a table whose row i belongs to series[i]; empty if the source has no ids."""
     if not panel.has_ids:

@@ -211,8 +211,8 @@ def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[n
 
     Rows are read from the first one on to the result.
     """
-    found = last.copy()
-    for i in range(len(first)):
+    found = np.where(np.isfinite(values[first]).any(axis=1), first, last)
+    for i in np.flatnonzero(found == last).tolist():
         for rows in _pieces_from(int(first[i]), int(last[i]), 1):
             measured = np.isfinite(values[rows]).any(axis=1)
             if measured.any():

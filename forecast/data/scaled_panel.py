@@ -77,8 +77,7 @@ class Scales:
 
         Args:
             name: of the data, for messages.
-            panel: the columns that a model reads.
-            rows: of each series.
+            panel, rows: the columns that a model reads, and the rows of each series.
             options: the others are the checkpoint's, if there is one.
             targets: the columns that are forecast; without a checkpoint.
             state: that of the data module in the checkpoint; only series that it does not have are fitted.

@@ -18,11 +18,8 @@ from forecast.data.row_ranges import (
     ranges,
     series_slices,
 )
-from forecast.data.source import ASINH, BOXCOX, LOG1P, NONE, SCALERS, TRANSFORMS, Domain
+from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, TRANSFORMS, Domain
 from forecast.system.errors import DataError, check_choice
-
-POWERS = np.arange(1, 21) / 20
-"""The values of λ that are compared: 0.05, close to the logarithm, to 1. With λ > 0, zero is mapped to a number."""
 
 NORMAL_DEVIATION = 0.6744897501960817
 """Median absolute deviation of the standard normal distribution."""
@@ -35,18 +32,13 @@ QUARTILE_ROWS = 1 << 20
 
 
 def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
-    """Location and shape of a transform: m and s of `asinh`, 0 and λ of `boxcox`. Missing values (NaN) do not count."""
+    """Location and shape of a transform: m and s of `asinh`, else 0 and 1. Missing values (NaN) do not count."""
     values = values[np.isfinite(values)].astype(np.float64)
-    if kind not in (BOXCOX, ASINH) or not len(values) or values.min() == values.max():
+    if kind != ASINH or not len(values) or values.min() == values.max():
         return 0.0, 1.0
-    if kind == ASINH:
-        median = float(np.median(values))
-        deviation = float(np.median(np.abs(values - median))) / NORMAL_DEVIATION
-        return median, deviation or float(values.std())
-    log = np.log(values)
-    log -= log.mean()  # over the geometric mean, the likelihood is largest where the variance is smallest
-    variances = [float((np.expm1(power * log) / power).var()) for power in POWERS]
-    return 0.0, float(POWERS[int(np.argmin(variances))])
+    median = float(np.median(values))
+    deviation = float(np.median(np.abs(values - median))) / NORMAL_DEVIATION
+    return median, deviation or float(values.std())
 
 
 def apply(
@@ -59,8 +51,6 @@ def apply(
     for kind, columns in _columns(values, kinds):
         if kind == LOG1P:
             found = values.clamp(min=-1 + torch.finfo(values.dtype).eps).log1p()
-        elif kind == BOXCOX:
-            found = torch.expm1(shape * values.clamp(min=0).log()) / shape
         else:
             found = _asinh((values - location) / shape)
         values = torch.where(columns, found, values)
@@ -75,12 +65,7 @@ def invert(
 ) -> Float64[Tensor, "... columns"]:
     """The inverse of `apply`."""
     for kind, columns in _columns(values, kinds):
-        if kind == LOG1P:
-            found = values.expm1()
-        elif kind == BOXCOX:
-            found = torch.exp((shape * values).clamp(min=-1).log1p() / shape)
-        else:
-            found = _sinh(values) * shape + location
+        found = values.expm1() if kind == LOG1P else _sinh(values) * shape + location
         values = torch.where(columns, found, values)
     return values
 
@@ -435,7 +420,7 @@ def _fit_transforms(by: str, values: Values, first: PerSeries, last: PerSeries, 
     """A scaler of center 0 and scale 1, with the transforms fitted to the rows first[s] … last[s] − 1."""
     zeros = torch.zeros(len(first), len(domain.transforms), dtype=torch.float64)
     found = Scaler(zeros, zeros + 1, domain)
-    if not set(domain.transforms) & {BOXCOX, ASINH}:
+    if ASINH not in domain.transforms:
         return found
     for s in range(1 if by == "all" else len(first)):
         rows = ranges(first, last) if by == "all" else np.arange(first[s], last[s])

@@ -47,12 +47,9 @@ class Source:
 FEATURES = ("M", "S", "MS")
 SCALERS = ("standard", "minmax", "robust", "none")
 SCALE_BY = ("series", "all")
-NONE, LOG1P, BOXCOX, ASINH = TRANSFORMS = ("none", "log1p", "boxcox", "asinh")
+NONE, LOG1P, ASINH = TRANSFORMS = ("none", "log1p", "asinh")
 AUTO = "auto"
 """Of `data.transform`: training chooses (`forecast.training.build`); until then there is no transform."""
-
-LOWER_LIMITS = {LOG1P: -1.0, BOXCOX: 0.0}
-"""The number that all values must exceed, of the transforms that do not take every number."""
 
 FILLS = ("auto", "linear", "previous", "seasonal", "zero", "none")
 
@@ -106,23 +103,6 @@ class Domain:
         return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
 
 
-def check_domain(
-    lower: BoundSetting | None, upper: BoundSetting | None, transform: TransformSetting | None
-) -> None:
-    """Raise ConfigError for a bound that is no finite number, or an unknown transform."""
-    for key, setting in {"data.lower": lower, "data.upper": upper}.items():
-        for bound in setting.values() if isinstance(setting, Mapping) else [setting]:
-            if bound is not None and (
-                isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound)
-            ):
-                raise ConfigError(
-                    f"{key}={bound} is not a finite number: write {key}=0 or {key}={{COLUMN:0}}"
-                )
-    for kind in transform.values() if isinstance(transform, Mapping) else [transform]:
-        if kind is not None and transform != AUTO:
-            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
-
-
 def choose_domain(
     columns: Sequence[str],
     targets: Sequence[str],
@@ -144,10 +124,9 @@ def choose_domain(
     for name in targets:
         if low[name] >= high[name]:
             raise ConfigError(f"data.lower={low[name]} is not below data.upper={high[name]} (of {name})")
-    least = {name: 0.0 if kinds.get(name) == BOXCOX else -math.inf for name in columns}
     return Domain(
         tuple(kinds.get(name, NONE) for name in columns),
-        tuple(float(max(low.get(name, -math.inf), least[name])) for name in columns),
+        tuple(float(low.get(name, -math.inf)) for name in columns),
         tuple(float(high.get(name, math.inf)) for name in columns),
     )
 
@@ -164,7 +143,7 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
     for i, kind in enumerate(domain.transforms):
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
-        above = LOWER_LIMITS.get(kind, -math.inf)
+        above = -1.0 if kind == LOG1P else -math.inf
         if low == above == -math.inf and high == math.inf:
             continue
         if (
@@ -182,24 +161,12 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
             series = f" in {panel.ids[panel.series_of(row)][0]}" if panel.has_ids else ""
             reason = f"above data.upper={high:g}: correct the value, or raise the bound"
             if value <= above:
-                reason = (
-                    f"data.transform={kind} takes values above {above:g}: use asinh, which takes every number"
-                )
+                reason = "data.transform=log1p takes values above -1: use asinh, which takes every number"
             elif value < low:
                 reason = f"below data.lower={low:g}: correct the value, or lower the bound"
             raise DataError(
                 f"{name}: {panel.columns[i]} is {value:g} at {panel.dates(row)[0]}{series}, {reason}"
             )
-
-
-def check_fill(fill: FillSetting | None, limit: int | None) -> None:
-    """Raise ConfigError for an unknown method of `data.fill`, or a `data.fill_limit` that is no number of rows."""
-    methods = fill.values() if isinstance(fill, Mapping) else [fill]
-    for method in methods:
-        if method is not None:
-            check_choice("data.fill", method, FILLS)
-    if limit is not None:
-        check_count("data.fill_limit", limit, unit="rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,9 +210,24 @@ class ScalingOptions:
     def __post_init__(self) -> None:
         check_choice("data.scaler", self.scaler, SCALERS)
         check_choice("data.scale_by", self.scale_by, SCALE_BY)
-        check_fill(self.fill, self.fill_limit)
         check_known_steps(self.known_steps)
-        check_domain(self.lower, self.upper, self.transform)
+        for method in _values(self.fill):
+            check_choice("data.fill", method, FILLS)
+        if self.fill_limit is not None:
+            check_count("data.fill_limit", self.fill_limit, unit="rows")
+        for key in ("lower", "upper"):
+            for bound in _values(getattr(self, key)):
+                if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+                    advice = f"write data.{key}=0 or data.{key}={{COLUMN:0}}"
+                    raise ConfigError(f"data.{key}={bound} is not a finite number: {advice}")
+        for kind in () if self.transform == AUTO else _values(self.transform):
+            check_choice("data.transform", kind, TRANSFORMS, advice=", or auto for all targets")
+
+
+def _values(setting: Any) -> list[Any]:
+    """The values of a setting for all columns or by column, without null."""
+    given = setting.values() if isinstance(setting, Mapping) else [setting]
+    return [value for value in given if value is not None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,16 +74,11 @@ def _find_borders(panel: Panel, split: Sequence[Any]) -> tuple[PerSeries, ...]:
     if not _counts_months(split):
         train, _, test = ((lengths * fraction).astype(np.int64) for fraction in split)
         return train, lengths - test, lengths
-    if panel.calendar is not None:
-        raise ConfigError(
-            f"data.split={split} counts months of 30 days, whose number of rows varies with data.steps=rows: "
-            "give fractions or dates"
-        )
-    per_month = rows_in(days=30, freq=panel.freq)
+    per_month = 0 if panel.calendar is not None else rows_in(days=30, freq=panel.freq)
     if per_month == 0:
         raise ConfigError(
-            f"data.split={list(split)} counts months of 30 days, which step {panel.freq} does not divide: give "
-            "fractions"
+            f"data.split={list(split)} counts months of 30 days, and steps of {panel.freq} do not divide them: give "
+            "fractions or dates"
         )
     borders = np.cumsum(split) * per_month
     if (longest := lengths.max()) < borders[-1]:
@@ -152,8 +147,12 @@ def find_window_starts(
     for split, is_without in without.items():
         if is_without.all():
             needed = pred_len + (seq_len if split == "train" else 0)
-            lengths = f"seq_len={seq_len}, pred_len={pred_len}"
-            raise refuse_short_split(name, split, needed, lengths, rows[split].stop - rows[split].first)
+            longest = int((rows[split].stop - rows[split].first).max())
+            has = f"the longest series has {longest:,}" if len(panel) > 1 else f"there are {longest:,}"
+            raise DataError(
+                f"{name}: the {split} split needs {needed:,} rows (seq_len={seq_len}, pred_len={pred_len}), and {has}: "
+                "give more rows, shorter windows or another data.split"
+            )
     if found := [
         f"{int(each.sum()):,} {split} ({name_some(panel, each)})"
         for split, each in without.items()
@@ -164,21 +163,6 @@ def find_window_starts(
             stacklevel=2,
         )
     return starts
-
-
-def refuse_short_split(name: str, split: str, needed: int, lengths: str, rows: PerSeries) -> DataError:
-    """The error of a split without windows.
-
-    Args:
-        needed: rows of a series that a window needs.
-        lengths: the settings that it needs them for.
-        rows: rows of each series in the split.
-    """
-    has = "the longest series has" if len(rows) > 1 else "there are"
-    return DataError(
-        f"{name}: the {split} split needs {needed:,} rows ({lengths}), and {has} {int(rows.max()):,}: give more rows, "
-        "shorter windows or another data.split"
-    )
 
 
 def check_season(name: str, season: int, key: str, rows: SplitRows, window: int) -> None:

@@ -14,14 +14,18 @@ from numpy.lib import format as npy
 
 from forecast.data.calendars import is_zone, utc_offset_of
 from forecast.data.files.columns import ColumnRoles, check_as_of
-from forecast.data.files.grid import warn_of_rows_left_out
+from forecast.data.files.grid import cut_to_targets
 from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, pieces_of
+from forecast.data.row_ranges import (
+    PerSeries,
+    RunningStatistics,
+    StoredValues,
+    pieces_of,
+)
 from forecast.data.source import Source
-from forecast.data.time_features import date_range
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
@@ -128,7 +132,7 @@ def _map(file: Path, shape: tuple[int, ...], dtypes: tuple[str, ...]) -> np.ndar
 
 def _find_grid_starts(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: PerSeries) -> PerSeries:
     """The position of the first date of each series. Raises DataError unless all dates of the series are there."""
-    begin = date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
+    begin = pd.date_range(dates[0], periods=min(3, len(dates)), freq=about["freq"])
     firsts = pd.DatetimeIndex(pd.to_datetime(about["first_dates"], format="ISO8601")).as_unit(dates.unit)
     places = np.searchsorted(dates.to_numpy(), firsts.to_numpy()).astype(np.int64)
     are_there = dates.to_numpy()[places.clip(max=len(dates) - 1)] == firsts.to_numpy()
@@ -176,9 +180,9 @@ def write_store(
 
 def _dates(first: pd.Timestamp, last: pd.Timestamp, freq: str) -> Iterator[np.ndarray]:
     while first <= last:
-        two = date_range(first, periods=2, freq=freq).to_numpy()
+        two = pd.date_range(first, periods=2, freq=freq).to_numpy()
         left = int((last.to_datetime64() - two[0]) / (two[1] - two[0])) + 1
-        part = date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
+        part = pd.date_range(first, periods=min(left, DATES_AT_ONCE) + 1, freq=freq)
         yield part[:-1][part[:-1] <= last].to_numpy()
         first = pd.Timestamp(part.to_numpy()[-1])  # type: ignore[reportAssignmentType]
 
@@ -202,7 +206,7 @@ def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iter
 
 
 def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) -> pd.DataFrame:
-    """Read columns of a store, one row for each series of a panel, and check that they do not change.
+    """Read columns of a store that do not change within a series, one row for each series of a panel.
 
     A series has the value of its rows that have one, NaN if none has.
 
@@ -220,20 +224,16 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
         return pd.DataFrame(index=panel.ids)
     values = store.values.select([store.columns.index(name) for name in names])
     is_text = np.array([name in store.texts for name in names])
-    known = np.full((len(panel), len(names)), np.nan)
+    found = RunningStatistics(len(names), len(panel))
     for rows in pieces_of(values, panel.starts, panel.ends):
-        block, series = np.where(is_text & (values[rows] < 0), np.nan, values[rows]), panel.series_of(rows)
-        first = pd.DataFrame(block).groupby(series).first()
-        known[first.index] = np.where(np.isnan(known[first.index]), first, known[first.index])
-        changes = (block != known[series]) & ~np.isnan(block)
-        if changes.any():
-            place, column = divmod(int(changes.argmax()), len(names))
-            row = rows[place : place + 1]
-            label = f"series {quote(panel.ids[panel.series_of(row)][0])}, {panel.dates(row)[0]}"
-            problem = (
-                f"{where}: {label}: column {quote(names[column])} differs from a row above: {STATIC_CHANGES}"
-            )
-            raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
+        block = values[rows]
+        found.add(np.where(is_text & (block < 0), np.nan, block), panel.series_of(rows))
+    changes = found.lowest < found.highest
+    if changes.any():
+        series, column = divmod(int(changes.argmax()), len(names))
+        problem = f"{where}: series {quote(panel.ids[series])}: column {quote(names[column])} changes: {STATIC_CHANGES}"
+        raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
+    known = np.where(found.count, found.lowest, np.nan)
     columns = {
         name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
         if name in store.texts
@@ -313,7 +313,7 @@ class StoreSource(Source):
             future=future if roles.future else None,
             texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
         )
-        panel = self._cut_to_targets(panel)
+        panel = cut_to_targets(str(self.path), panel)
         return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
 
     def _choose_series(self, panel: Panel) -> Panel:
@@ -325,32 +325,3 @@ class StoreSource(Source):
         chosen = np.flatnonzero(find_series(self.ids, panel.ids, str(self.path)))
         names = ("ids", "grid_starts", "starts", "ends", "stops")
         return replace(panel, **{name: getattr(panel, name)[chosen] for name in names})
-
-    def _cut_to_targets(self, panel: Panel) -> Panel:
-        """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
-
-        Rows after the last value stay if there are future covariates. See `forecast.data.files.grid`.
-        """
-        assert isinstance(panel.values, StoredValues)
-        targets, firsts, ends = panel.values.select(range(len(panel.targets))), panel.starts, panel.stops
-        if any(targets.missing):
-            firsts = first_measured(targets, panel.starts, panel.stops)
-            empty = firsts == panel.stops
-            if empty.any():
-                series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
-                raise DataError(
-                    f"{self.path}: no value{series} of {', '.join(panel.targets[:20])}: choose others (data.columns)"
-                )
-            ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
-        stops = panel.stops if panel.future is not None else ends
-        warn_of_rows_left_out(str(self.path), firsts - panel.starts, panel.stops - stops)
-        grid_starts = panel.grid_starts + firsts - panel.starts
-        begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
-        return replace(
-            panel,
-            grid=panel.grid[begin:end],
-            grid_starts=grid_starts - begin,
-            starts=firsts,
-            ends=ends,
-            stops=stops,
-        )

@@ -1,13 +1,11 @@
 """Calendar features of dates, the step between dates, season lengths, holidays, and future dates."""
 
-import re
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from pandas.tseries.frequencies import to_offset
 
 from forecast.system.errors import ConfigError, DataError, NotInstalled
@@ -98,89 +96,20 @@ _STEPS: dict[str, tuple[str | None, int, list[str]]] = {
 }
 _NANOSECONDS_A_DAY = 86_400 * 10**9
 
-MAX_DAYS = 6
-"""Largest number of days of a month that are taken for a step; six are about five days apart."""
-MIN_THERE = 0.75
-"""Least share of the dates on several days of every month that must be there."""
 
-
-@dataclass(frozen=True)
-class DaysOfMonth:
-    """The step between dates on the same days of every month, with the properties of a pandas offset.
-
-    Its name is `M-15` for the 15th of every month, `M-1-11-21` for parts of about ten days, and `3M-15` for every third
-    date of `M-15`. A day that a month lacks is the last day of that month: `M-30` has 28 February.
-
-    Attributes:
-        days: in ascending order, from 1 to 31. Only the last one may lie after the 28th.
-        n: every n-th of these dates.
-
-    Raises:
-        ValueError: other days.
-    """
-
-    days: tuple[int, ...]
-    n: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.days or list(self.days) != sorted({*self.days} & {*range(1, 32)}):
-            raise ValueError(f"no days of a month in ascending order: {self.days}")
-        if any(day > 28 for day in self.days[:-1]):
-            raise ValueError(f"two of the days {self.days} are the same in February")
-
-    @property
-    def rule_code(self) -> str:
-        """The name without `n`."""
-        return "-".join(["M", *map(str, self.days)])
-
-    @property
-    def freqstr(self) -> str:
-        """The name."""
-        return f"{self.n}{self.rule_code}" if self.n > 1 else self.rule_code
-
-    def are_on_offset(self, dates: pd.DatetimeIndex) -> Bool[np.ndarray, " dates"]:
-        """Whether each date is on one of the days."""
-        days = np.minimum(self.days, dates.days_in_month.to_numpy()[:, None])
-        return (dates.day.to_numpy()[:, None] == days).any(axis=1)
-
-    def date_range(
-        self, start: pd.Timestamp | None, end: pd.Timestamp | None, periods: int | None
-    ) -> pd.DatetimeIndex:
-        """The dates from `start` on, to `end` or `periods` of them; without `start`, the `periods` dates to `end`."""
-        months = pd.DateOffset(months=self.n * ((periods or 0) // len(self.days) + 1) + 1)
-        first = end - months if start is None else start  # type: ignore[operator]
-        last = start + months if end is None else end  # type: ignore[operator]
-        dates = pd.date_range(first, last, freq="D")
-        dates = dates[self.are_on_offset(dates)]
-        if start is None:
-            return dates[::-1][:: self.n][:periods][::-1]
-        return dates[:: self.n][:periods]
-
-
-Step = pd.offsets.BaseOffset | DaysOfMonth
-
-
-def parse_frequency(freq: str) -> Step:
-    """Parse a pandas offset such as `h`, `15min`, `W-SUN`, or days of a month such as `M-15`.
-
-    Raises ConfigError for anything else.
-    """
-    days_of_month = re.fullmatch(r"(\d*)M((?:-\d+)+)", freq)
+def parse_frequency(freq: str) -> pd.offsets.BaseOffset:
+    """Parse a pandas offset such as `h`, `15min` or `W-SUN`. Raises ConfigError for anything else."""
     try:
-        if days_of_month:
-            days = tuple(int(day) for day in days_of_month[2].split("-")[1:])
-            offset: Step | None = DaysOfMonth(days, int(days_of_month[1] or 1))
-        else:
-            offset = to_offset(freq)
+        offset = to_offset(freq)
     except ValueError:
         offset = None
     if offset is None or offset.n < 1:
-        raise ConfigError(f"{freq!r} is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15")
+        raise ConfigError(f"{freq!r} is not a step between rows: write one as h, 15min, D, W-SUN or MS")
     return offset
 
 
-def code_of(offset: Step) -> str:
-    """Return the name of a step without its anchor: `W` for `W-SUN`, `M` for `M-15`."""
+def code_of(offset: pd.offsets.BaseOffset) -> str:
+    """Return the name of a step without its anchor: `W` for `W-SUN`."""
     return offset.rule_code.split("-")[0]
 
 
@@ -196,14 +125,10 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
         inferred = pd.infer_freq(dates)
     offset = None if inferred is None else to_offset(inferred)
     # pandas calls three 15ths of a month 31D if they lie 31 days apart, last Fridays fourth, quarterly ones monthly
-    if (
-        offset is None
-        or (isinstance(offset, pd.offsets.Day) and offset.n >= 28 and dates.day.nunique() == 1)
-        or (
-            isinstance(offset, pd.offsets.WeekOfMonth)
-            and not pd.date_range(dates[0], dates[-1], freq=offset).equals(dates)
-        )
-    ):
+    is_wrong = isinstance(offset, pd.offsets.Day) and offset.n >= 28 and dates.day.nunique() == 1
+    if isinstance(offset, pd.offsets.WeekOfMonth):
+        is_wrong = not pd.date_range(dates[0], dates[-1], freq=offset).equals(dates)
+    if offset is None or is_wrong:
         raise DataError("the dates are not evenly spaced")
     return offset.freqstr
 
@@ -211,36 +136,27 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
 def infer_calendar_step(dates: pd.DatetimeIndex) -> str | None:
     """Infer a step of the calendar between increasing dates, of which some may be missing.
 
-    Candidates are a day of every n-th month, its first or last business day, a weekday of its n-th or last week, weeks,
-    several days of every month, and business days. Returns None if the dates follow none of them.
+    Candidates are the first or last day or business day of every n-th month, a weekday of its n-th or last week, weeks,
+    half months and business days. Returns None if the dates follow none of them.
     """
     gap = np.diff(dates.to_numpy()).min(initial=np.timedelta64(366, "D"))  # type: ignore[arg-type]
     if gap < np.timedelta64(1, "D") or len(dates) < 3:
         return None
     weekday = f"{dates[0]:%a}".upper() if dates.day_of_week.nunique() == 1 else None
+    codes = []
     if gap >= np.timedelta64(26, "D"):  # such as from the last business day of January to that of February
         of_weekday = [*(f"WOM-{week}{weekday}" for week in range(1, 5)), f"LWOM-{weekday}"]
-        for code in ("MS", "ME", f"M-{_last_day(dates)}", "BMS", "BME", *(of_weekday if weekday else ())):
-            if _are_on(parse_frequency(code), dates):
-                return _name_multiple(code, np.diff(_months(dates)), dates)
+        codes = ["MS", "ME", "BMS", "BME", *(of_weekday if weekday else ())]
+    elif gap >= np.timedelta64(13, "D") and not weekday:
+        codes = [f"SMS-{day}" for day in (15, 16)] + ["SME-15"]
+    for code in codes:
+        if all(parse_frequency(code).is_on_offset(date) for date in dates):
+            months = (dates.year.to_numpy() * 12 + dates.month.to_numpy()).astype(np.int64)
+            return code if code.startswith("SM") else _name_multiple(code, np.diff(months), dates)
     if weekday:
         weeks = dates.to_numpy().astype("datetime64[D]").astype(np.int64) // 7
         return _name_multiple(f"W-{weekday}", np.diff(weeks), dates)
-    if gap >= np.timedelta64(3, "D"):
-        return _infer_days_of_month(dates)
     return "B" if gap == np.timedelta64(1, "D") and dates.day_of_week.max() < 5 else None  # type: ignore[operator]
-
-
-def _months(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:
-    """The number of the month of each date, counted from year 0."""
-    return (dates.year.to_numpy() * 12 + dates.month.to_numpy()).astype(np.int64)
-
-
-def _are_on(offset: Step, dates: pd.DatetimeIndex) -> bool:
-    """Whether each date is one of this step."""
-    if isinstance(offset, DaysOfMonth):
-        return bool(offset.are_on_offset(dates).all())
-    return all(offset.is_on_offset(date) for date in dates)
 
 
 def _name_multiple(code: str, steps: Int64[np.ndarray, " gaps"], dates: pd.DatetimeIndex) -> str:
@@ -251,35 +167,9 @@ def _name_multiple(code: str, steps: Int64[np.ndarray, " gaps"], dates: pd.Datet
     n = int(np.gcd.reduce(steps))
     freq = f"{n}{code}" if n > 1 else code
     try:
-        return infer_frequency(date_range(dates[0], dates[-1], freq=freq))
+        return infer_frequency(pd.date_range(dates[0], dates[-1], freq=freq))
     except DataError:
         return freq
-
-
-def _last_day(dates: pd.DatetimeIndex) -> int:
-    """Return the last day of the month that dates are on: 31 if all late ones are the ends of their months."""
-    late = dates[dates.day >= 28]
-    return 31 if len(late) and late.is_month_end.all() else int(dates.day.max())  # type: ignore[arg-type]
-
-
-def _infer_days_of_month(dates: pd.DatetimeIndex) -> str | None:
-    """Return the step of dates on the same days of every month; None if there are many days or many gaps."""
-    last = _last_day(dates)
-    is_clipped = dates.is_month_end & (dates.day < last) & (last > 28)
-    days, places = np.unique(np.where(is_clipped, last, dates.day), return_inverse=True)
-    positions = _months(dates) * len(days) + places
-    expected = positions[-1] - positions[0] + 1
-    if (
-        len(days) > MAX_DAYS
-        or len(dates) < max(2 * len(days), MIN_THERE * expected)
-        or (days[:-1] > 28).any()
-    ):
-        return None
-    if len(days) == 2 and days[0] == 1 and days[1] <= 27:
-        return f"SMS-{days[1]}"
-    if len(days) == 2 and days[1] == 31 and days[0] <= 27:
-        return f"SME-{days[0]}"
-    return DaysOfMonth(tuple(days.tolist())).freqstr
 
 
 def name_step(step: np.timedelta64) -> str:
@@ -295,10 +185,6 @@ def name_step(step: np.timedelta64) -> str:
 def describe_frequency(freq: str) -> str:
     """Describe a pandas offset in words, such as `hour` or `15 minutes`. Return one that has no words unchanged."""
     offset = parse_frequency(freq)
-    if isinstance(offset, DaysOfMonth) and (offset.n == 1 or len(offset.days) == 1):
-        *days, last = map(str, offset.days)
-        on = f"days {', '.join(days)} and {last}" if days else f"day {last}"
-        return f"{'month' if offset.n == 1 else plural(offset.n, 'month')} on {on}"
     unit, *_ = _STEPS.get(code_of(offset), _OTHER)
     if unit is None:
         return freq
@@ -307,10 +193,7 @@ def describe_frequency(freq: str) -> str:
 
 def time_feature_names(freq: str, holidays: str | None = None) -> list[str]:
     """Return the names of the columns of `time_features` for this step."""
-    offset = parse_frequency(freq)
-    *_, names = _STEPS.get(code_of(offset), _OTHER)
-    if isinstance(offset, DaysOfMonth) and len(offset.days) > 1:
-        names = ["day of month", "day of year"]
+    *_, names = _STEPS.get(code_of(parse_frequency(freq)), _OTHER)
     return [*names, *(NAMES if holidays else ())]
 
 
@@ -337,16 +220,14 @@ def season_length(freq: str) -> int:
     """Return the number of rows in the season that a seasonal-naive forecast repeats.
 
     A day for steps of minutes and hours that divide it (h 24, 30min 48, 15min 96), a week for days (D 7) and business
-    days (B 5), a year for weeks (W 52, 28D 13), days of months (M-15 12, SMS 24, M-1-11-21 36), months (MS, 3ME 4) and
-    quarters (QS, QE 4), else 1.
+    days (B 5), a year for weeks (W 52, 28D 13), half months (SMS 24), months (MS, 3ME 4) and quarters (QS, QE 4), else
+    1.
     """
     offset = parse_frequency(freq)
     if isinstance(offset, pd.offsets.Minute | pd.offsets.Hour):
         return rows_in(days=1, freq=freq) or 1
     (_, season, _), n = _STEPS.get(code_of(offset), _OTHER), offset.n
-    if isinstance(offset, DaysOfMonth):
-        season = 12 * len(offset.days)
-    elif isinstance(offset, pd.offsets.Day) and n % 7 == 0:
+    if isinstance(offset, pd.offsets.Day) and n % 7 == 0:
         season, n = 52, n // 7
     return 1 if season % n else season // n
 
@@ -372,19 +253,9 @@ def rows_in(days: int, freq: str) -> int:
     return 0 if rest else rows
 
 
-def date_range(
-    start: pd.Timestamp | Any = None, end: pd.Timestamp | Any = None, *, periods: int | None = None, freq: str
-) -> pd.DatetimeIndex:
-    """Return the dates of a step as `pd.date_range` does, also on days of a month. Two of the first three are given."""
-    step = parse_frequency(freq)
-    if isinstance(step, DaysOfMonth):
-        return step.date_range(start, end, periods)
-    return pd.date_range(start, end, periods, freq=step)
-
-
 def future_dates(dates: pd.DatetimeIndex, freq: str, steps: int) -> pd.DatetimeIndex:
     """Return the `steps` dates that follow the last of `dates`."""
-    return date_range(dates[-1:].item(), periods=steps + 1, freq=freq)[1:]
+    return pd.date_range(dates[-1:].item(), periods=steps + 1, freq=freq)[1:]
 
 
 def choose_evenly_spaced(count: int, most: int) -> Int64[np.ndarray, " chosen"]:

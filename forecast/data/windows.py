@@ -290,39 +290,14 @@ def read_past(
     return past if fill is None else fill.complete(past, series)
 
 
-class EpochOrder:
-    """The order of the windows in one epoch: a function of (seed, epoch) only. Lightning sets the epoch.
-
-    Shuffled and with fewer than all windows `per_epoch`, each epoch samples that many anew, none of them twice.
-    """
-
-    def __init__(self, count: int, shuffle: bool, seed: int, per_epoch: int | None = None) -> None:
-        self.count, self.shuffle, self.seed = count, shuffle, seed
-        self.per_epoch = min(per_epoch or count, count)
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __call__(self) -> Int64[Tensor, " per_epoch"]:
-        if not self.shuffle:
-            return torch.arange(self.count)
-        sequence = np.random.SeedSequence([self.seed, self.epoch])
-        if self.per_epoch < self.count:
-            sampled = np.random.default_rng(sequence).choice(self.count, self.per_epoch, replace=False)
-            return torch.from_numpy(sampled)
-        state = sequence.generate_state(1)[0]
-        return torch.randperm(self.count, generator=torch.Generator().manual_seed(int(state)))
-
-
 class WindowLoader:
     """Batches of windows, shared out between the processes of a run.
 
     `batch_size` counts the windows of one batch over all processes: process `rank` gets every `world_size`-th
     of them. All processes serve the same number of batches, so that they stay in step.
 
-    - Training (`shuffle`): `per_epoch` windows, default all, sampled anew each epoch; the last, shorter batch is cut to
-      a multiple of `world_size`, nothing else.
+    - Training (`shuffle`): `per_epoch` windows, default all, none of them twice. Their order is a function of `seed`
+      and the epoch only, which Lightning sets. The last, shorter batch is cut to a multiple of `world_size`.
     - Evaluation: every window is served once over all processes. Where the last batch has fewer windows than
       there are processes, the processes left over get a batch of no windows.
 
@@ -348,8 +323,8 @@ class WindowLoader:
             )
         self.windows, self.batch_size = windows, batch_size
         self.rank, self.world_size = rank, world_size
-        self.sampler = EpochOrder(len(windows), shuffle, seed, per_epoch)
-        count = self.sampler.per_epoch
+        self.shuffle, self.seed, self.epoch = shuffle, seed, 0
+        self.per_epoch = count = min(per_epoch or len(windows), len(windows))
         self._served = count // world_size * world_size if shuffle else count
         if self._served == 0:
             raise ConfigError(
@@ -357,15 +332,36 @@ class WindowLoader:
             )
         self._epoch, self._batches, self._resuming = 0, 0, False
 
+    @property
+    def sampler(self) -> "WindowLoader":
+        """The object whose epoch Lightning sets."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def _order(self) -> Int64[Tensor, " per_epoch"]:
+        """The numbers of the windows of the epoch."""
+        count = len(self.windows)
+        if not self.shuffle:
+            return torch.arange(count)
+        sequence = np.random.SeedSequence([self.seed, self.epoch])
+        if self.per_epoch < count:
+            return torch.from_numpy(
+                np.random.default_rng(sequence).choice(count, self.per_epoch, replace=False)
+            )
+        state = sequence.generate_state(1)[0]
+        return torch.randperm(count, generator=torch.Generator().manual_seed(int(state)))
+
     def __len__(self) -> int:
         return -(-self._served // self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
         # A generator: this runs when the first batch is asked for, and Lightning has set the epoch.
-        epoch = self.sampler.epoch
+        epoch = self.epoch
         first = self._batches if self._resuming and self._epoch == epoch else 0
         self._resuming = False
-        order = self.sampler()[: self._served].to(self.windows.device)
+        order = self._order()[: self._served].to(self.windows.device)
         for number in range(first, len(self)):
             self._epoch, self._batches = epoch, number + 1
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
@@ -376,9 +372,9 @@ class WindowLoader:
             "epoch": self._epoch,
             "batches": self._batches,
             "batch_size": self.batch_size,
-            "seed": self.sampler.seed,
+            "seed": self.seed,
             "windows": len(self.windows),
-            "windows_per_epoch": self.sampler.per_epoch,
+            "windows_per_epoch": self.per_epoch,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -145,7 +145,7 @@ class SplitScorer:
         at_once = max(1, MAX_SCORED // (point.shape[1:].numel() * len(calibration.quantiles)))
         parts = (each.split(at_once) for each in (point, forecast, batch.future, batch.series, batch.index))
         for points, trained, future, series, index in zip(*parts, strict=True):
-            around = self.data.clip_targets(calibration.around(points.float()), series)
+            around = self.data.target_scaler.clip(calibration.around(points.float()), series)
             updates = {
                 method: sums.update(around if method == CONFORMAL else trained, future, series)
                 for method, sums in self._intervals[name].items()
@@ -215,7 +215,7 @@ def forecast_baselines(
     windows = data.windows[split]
     with torch.autocast(batch.past.device.type, enabled=False):
         found = {name: baseline(windows, batch) for name, baseline in baselines.items()}
-    return {name: data.clip_targets(prediction, batch.series) for name, prediction in found.items()}
+    return {name: data.target_scaler.clip(prediction, batch.series) for name, prediction in found.items()}
 
 
 def score_windows(
@@ -237,7 +237,7 @@ def score_windows(
     for index in torch.arange(0, len(windows), stride).split(BATCH):
         batch = windows.gather(index.to(windows.device))
         for name, point in forecasters.items():
-            sums[name].update(data.clip_targets(point(batch), batch.series), batch.future, batch.series)
+            sums[name].update(data.target_scaler.clip(point(batch), batch.series), batch.future, batch.series)
     return {name: each.compute().scores() for name, each in sums.items()}
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from forecast.checkpoints.contents import is_untrained
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Windows
-from forecast.data.panel import name_longest, name_some
+from forecast.data.panel import name_some
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.scaler import Scaler
@@ -89,7 +89,7 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
     """
     panel = data.panel
     if steps is not None and steps > panel.lengths.max():
-        longest = name_longest(panel, data.title)
+        longest = f"the longest series of {data.title}" if len(panel) > 1 else data.title
         raise ConfigError(f"steps={steps:,}: {longest} has {panel.lengths.max():,} rows: give fewer steps")
     first, stop = data.rows["test"] if steps is None else (panel.ends - steps, panel.ends)
     if (rows := (stop - first).max()) < data.pred_len:
@@ -403,7 +403,7 @@ def validation_loss(forecaster: Forecaster, data: DataModule) -> float:
     windows, losses, measured = data.windows["val"], [], []
     for index in torch.arange(len(windows), device=windows.device).split(BATCH_SIZE):
         batch = windows.gather(index)
-        forecast = data.clip_targets(compute_output(forecaster, batch), batch.series)
+        forecast = data.target_scaler.clip(compute_output(forecaster, batch), batch.series)
         losses.append(window_losses(forecast, batch, data.target_scaler, forecaster.quantiles)[:, -1])
         measured.append(batch.future.isfinite().double().mean((1, 2)))
     return float(torch.cat(losses).double().sum() / torch.cat(measured).sum())

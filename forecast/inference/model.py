@@ -209,7 +209,7 @@ def evaluate(
                 output = network(batch.past, batch.past_time, batch.future_time)
                 if model.quantiles is not None:
                     output = arrange_quantiles(output, data.n_targets)
-                yield batch, data.clip_targets(output, batch.series)
+                yield batch, data.target_scaler.clip(output, batch.series)
 
         if model.calibration is None:
             validation = ValidationErrors(data, fitted, levels, device)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -34,7 +33,7 @@ from forecast.data.files.grid import align
 from forecast.data.files.header import DEFAULT_NAMES
 from forecast.data.files.read import read_file
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.sources import as_frame
+from forecast.data.files.sources import Frame, as_frame
 from forecast.data.files.text import quote
 from forecast.data.module import STORE, option_names, settings_of_file
 from forecast.data.panel import TABLE_ID
@@ -241,7 +240,7 @@ class ModelData:
         data.prepare_data()
         return self._like_training(data)
 
-    def open_frame(self, frame: pd.DataFrame | pd.Series, future: pd.DataFrame | None = None) -> DataModule:
+    def open_frame(self, frame: Frame, future: Frame | None = None) -> DataModule:
         """Create the data module of a DataFrame with the layout of the training data; see `open_data`.
 
         Args:

@@ -12,12 +12,11 @@ from jaxtyping import Int64
 
 from forecast.data import DataModule, Panel, Windows
 from forecast.data.calendars import UtcOffset, check_year
-from forecast.data.panel import describe_longest, name_some
+from forecast.data.panel import name_some
 from forecast.data.row_ranges import RowRanges, has_values, ranges
 from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.source import ScalingOptions
 from forecast.data.step_features import carry_into
-from forecast.data.time_features import date_range
 from forecast.inference.forecast import Values, read_date
 from forecast.inference.model import TrainedModel
 from forecast.inference.model_data import take_future_from
@@ -48,8 +47,9 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
         ConfigError: no series can be forecast from `start`.
     """
     if panel.lengths.max() < model.seq_len:
+        has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
         raise DataError(
-            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {describe_longest(panel)}: "
+            f"this model reads {model.seq_len:,} rows (seq_len) before a forecast, and {has} {panel.lengths.max():,}: "
             "give more history"
         )
     origins = panel.ends
@@ -143,7 +143,7 @@ def add_unknown_rows(panel: Panel, before: Int64[np.ndarray, " series"], steps: 
         return found
 
     earlier = int((before - panel.grid_starts).max().clip(0))
-    grid = date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]  # type: ignore[arg-type]
+    grid = pd.date_range(end=pd.Timestamp(panel.grid[0]), periods=earlier + 1, freq=panel.freq)[:-1]  # type: ignore[arg-type]
     grid = pd.DatetimeIndex(grid.append(panel.grid).as_unit(panel.grid.unit), name=panel.grid.name)  # type: ignore[attr-defined]
     return replace(
         panel,

@@ -64,11 +64,7 @@ class TextColumns(DataError):
 
 
 class RowOrderError(DataError):
-    """A row that repeats a date of its series (`repeats`), or lies before the row above."""
-
-    def __init__(self, fact: str, advice: str, *, repeats: bool) -> None:
-        super().__init__(fact, f": {advice}")
-        self.repeats = repeats
+    """A row that repeats a date of its series, or lies before the row above."""
 
 
 class TrainingError(ForecastError):

@@ -129,7 +129,7 @@ class Forecaster(L.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         forecast = self._forecast_untrained(batch) if self.trainer.sanity_checking else None
-        forecast = self.data.clip_targets(self(batch) if forecast is None else forecast, batch.series)
+        forecast = self.data.target_scaler.clip(self(batch) if forecast is None else forecast, batch.series)
         point = self.point(forecast)
         self._sums.update(point, batch.future, batch.series)
         if self._measures_windows:
@@ -186,7 +186,7 @@ class Forecaster(L.LightningModule):
         forecast = self(batch)
         if len(forecast):
             self.seconds_per_window.append((self._read_clock() - began) / len(forecast))
-        forecast = self.data.clip_targets(forecast, batch.series)
+        forecast = self.data.target_scaler.clip(forecast, batch.series)
         self._test.update(self.point(forecast), forecast, batch)
 
     def on_test_epoch_end(self) -> None:

@@ -283,7 +283,9 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
     truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
 
     def units(values: Tensor) -> np.ndarray:
-        return data.unscale_targets(data.clip_targets(values.float(), series), series).cpu().numpy()
+        return (
+            data.target_scaler.inverse(data.target_scaler.clip(values.float(), series), series).cpu().numpy()
+        )
 
     intervals = compute_intervals(forecaster, output)
     return Examples(

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 
 from forecast.data import Panel
 from forecast.data.files.sources import LongSource
-from forecast.data.store import open_store
+from forecast.data.store import StoreSource
 from tests.support.conversions import Convert, converter
 
 KEYS = ("data.id_column=unique_id", "data.date_column=ds")
@@ -43,22 +44,19 @@ def long_table() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+ROLES: dict[str, Any] = {"columns": ["y", "price"], "past_covariates": ["promo"]}
+
+
 def check_same(store: Path, table: Panel) -> None:
-    found = open_store(store)
+    whole = StoreSource(path=store, **ROLES).read()
+    found = whole.take_rows(np.arange(len(whole)), whole.starts, whole.stops, whole.ends)
     assert (found.ids.tolist(), found.ids.name) == (table.ids.tolist(), table.ids.name)
     assert (found.freq, found.grid.name, found.texts) == (table.freq, table.grid.name, table.texts)
     assert found.grid.equals(table.grid)
     for name in ("grid_starts", "starts", "ends", "stops"):
         np.testing.assert_array_equal(getattr(found, name), getattr(table, name))
-    values = found.select_columns(table.columns).values[:]
-    np.testing.assert_array_equal(values, np.asarray(table.values).astype(np.float32))
-    assert found.select_columns(table.columns).missing.tolist() == table.missing.tolist()
-
-
-def read(path: Path, **options: object) -> Panel:
-    """The panel of the file; a row with any value counts, as in a store."""
-    columns = {"columns": ["y", "price"], "past_covariates": ["promo"]}
-    return LongSource(path=path, **columns | options).read()  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.values, np.asarray(table.values).astype(np.float32))
+    assert whole.missing.tolist() == table.missing.tolist()
 
 
 @pytest.mark.parametrize(("kind", "chunk"), [("csv", 700), ("parquet", 700), ("csv", 10_000_000)])
@@ -69,22 +67,16 @@ def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, ki
     else:
         frame.to_parquet(tmp_path / "a.parquet", row_group_size=31)
     said = convert(f"data.path=a.{kind}", f"chunk={chunk}", "data.freq=h")
-    assert "27 rows before the first value or after the last one are left out" in said
     with warnings.catch_warnings(action="ignore"):
-        table = read(tmp_path / f"a.{kind}", freq="h")
-    assert f"5 series, {len(table.values):,} rows" in said
-    check_same(tmp_path / "a.store", table)
+        table = LongSource(path=tmp_path / f"a.{kind}", freq="h", **ROLES).read()
+        check_same(tmp_path / "a.store", table)
+    assert f"5 series, {len(table.values) + 27:,} rows" in said
 
 
-def without_values(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    def change(frame: pd.DataFrame) -> pd.DataFrame:
-        frame.loc[frame["unique_id"] == name, ["y", "price", "promo"]] = np.nan
-        return frame
-
-    return change
-
-
-ADVICE = r"sort the file by unique_id and ds first, or train in memory \(data=long data.sort=true\)"
+ADVICE = (
+    r"sort the file by unique_id and ds first, with one row for each date, or train in memory "
+    r"\(data=long data.sort=true data.duplicates=first\)"
+)
 REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...], str]] = {
     "by date": (
         lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values("ds", kind="stable"), (),
@@ -94,14 +86,10 @@ REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]
         lambda frame: frame.dropna(subset="y").drop(columns="promo").sort_values(["unique_id", "y"]), (),
         rf"a.csv, line \d+, column .*comes after.*: {ADVICE}",
     ),
-    **{
-        f"no value in {name}": (without_values(name), (), f"a.csv: series '{name}' has no value: leave it out")
-        for name in ("b", "z")
-    },
     "series without an id column": (
         lambda frame: pd.concat([frame.query("unique_id == 'z'").assign(unique_id=name) for name in "abc"]),
         ("data.id_column=null",),
-        r".*(or name the series in data.id_column|if 'unique_id' names series, set data.id_column=unique_id)",
+        r".*if 'unique_id' names series, set data.id_column=unique_id",
     ),
     "no such id column": (lambda frame: frame, ("data.id_column=shop",), ".*no column 'shop'.*"),
 }  # fmt: skip

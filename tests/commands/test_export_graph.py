@@ -139,7 +139,7 @@ def compared(etth1):
             past = etth1.scaler.transform(torch.from_numpy(inputs["past"]), series=0).float()
             steps = inputs["future_time"].shape[1]
             scaled = theirs(past)[:, None].expand(-1, steps, etth1.n_targets)
-            unscaled = etth1.unscale_targets(scaled, torch.zeros(len(past), dtype=torch.long))
+            unscaled = etth1.target_scaler.inverse(scaled, torch.zeros(len(past), dtype=torch.long))
             return {"forecast": unscaled.numpy()}
 
         about = {"seq_len": etth1.seq_len, "pred_len": etth1.pred_len, "freq": etth1.freq, "holidays": None}

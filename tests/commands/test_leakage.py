@@ -162,7 +162,7 @@ def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, A
         point = predict(forecaster, batch)
         parts = {
             "past": batch.past, "past_time": batch.past_time, "future_time": batch.future_time, "model": point,
-            "units": data.unscale_targets(point, batch.series), "truth": batch.future,
+            "units": data.target_scaler.inverse(point, batch.series), "truth": batch.future,
             **{name: rule(windows, batch) for name, rule in fitted.baselines().items()},
         }  # fmt: skip
         each |= {f"{split} {name}": (windows.origins(batch.index), part) for name, part in parts.items()}

@@ -271,7 +271,7 @@ def test_the_linear_baseline_reads_its_own_forecasts_beyond_pred_len(
     windows = data.windows["test"]
     batch = windows.gather(torch.tensor([len(windows) - 1]))
     forecast = model.baselines.baselines()["linear"](windows, batch)
-    expected = data.unscale_targets(forecast, batch.series)[0]
+    expected = data.target_scaler.inverse(forecast, batch.series)[0]
     found = model.predict(start=frame.index[-PRED], baseline="linear")
     np.testing.assert_allclose(found[["load", "temperature"]], expected, rtol=1e-5)
 

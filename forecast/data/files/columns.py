@@ -1,7 +1,6 @@
 """The columns of a table to read, by role: targets, covariates, ids."""
 
 import difflib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +11,7 @@ from jaxtyping import Float64, Int32
 from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import BOOLEANS, LIKE_A_NUMBER, MISSING, quote
+from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
@@ -55,26 +54,6 @@ def read_covariate(
     return np.append(places, -1)[codes].astype(np.float64), categories.astype(str).tolist()
 
 
-def find_booleans(cells: Cells, names: Sequence[str]) -> frozenset[str]:
-    """Return the columns that hold true and false alone, not the numbers 1 and 0."""
-    found = set()
-    for name in names:
-        column = pd.Series(cells.frame[name])
-        if column.dtype.kind == "b":
-            found.add(name)
-        elif not are_numbers(column):
-            texts = pd.Series(column.dropna().unique()).astype("string").str.strip().str.lower()
-            if len(texts) and texts.isin(list(BOOLEANS)).all():
-                found.add(name)
-    return frozenset(found)
-
-
-def warn_of_booleans(names: Sequence[str]) -> None:
-    """Warn of columns whose numbers are true and false, where other numbers are expected."""
-    if names:
-        warnings.warn(f"true and false in {shorten(names)} are read as 1 and 0", stacklevel=3)
-
-
 def read_numbers_or_texts(cells: Cells, name: str, options: ReadOptions) -> pd.Series:
     """Convert a text column to float64 if all its cells are numbers or missing, else return it unchanged."""
     column = pd.Series(cells.frame[name])
@@ -113,7 +92,7 @@ def name_ids(id_columns: Sequence[str]) -> str | None:
 
 
 def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
-    """Return a table whose index holds the texts that `join_ids` joined with an index of their columns.
+    """Return a table whose index holds the texts that `read_ids` joined with an index of their columns.
 
     The table is unchanged if its index has another name, or if a text has the sign between them.
     """
@@ -127,7 +106,7 @@ def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
 
 
 def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) -> pd.Index:
-    """Return ids that `join_ids` joined with the parts of some of their columns.
+    """Return ids that `read_ids` joined with the parts of some of their columns.
 
     Raises DataError if a text of the others has the sign between the parts.
     """
@@ -143,23 +122,18 @@ def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) 
 
 
 def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
-    """The ids of the rows, as `join_ids` joins them; texts without spaces around them."""
+    """The ids of the rows, without spaces around them; several are joined: store 1, department 3 are the series 1/3.
+
+    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
+    Raises DataError for a row without an id, and if two series have one id when joined.
+    """
+    if not id_columns:
+        return np.zeros(len(cells.frame), dtype=np.int32), pd.Index([TABLE_ID])
     parts = []
     for name in id_columns:
         codes, found = pd.factorize(pd.Series(cells.frame[name]))
         places, ids = pd.factorize(pd.Index(found).astype(str).str.strip())
         parts.append((np.append(places, -1)[codes].astype(np.int32), pd.Index(ids, dtype=str)))
-    return join_ids(cells, id_columns, parts, len(cells.frame))
-
-
-def join_ids(cells: Cells, id_columns: Sequence[str], parts: Sequence[Ids], n_rows: int) -> Ids:
-    """Join the ids of several columns of a file: store 1 and department 3 are the series 1/3.
-
-    No column at all is a file of one series. Of several columns, some cells may be empty, which have the code −1.
-    Raises DataError for a row without an id, and if two series have one id when joined.
-    """
-    if not parts:
-        return np.zeros(n_rows, dtype=np.int32), pd.Index([TABLE_ID])
     nowhere = np.logical_and.reduce([codes < 0 for codes, _ in parts])
     if nowhere.any():
         raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))

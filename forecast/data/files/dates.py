@@ -18,7 +18,6 @@ from forecast.data.calendars import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week, quote
-from forecast.data.time_features import date_range
 from forecast.system.errors import ConfigError, DataError
 
 NO_TIME = np.timedelta64(0, "ns")
@@ -59,7 +58,7 @@ def number_dates(codes: Codes, options: ReadOptions) -> pd.DatetimeIndex:
     place = pd.Series(codes).groupby(codes).cumcount().to_numpy()
     rows = int(place.max(initial=0)) + 1
     try:
-        grid = date_range(start, periods=rows, freq=str(options.freq))
+        grid = pd.date_range(start, periods=rows, freq=str(options.freq))
     except (pd.errors.OutOfBoundsDatetime, OverflowError):
         grid = pd.DatetimeIndex([start, pd.Timestamp.max])
     if int(np.max(grid.year)) > YEARS[1]:
@@ -392,7 +391,7 @@ def _find_step(dates: pd.DatetimeIndex, series: Codes, options: ReadOptions) -> 
     Raises ConfigError for steps of more than a day, and for too few dates to tell the step.
     """
     if options.freq is not None:
-        first, second = date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
+        first, second = pd.date_range(pd.Timestamp("2001-01-01"), periods=2, freq=options.freq).to_numpy()
         step = second - first
     else:
         steps = _steps(dates, series)

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -11,17 +11,17 @@ from jaxtyping import Bool, Float64, Int64
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
+from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, select_columns
 from forecast.data.time_features import (
-    date_range,
     describe_frequency,
     infer_calendar_step,
     infer_frequency,
     name_step,
     parse_frequency,
 )
-from forecast.system.errors import DataError, RowOrderError, TooFewRows, check_choice
+from forecast.system.errors import DataError, RowOrderError, TooFewRows
 from forecast.system.formatting import plural, shorten
 
 DUPLICATES = ("first", "last", "mean", "sum")
@@ -40,31 +40,6 @@ SPARSE = 10
 
 MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
-
-
-class SeriesRows(NamedTuple):
-    """Rows with those of each series together and by date.
-
-    Attributes:
-        rows: of all series.
-        starts: the first row of each series.
-        ends: the row after the last one of each series in which a target may be measured.
-    """
-
-    rows: TableRows
-    starts: PerSeries
-    ends: PerSeries
-
-    @property
-    def stops(self) -> PerSeries:
-        """The row after the last one of each series; the rows from `ends` on give only future covariates."""
-        return np.append(self.starts[1:], len(self.rows))
-
-
-def check_duplicates(duplicates: str | None) -> None:
-    """Raise ConfigError for an unknown value of `duplicates`, see `order_rows`."""
-    if duplicates is not None:
-        check_choice("data.duplicates", duplicates, DUPLICATES)
 
 
 def align(
@@ -93,26 +68,23 @@ def align(
         ConfigError: an option that is not possible.
     """
     _refuse_infinite(rows)
-    series = order_rows(rows, sort=sort, duplicates=duplicates)
-    if not is_part:
-        series = _cut_to_targets(series)
+    rows = order_rows(rows, sort=sort, duplicates=duplicates)
     if steps == "rows":
-        grid, days = _dates_of_rows(series, calendar)
+        grid, days = _dates_of_rows(rows, calendar)
         freq = freq or days.freq
     else:
-        days, freq = None, parse_frequency(freq or _infer_step(series)).freqstr
-        grid = _even_dates(series, freq, is_part)
-    static = take_static(*series)
-    rows, roles = series.rows, series.rows.roles
-    at, lengths = _place_on_grid(series, grid, freq)
+        days, freq = None, parse_frequency(freq or _infer_step(rows)).freqstr
+        grid = _even_dates(rows, freq, is_part)
+    static, roles = take_static(rows), rows.roles
+    at, lengths = _place_on_grid(rows, grid, freq)
     starts = lengths.cumsum() - lengths
-    return Panel(
+    panel = Panel(
         ids=rows.ids.rename(roles.id),
         grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq=freq,
-        grid_starts=_find_dates(grid, rows.dates[series.starts])[0],
+        grid_starts=_find_dates(grid, rows.dates[rows.starts])[0],
         starts=starts,
-        ends=at[series.ends - 1] + 1,
+        ends=starts + lengths,
         stops=starts + lengths,
         targets=roles.targets or (),
         values=_insert_rows(rows.values, at, int(lengths.sum())),
@@ -125,6 +97,7 @@ def align(
         texts=rows.texts,
         calendar=days,
     )
+    return panel if is_part else cut_to_targets(str(rows.cells.path), panel)
 
 
 def _insert_rows(
@@ -149,7 +122,7 @@ def _refuse_infinite(rows: TableRows) -> None:
             raise rows.error("an infinite number", row, names[column], advice)
 
 
-def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> SeriesRows:
+def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableRows:
     """Put the rows of each series together and in the order of their dates; the series in that of their first rows.
 
     Args:
@@ -166,7 +139,10 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         rows = rows.take(np.argsort(codes, kind="stable"))
     falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
-        _refuse_order(rows, int(falls.argmax()) + 1, duplicates)
+        row = int(falls.argmax()) + 1
+        advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
+        error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
+        raise RowOrderError(str(error), f": {advice}")
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
     same = (np.diff(rows.codes) == 0) & (rows.dates[1:] == rows.dates[:-1])
@@ -174,18 +150,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> Series
         if duplicates is None:
             _refuse_duplicate(rows, int(same.argmax()) + 1, int(same.argmax()))
         rows = _merge(rows, str(duplicates), same)
-    starts = np.append(0, np.flatnonzero(np.diff(rows.codes)) + 1)
-    return SeriesRows(rows, starts, np.append(starts[1:], len(rows)))
-
-
-def _refuse_order(rows: TableRows, row: int, duplicates: str | None) -> NoReturn:
-    """Raise DataError for a row whose date lies before that of the row above it in its series."""
-    mine = np.flatnonzero((rows.codes[:row] == rows.codes[row]) & (rows.dates[:row] == rows.dates[row]))
-    if len(mine) and duplicates is None:
-        _refuse_duplicate(rows, row, int(mine[0]))
-    advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
-    error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
-    raise RowOrderError(str(error), advice, repeats=False)
+    return rows
 
 
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
@@ -199,21 +164,19 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
             ", or set data.duplicates=first, last, mean or sum; several series need data=long and data.id_column, "
             "times of day in a second column both in data.date_column, and clocks that went back data.timezone"
         )
-    raise RowOrderError(fact, advice, repeats=True)
+    raise RowOrderError(fact, f": {advice}")
 
 
 def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_one"]) -> TableRows:
     """One row per series and date, with a warning. Sums and means count the numbers that are there.
 
-    Rows without any value whose date has a row with values are left out first. Texts and booleans keep the first value.
+    Rows without any value whose date has a row with values are left out first. Texts keep the first value.
     With `sum`, only targets are added up: the sales of departments add up to those of a store, and the temperature of
     the store stands in each of their rows. Covariates get their mean.
     """
     note, how = "", dict.fromkeys(rows.roles.numbers, duplicates)
     if duplicates not in ("first", "last"):
-        how |= dict.fromkeys(rows.roles.covariates, "mean") | dict.fromkeys(
-            [*rows.texts, *rows.booleans], "first"
-        )
+        how |= dict.fromkeys(rows.roles.covariates, "mean") | dict.fromkeys(rows.texts, "first")
         columns = {kind: [name for name in how if how[name] == kind] for kind in ("sum", "mean", "first")}
         note = ": " + "; ".join(f"{kind} of {shorten(names)}" for kind, names in columns.items() if names)
     path, merged = rows.place(int(same.argmax()) + 1)[0].path, plural(int(same.sum()), "row")
@@ -238,48 +201,45 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     return first
 
 
-def _cut_to_targets(series: SeriesRows) -> SeriesRows:
+def cut_to_targets(where: str, panel: Panel) -> Panel:
     """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
-    Rows after the last value stay if there are future covariates.
+    Rows after the last value stay if there are future covariates. Raises DataError for a series without a value.
     """
-    rows, starts = series.rows, series.starts
-    targets = rows.roles.targets or ()
-    given = np.asarray(np.isfinite(rows.values[:, : len(targets)]).any(axis=1))
-    if given[np.concatenate([starts, series.stops - 1])].all():
-        return SeriesRows(rows, starts, series.stops)
-    numbers = np.arange(len(rows))
-    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), starts)
-    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), starts)
-    if (empty := ends <= starts).any():
-        named = ", ".join(targets[:20])
-        row = int(starts[int(empty.argmax())])
-        raise rows.error(f"no value of {named} in the whole series: leave it out", row)
-    stops = series.stops if rows.roles.future else ends
-    warn_of_rows_left_out(str(rows.cells.path), firsts - starts, series.stops - stops)
-    lengths = stops - firsts
-    new_starts = lengths.cumsum() - lengths
-    if len(rows) > lengths.sum():
-        rows = rows.take(ranges(firsts, stops))
-    return SeriesRows(rows, new_starts, new_starts + ends - firsts)
-
-
-def warn_of_rows_left_out(path: str, before: PerSeries, after: PerSeries) -> None:
-    """Warn of rows of each series before its first value of a target and after the last one."""
-    for count, where in ((before, "before the first"), (after, "after the last")):
+    targets, firsts, ends = select_columns(panel.values, range(len(panel.targets))), panel.starts, panel.stops
+    if not isinstance(targets, StoredValues) or any(targets.missing):
+        firsts = first_measured(targets, panel.starts, panel.stops)
+        empty = firsts == panel.stops
+        if empty.any():
+            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
+            raise DataError(
+                f"{where}: no value{series} of {', '.join(panel.targets[:20])}: choose other columns or series "
+                "(data.columns, data.ids)"
+            )
+        ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
+    stops = panel.stops if panel.future is not None else ends
+    for count, what in ((firsts - panel.starts, "before the first"), (panel.stops - stops, "after the last")):
         if count.any():
             rows = plural(int(count.sum()), "row")
-            warnings.warn(f"{path}: left out {rows} {where} value of a target", stacklevel=3)
+            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
+    if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
+        return replace(panel, ends=ends)
+    if not panel.is_on_disk:
+        return panel.take_rows(np.arange(len(panel)), firsts, stops, ends)
+    grid_starts = panel.grid_starts + firsts - panel.starts
+    begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
+    grid_starts, grid = grid_starts - begin, panel.grid[begin:end]
+    return replace(panel, grid=grid, grid_starts=grid_starts, starts=firsts, ends=ends, stops=stops)
 
 
-def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
+def _dates_of_rows(rows: TableRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
     """The dates at which any series has a row, and the calendar of those that follow.
 
     Raises DataError for series that share few dates.
     """
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     dates, places = np.unique(rows.dates, return_inverse=True)
-    needed = int((places[series.stops - 1] - places[starts] + 1).sum())
+    needed = int((places[rows.stops - 1] - places[starts] + 1).sum())
     if needed > MAX_DATES_PER_ROW * len(rows):
         raise DataError(
             f"{rows.cells.path}: data.steps=rows needs series with the same dates, and these {len(starts):,} have "
@@ -289,12 +249,12 @@ def _dates_of_rows(series: SeriesRows, asked: CalendarSetting) -> tuple[pd.Datet
     return grid, find_calendar(str(rows.cells.path), rows.utc_offset.local(grid), asked)
 
 
-def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
+def _even_dates(rows: TableRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
     """Dates from the first of all series to the last, `freq` apart. Those of a part of a table may lie far apart."""
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     first, last = rows.dates.min(), rows.dates.max()
-    two = date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
-    places = float(((rows.dates[series.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
+    two = pd.date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
+    places = float(((rows.dates[rows.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
     dates = places if is_part else (last - first) / (two[1] - two[0])
     is_sparse = dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0)
     if is_sparse or places > MAX_PLACES_PER_ROW * len(rows):
@@ -302,7 +262,7 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
             f"{rows.cells.path}: only {len(rows):,} rows for {max(dates, places):,.0f} steps of {freq} from first to "
             "last: correct the dates, give another step (data.freq), or leave out series of few rows (data.ids)"
         )
-    grid = date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
+    grid = pd.date_range(pd.Timestamp(first), pd.Timestamp(last), freq=freq).as_unit("ns")
     if not len(grid) or grid[0] != first:
         row = int(rows.dates.argmin())
         message = f"{rows.subject(row)}cannot begin a grid of step {freq}"
@@ -315,13 +275,13 @@ def _even_dates(series: SeriesRows, freq: str, is_part: bool) -> pd.DatetimeInde
     return grid
 
 
-def _infer_step(series: SeriesRows) -> str:
+def _infer_step(rows: TableRows) -> str:
     """Infer the step from one of the longest series or its beginning.
 
     Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
     come first: a few of them may be as many days long.
     """
-    rows, starts, ends = series
+    starts, ends = rows.starts, rows.stops
     longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
     count = int(ends[longest[0]] - starts[longest[0]])
     if count < 3:
@@ -342,7 +302,14 @@ def _infer_step(series: SeriesRows) -> str:
     if step := _infer_calendar_step(rows):
         return step
     steps, counts = np.unique(gaps, return_counts=True)
-    return name_step(steps[counts.argmax()])
+    step = steps[counts.argmax()]
+    if step >= np.timedelta64(28, "D") and (gaps % step).any():
+        raise DataError(
+            f"{rows.cells.path}: the dates are on no common day of the months, such as the first or the last, nor on a "
+            "weekday of one of their weeks: write the months alone, as 2024-01 (of 2024-01-15 with "
+            "data.date_format=%Y-%m-15), or give the step (data.freq)"
+        )
+    return name_step(step)
 
 
 def _infer_calendar_step(rows: TableRows) -> str | None:
@@ -360,18 +327,18 @@ def _find_dates(
 
 
 def _place_on_grid(
-    series: SeriesRows, grid: pd.DatetimeIndex, freq: str
+    rows: TableRows, grid: pd.DatetimeIndex, freq: str
 ) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """The number of each row once missing rows are inserted, and the number of rows of each series then.
 
     Raises DataError for a date between two dates of the grid.
     """
-    rows, starts = series.rows, series.starts
+    starts = rows.starts
     at, is_there = _find_dates(grid, rows.dates)
     if not is_there.all():
         row = int(is_there.argmin())
         message = f"{rows.subject(row)}does not follow {rows.date(row - 1)} by the step {freq}"
         raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
-    lengths = at[series.stops - 1] - at[starts] + 1
+    lengths = at[rows.stops - 1] - at[starts] + 1
     begins = lengths.cumsum() - lengths
-    return at + np.repeat(begins - at[starts], series.stops - starts), lengths
+    return at + np.repeat(begins - at[starts], rows.stops - starts), lengths

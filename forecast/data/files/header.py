@@ -30,9 +30,6 @@ DEFAULT_NAMES = ("date", "ds")
 UNNAMED = "Unnamed: 0"
 """The name that pandas gives to a first column without one, which is the index that `DataFrame.to_csv` writes."""
 
-_UNNAMED_AGAIN = "Unnamed: 0.1"
-"""Its name in a file that pandas has written twice."""
-
 SAMPLED = 50
 """Cells of a column that are looked at for dates."""
 
@@ -75,8 +72,8 @@ def read_records(text: Iterable[str], separator: str, *, strict: bool = False) -
 
 
 def is_unnamed(name: str) -> bool:
-    """Whether a column had no name where the file was written."""
-    return name in (UNNAMED, _UNNAMED_AGAIN)
+    """Whether a column had no name where the file was written; pandas gives names to indices in Parquet files."""
+    return name == UNNAMED or re.fullmatch(r"__index_level_\d+__", name) is not None
 
 
 def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
@@ -107,7 +104,7 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             name.strip() if name.strip().isprintable() else " ".join(name.split()) for name in map(str, names)
         ]
         if len(names) > 1:
-            names[0] = names[0] or (_UNNAMED_AGAIN if UNNAMED in names else UNNAMED)
+            names[0] = names[0] or UNNAMED
     _check_names(f"{path}, line {line}", names)
     return Header(names, n_lines, width, line)
 

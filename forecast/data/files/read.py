@@ -39,6 +39,7 @@ from forecast.data.files.text import (
     is_workbook,
     quote,
     read_text,
+    strip,
 )
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten, write_setting
@@ -74,7 +75,7 @@ def read_file(
                 roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
             roles = _resolve(path, roles, names, options)
             present = [name for name in roles.all if name in names]
-            cells = _read_parquet(path, dataset, present, roles.id_columns)
+            cells = cells_of_arrow(path, dataset.read(present), roles.id_columns, options)
         return rows_from_cells(cells, roles, options)
     if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
@@ -134,28 +135,42 @@ def find_kind(path: Location) -> str:
 
 
 @contextmanager
-def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
-    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
-    if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
-        raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
+def named_parquet_errors(path: Location) -> Iterator[None]:
+    """Raise DataError in place of the errors of reading a Parquet file."""
     try:
-        with nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
-            yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
+        yield
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
-def _read_parquet(
-    path: Location, dataset: pq.ParquetDataset, columns: Sequence[str], id_columns: Sequence[str]
+@contextmanager
+def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
+    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
+    if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
+        raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
+    with (
+        named_parquet_errors(path),
+        nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _),
+    ):
+        yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
+
+
+def cells_of_arrow(
+    path: Location, table: pa.Table, id_columns: Sequence[str], options: ReadOptions, first_line: int = 0
 ) -> Cells:
-    """Columns of a Parquet file; ids are text, so that whole numbers beside empty cells stay whole."""
-    table = dataset.read(columns=list(columns))
+    """Columns of a Parquet file. Ids are text, so that whole numbers beside empty cells stay whole.
+
+    Other texts lose the spaces around them, and are missing where nothing else is left.
+    """
     for number, name in enumerate(table.column_names):
         if name in id_columns:
             table = table.set_column(number, name, table[name].cast(pa.string()))
     frame = table.to_pandas(date_as_object=False, ignore_metadata=True)
-    return Cells(path, frame, first_line=0, unit="row")
+    for name in frame.columns.difference([*id_columns]):
+        if isinstance(frame[name].dtype, pd.StringDtype):
+            frame[name] = strip(frame[name], options.na_texts)
+    return Cells(path, frame, first_line, unit="row")
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
@@ -184,7 +199,7 @@ def read_static(
     if find_kind(path) == "parquet":
         with _opened_parquet(path) as dataset:
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
-            cells = _read_parquet(path, dataset, wanted, id_columns)
+            cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
         raw = cut_preamble(path, read_text(path, options), options)
         cells = parse_cells(path, raw, (), options, [*id_columns, *names])

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
 from forecast.data.files.cells import FRAME, date_name
-from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns, warn_of_booleans
-from forecast.data.files.grid import STEPS, align, check_duplicates
+from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
+from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
 from forecast.data.files.read import read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
@@ -31,6 +32,9 @@ from forecast.system.location import locate
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
 
+
+Frame = Any
+"""A DataFrame or a Series of pandas, or an eager DataFrame of Polars, PyArrow or another library of narwhals."""
 
 AnySource = TypeVar("AnySource", bound="TableSource")
 
@@ -82,14 +86,15 @@ class TableSource(Source, StepOptions):
         if not self.date_column:
             raise ConfigError("data.date_column is empty: name the column of the dates")
         check_flag("data.sort", self.sort)
-        check_duplicates(self.duplicates)
+        if self.duplicates is not None:
+            check_choice("data.duplicates", self.duplicates, DUPLICATES)
         check_choice("data.steps", self.steps, STEPS)
         if self.calendar is not None and self.steps != "rows":
             raise ConfigError(
                 "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
             )
         if self.calendar is not None:
-            make_calendar(self.calendar, pd.DatetimeIndex(["2000-01-03"]))  # refuses an unknown one
+            make_calendar(self.calendar, [])  # refuses an unknown one
         self._first, self._last = parse_span(self.rows)
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             check_list(key, getattr(self, key))
@@ -146,7 +151,6 @@ class TableSource(Source, StepOptions):
     def read(self) -> Panel:
         rows = self._choose_series(self.read_rows())
         rows.refuse_new_series()
-        warn_of_booleans([name for name in rows.roles.targets or () if name in rows.booleans])
         self.absent, self.without_role = rows.roles.absent, rows.roles.without_role
         sort = self.id_column is not None if self.sort is None else self.sort
         grid = {"freq": self.freq, "steps": self.steps, "calendar": self.calendar}
@@ -300,9 +304,9 @@ class FrameSource(TableSource):
     rows of `future`, which is laid out as `frame`, follow those of `frame`.
     """
 
-    frame: pd.DataFrame | pd.Series
+    frame: Frame
     _: KW_ONLY
-    future: pd.DataFrame | None = None
+    future: Frame | None = None
     path: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -329,7 +333,7 @@ class FrameSource(TableSource):
             raise
 
     def _read_given(self, options: ReadOptions) -> TableRows:
-        return rows_from_frame(pd.DataFrame(self.frame), self.roles, options)
+        return rows_from_frame(self.frame, self.roles, options)
 
     def _read_future(self, roles: ColumnRoles, options: ReadOptions) -> TableRows | None:
         if self.future is None:
@@ -339,13 +343,32 @@ class FrameSource(TableSource):
         return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options)
 
 
-def as_frame(frame: pd.DataFrame | pd.Series) -> pd.DataFrame:
-    """A Series as a DataFrame of one column. Raises DataError for what is neither."""
+def as_frame(frame: Frame) -> pd.DataFrame:
+    """A frame of any library as a DataFrame of pandas; a Series as one column. Raises DataError for anything else."""
+    import narwhals as nw
+
     if isinstance(frame, pd.Series):
         return frame.to_frame(frame.name if frame.name is not None else "value")
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"a pandas DataFrame or Series is needed, not {type(frame).__name__}")
-    return frame
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    try:
+        return nw.from_native(frame, eager_only=True).to_pandas()
+    except TypeError:
+        name = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+        raise DataError(
+            f"a DataFrame of pandas, Polars or PyArrow is needed, not {name}; collect a LazyFrame first"
+        ) from None
+
+
+def to_library_of(frame: Frame | None, table: pd.DataFrame) -> Frame:
+    """A table as a frame of the library of `frame`, with its index as a column; for pandas, the table itself."""
+    import narwhals as nw
+
+    if frame is None or isinstance(frame, pd.DataFrame | pd.Series):
+        return table
+    arrow = pa.Table.from_pandas(table.reset_index(), preserve_index=False)
+    library = nw.from_native(frame, eager_only=True).implementation
+    return nw.from_arrow(arrow, backend=library).to_native()
 
 
 def name_dates(frame: pd.DataFrame, wanted: str) -> str:
@@ -392,6 +415,6 @@ def _looks_like_dates(column: pd.Series) -> bool:
     )
 
 
-def read_frame(frame: pd.DataFrame | pd.Series, **options: object) -> Panel:
+def read_frame(frame: Frame, **options: object) -> Panel:
     """Read a DataFrame as a panel, with the options of `FrameSource`."""
     return FrameSource(frame, **options).read()  # type: ignore[arg-type]

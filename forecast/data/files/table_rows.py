@@ -12,7 +12,6 @@ from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import (
     ColumnRoles,
-    find_booleans,
     read_covariate,
     read_ids,
     read_numbers_or_texts,
@@ -20,7 +19,7 @@ from forecast.data.files.columns import (
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
-from forecast.data.row_ranges import PerSeries, ranges
+from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 from forecast.system.formatting import plural, shorten, write_setting
 
@@ -41,7 +40,6 @@ class TableRows:
         order: position of each row in the file; None if rows are in the order of the file.
         ahead: cells of a second file, whose positions follow those of the first.
         texts: categories of covariates that are text, whose columns hold their positions, −1 for an empty cell.
-        booleans: columns of true and false, which hold 1 and 0.
     """
 
     cells: Cells
@@ -57,10 +55,19 @@ class TableRows:
     order: Int64[np.ndarray, " rows"] | None = None
     ahead: Cells | None = None
     texts: dict[str, Sequence[str]] = field(default_factory=dict)
-    booleans: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def starts(self) -> PerSeries:
+        """The first row of each series, if rows of a series follow each other."""
+        return np.flatnonzero(np.diff(self.codes, prepend=-1))
+
+    @property
+    def stops(self) -> PerSeries:
+        """The row after the last one of each series, if they do."""
+        return np.append(self.starts[1:], len(self))
 
     def date(self, row: int) -> pd.Timestamp:
         """Return the date of a row, in the time zone of the source."""
@@ -124,7 +131,6 @@ class TableRows:
             future=future,
             static=static,
             texts=texts,
-            booleans=self.booleans | other.booleans,
             order=np.concatenate([order, len(self.cells.frame) + kept]),
             ahead=other.cells,
         )
@@ -171,22 +177,20 @@ STATIC_CHANGES = "a static column does not change within a series"
 NAME_AS_COVARIATE = "; name it in data.past_covariates or data.future_covariates"
 
 
-def take_static(rows: TableRows, starts: PerSeries, ends: PerSeries) -> pd.DataFrame:
-    """The static columns, one row per series: its value in the rows from `starts` to `ends`, NaN if none has one.
+def take_static(rows: TableRows) -> pd.DataFrame:
+    """The static columns of ordered rows, one row per series: the value that its rows have, NaN if none has one.
 
     Raises DataError where it changes within a series.
     """
     columns = {}
-    history = ranges(starts, ends) if rows.static else starts
-    owners = rows.codes[history]
     for name, column in rows.static.items():
-        codes, found = pd.factorize(column.iloc[history])
+        codes, found = pd.factorize(column)
         given = np.flatnonzero(codes >= 0)
         firsts = np.full(len(rows.ids), -1)
-        firsts[owners[given][::-1]] = codes[given][::-1]
-        changed = given[codes[given] != firsts[owners[given]]]
+        firsts[rows.codes[given][::-1]] = codes[given][::-1]
+        changed = given[codes[given] != firsts[rows.codes[given]]]
         if len(changed):
-            row, first = int(history[changed[0]]), found[firsts[owners[changed[0]]]]
+            row, first = int(changed[0]), found[firsts[rows.codes[changed[0]]]]
             both = f"{quote(column.iloc[row])}, and {quote(first)} above"
             problem = str(rows.error(f"{both}: {STATIC_CHANGES}", row, name))
             raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
@@ -227,7 +231,6 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
         texts={name: texts for name, (_, texts) in columns.items() if texts is not None},
-        booleans=find_booleans(cells, roles.numbers),
     )
 
 

@@ -224,6 +224,12 @@ def quote(text: object) -> str:
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
 
 
+def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
+    """The texts of a column without spaces around them; NA where they are empty or one of `missing`."""
+    plain = column.astype("string").str.strip()
+    return plain.mask(plain.isin(["", *missing]))
+
+
 def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
     """Warn of a number of skipped lines, of which `first` is the first."""
     if count:

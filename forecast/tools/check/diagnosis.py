@@ -424,7 +424,7 @@ def score_baselines(chosen: DataModule) -> tuple[BaselineScores, int]:
 
 
 def suggest_overrides(
-    frame: pd.DataFrame | pd.Series,
+    frame: Any,
     columns: Mapping[str, Any],
     chosen: Mapping[str, Any],
     typed: Collection[str],

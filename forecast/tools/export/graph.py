@@ -323,14 +323,14 @@ def replace_missing(values: np.ndarray, completed: Tensor) -> None:
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The forecast of the network on scaled windows, and its quantiles, in original units."""
     forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
-    point, quantiles = data.clip_targets(trained.point(forecast), series), None
+    point, quantiles = data.target_scaler.clip(trained.point(forecast), series), None
     if trained.quantiles is not None:
         quantiles = forecast
     elif trained.calibration is not None:
         quantiles = trained.calibration.around(point)
-    outputs = {"forecast": data.unscale_targets(point, series)}
+    outputs = {"forecast": data.target_scaler.inverse(point, series)}
     if quantiles is not None:
-        outputs["quantiles"] = map_quantiles(partial(data.unscale_targets, series=series), quantiles)
+        outputs["quantiles"] = map_quantiles(partial(data.target_scaler.inverse, series=series), quantiles)
     return outputs
 
 

@@ -23,8 +23,6 @@ from forecast.data.files.read import PARQUET
 from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
 from forecast.data.time_features import (
-    DaysOfMonth,
-    parse_frequency,
     split_code,
     time_feature_names,
     time_features,
@@ -100,7 +98,7 @@ def describe_model(trained: "TrainedModel") -> dict[str, Any]:
         of_domain["transforms"] = list(domain.transforms)
         of_domain["transforms_are"] = (
             "applied to each of feature_columns before the scale, in the graph: log1p(value), "
-            "(value ** shape - 1) / shape (boxcox), arcsinh((value - location) / shape)"
+            "arcsinh((value - location) / shape)"
         )
     if domain.has_bounds:
         for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
@@ -425,7 +423,7 @@ def write_reading(about: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 def write_future_dates(about: Mapping[str, Any]) -> str:
     """The lines that make `future`, the dates of the forecast: even steps, or those of rows after the history."""
     freq = about["freq"]
-    if about["calendar"] is not None or isinstance(parse_frequency(freq), DaysOfMonth):
+    if about["calendar"] is not None:
         return """future = table.index[len(history) :][: about["pred_len"]]
 if len(future) < about["pred_len"]:
     raise SystemExit("add a row with empty targets for each date of the forecast")"""

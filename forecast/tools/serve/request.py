@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from forecast.data.calendars import UtcOffset, utc_offset_of
 from forecast.data.covariates import encode_categories
 from forecast.data.files.cells import FRAME, Cells
-from forecast.data.files.columns import ColumnRoles, warn_of_booleans
+from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows, rows_from_cells
@@ -194,7 +194,7 @@ def to_array(column: str, cells: list[Any], roles: ColumnRoles) -> pa.Array:
     if not kinds <= {int, float, bool}:
         raise refuse_cell(column, cells, {int, float, bool}, "a number")
     if bool in kinds:
-        warn_of_booleans([column])
+        warnings.warn(f"true and false in {column} are read as 1 and 0", stacklevel=2)
     try:
         return pa.array(np.array(cells, dtype=np.float64), from_pandas=True)
     except OverflowError:

@@ -16,7 +16,6 @@ from forecast.data.covariates import columns_of_indicators
 from forecast.data.files.columns import list_id_columns, name_ids
 from forecast.data.files.sources import TableSource
 from forecast.data.scaler import Scaler
-from forecast.data.time_features import date_range
 from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import (
@@ -151,8 +150,8 @@ def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
     Those of days have no time zone.
     """
     last = pd.Timestamp(model.trained_until)
-    first = date_range(end=last, periods=model.seq_len, freq=model.freq)[0]
-    dates = date_range(first, periods=steps, freq=model.freq)
+    first = pd.date_range(end=last, periods=model.seq_len, freq=model.freq)[0]
+    dates = pd.date_range(first, periods=steps, freq=model.freq)
     utc_offset = utc_offset_of(model.data_state)
     return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
 

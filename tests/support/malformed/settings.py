@@ -50,7 +50,7 @@ REFUSED = [
     settings("data.as_of={load: price}", says="data.as_of names load: add it to data.future_covariates"),
     settings("data.known_steps=3", says="data.known_steps=3 limits data.future_covariates, and there are none"),
     settings("data.known_steps=1.5", says="data.known_steps=1.5 must be a whole number of steps, at least 1; a covariate whose future is not known is one of data.past_covariates"),
-    settings("data.freq=-1h", says="data.freq: '-1h' is not a step between rows: write one as h, 15min, D, W-SUN, MS or M-15"),
+    settings("data.freq=-1h", says="data.freq: '-1h' is not a step between rows: write one as h, 15min, D, W-SUN or MS"),
     settings("data.separator='\"'", says="data.separator='\"' is no character that can separate: give another"),
     settings("data.decimal=,", "data.thousands=,", says="data.decimal and data.thousands are both ',': they must differ, as in data.decimal=. data.thousands=,"),
     settings("data.date_format=ISO", says="data.date_format='ISO': write one as strptime's, such as '%d/%m/%Y', or unix, unix_ms, unix_us, unix_ns, excel"),

@@ -50,7 +50,7 @@ def expected(past: np.ndarray, method: str, zero: float, limit: int | None) -> n
     return completed
 
 
-@pytest.mark.parametrize("limit", [None, 1, 3])
+@pytest.mark.parametrize("limit", [None, 3])
 @pytest.mark.parametrize("method", FILLS)
 def test_completed_value_by_value(method: str, limit: int | None) -> None:
     generator = np.random.default_rng(0)

@@ -35,9 +35,14 @@ def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
         assert first_targets == list(range(begin, rows.stop - 6 + 1))
 
 
-@pytest.mark.parametrize("scaler", ["standard", "minmax", "robust"])
-@pytest.mark.parametrize("features", ["M", "S", "MS"])
-@pytest.mark.parametrize("split", [[0.7, 0.1, 0.2], ["2021-03-15 14:00", "2021-03-17 16:00"]])
+@pytest.mark.parametrize(
+    ("scaler", "features", "split"),
+    [
+        ("standard", "M", [0.7, 0.1, 0.2]),
+        ("minmax", "S", [0.7, 0.1, 0.2]),
+        ("robust", "MS", ["2021-03-15 14:00", "2021-03-17 16:00"]),
+    ],
+)
 def test_nothing_after_the_training_rows_reaches_them(
     tmp_path: Path, scaler: str, features: str, split: list
 ):

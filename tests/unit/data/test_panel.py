@@ -2,10 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from forecast.data import Panel
-from tests.support.long_files import LENGTHS, long_frame, long_frame_data
+from tests.support.long_files import long_frame, long_frame_data
 
 FUTURE = 3
 
@@ -20,16 +19,8 @@ def panel_of(frame: pd.DataFrame, **options) -> Panel:
     return data.source.read()
 
 
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return long_frame(FUTURE)
-
-
-def rows_of(panel: Panel, series: int, stop: int | None = None) -> np.ndarray:
-    return np.arange(panel.starts[series], panel.stops[series] if stop is None else stop)
-
-
-def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) -> None:
+def test_taken_rows_keep_their_dates_values_and_covariates() -> None:
+    frame = long_frame(FUTURE)
     panel = panel_of(frame)
     chosen = np.array([3, 1])  # in another order
     first = panel.starts[chosen] + [10, 0]
@@ -45,7 +36,7 @@ def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) 
     for s, name in enumerate(part.ids):
         own = frame.loc[frame["unique_id"] == name].reset_index(drop=True)
         own = own.iloc[10:] if name == "é" else own.iloc[: 55 + FUTURE - 30]
-        rows = rows_of(part, s)
+        rows = np.arange(part.starts[s], part.stops[s])
         assert part.dates(rows).to_list() == own["ds"].to_list()
         np.testing.assert_array_equal(part.future[rows, 0], own["price"])
         length = int(part.lengths[s])
@@ -53,21 +44,3 @@ def test_taken_rows_keep_their_dates_values_and_covariates(frame: pd.DataFrame) 
         assert np.isnan(part.values[rows[length:]]).all()  # values after the new end are unknown
     assert part.first_date == panel.dates(first).min()
     assert np.isfinite(panel.values[: panel.ends[0]]).all()  # and are still known in the first panel
-
-
-def test_missing_values_of_several_series(frame: pd.DataFrame) -> None:
-    assert not panel_of(frame).has_missing
-    holes = frame.copy()
-    holes.loc[3, "y"] = np.nan
-    holes.loc[[60, 61], "temperature"] = np.nan
-    panel, whole = panel_of(holes.drop(index=20)), panel_of(frame)
-    assert panel.missing[[panel.columns.index("y"), panel.columns.index("temperature")]].tolist() == [2, 3]
-    history = np.concatenate([rows_of(panel, s, int(panel.ends[s])) for s in range(len(LENGTHS))])
-    rows, columns = np.nonzero(np.isnan(panel.values[history]))
-    dates, names = panel.dates(history[rows]), panel.ids[panel.series_of(history[rows])]
-    found = sorted(zip(names, dates, np.array(panel.columns)[columns], strict=True))
-    gone = frame.loc[[3, 20, 20, 60, 61], ["unique_id", "ds"]]
-    wanted = ["y", "temperature", "y", "temperature", "temperature"]
-    assert found == sorted(zip(gone["unique_id"], gone["ds"], wanted, strict=True))
-    measured = ~np.isnan(panel.values[history])
-    np.testing.assert_array_equal(panel.values[history][measured], whole.values[history][measured])

@@ -25,16 +25,6 @@ def test_inverse_brings_back_the_units(kind: str):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*scaled by 1:UserWarning")
-@pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
-def test_a_constant_column_is_scaled_by_one(kind: str):
-    values = VALUES.copy()
-    values[:, 1] = 7.0
-    scaler = fit(kind, values)
-    assert scaler.scale[0, 1] == 1.0
-    assert (scaler.transform(torch.from_numpy(values), series=0)[:, 1] == 0).all()
-
-
 def test_demand_that_is_mostly_none_is_scaled_by_its_deviation() -> None:
     """Its interquartile range is zero."""
     values = np.zeros((100, 1))

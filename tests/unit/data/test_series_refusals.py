@@ -16,7 +16,8 @@ from tests.support.refusals import Refusal, describe_options
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 ROLES = {"future_covariates": ["price"], "static_covariates": ["region"]}
-KNOWN: dict[str, Any] = {"future_covariates": ["price", "temperature"], "as_of": {"temperature": "told"}}
+
+
 Change = Callable[[pd.DataFrame], Any]
 
 
@@ -47,29 +48,12 @@ def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Re
     return frame(describe_options(options), says, kind, lambda f: f, **options)
 
 
-def known(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options of future covariates of which one was told in advance."""
-    return frame(
-        describe_options(options),
-        says,
-        kind,
-        lambda f: f.assign(told=f["temperature"]),
-        **{**KNOWN, **options},
-    )
-
-
-def other_knowledge(what: str, **options: Any) -> Refusal:
-    """Other future covariates than those of the checkpoint."""
-
-    def call(folder: Path) -> None:
-        table = long_frame().assign(told=1.0)
-        trained = long_frame_data(table, **SIZES, **KNOWN, known_steps=2)
-        trained.setup()
-        new = long_frame_data(table, **SIZES, **{**KNOWN, **options})
-        new = new.with_state(trained.state_dict())
-        new.setup()
-
-    return Refusal(what, "temperature (horizon: told, 2 steps): choose the same…", DataError, call)
+def known_for_other_steps(folder: Path) -> None:
+    trained = long_frame_data(long_frame(), **SIZES, future_covariates=["price"], known_steps=2)
+    trained.setup()
+    new = long_frame_data(long_frame(), **SIZES, future_covariates=["price"], known_steps=3)
+    new = new.with_state(trained.state_dict())
+    new.setup()
 
 
 def later(what: str, says: str, change: Change, **options: Any) -> Refusal:
@@ -95,37 +79,6 @@ def put(column: str, where: object, value: object) -> Change:
     return change
 
 
-def delay(table: pd.DataFrame, series: str, hours: int) -> pd.DataFrame:
-    dates = table["ds"].where(table["unique_id"] != series, table["ds"] + pd.Timedelta(hours=hours))
-    return table.assign(ds=dates)
-
-
-def static_file_without_a_series(folder: Path) -> None:
-    table = long_frame()
-    table.to_csv(folder / "a.csv", index=False)
-    static = table.groupby("unique_id")[["region"]].first().reset_index()
-    static[1:].to_csv(folder / "static.csv", index=False)
-    static_path = folder / "static.csv"
-    long_data(path=folder / "a.csv", **SIZES, static_covariates=["region"], static_path=static_path).setup()
-
-
-def off_the_grid(in_future: bool, ids: list[str] | None) -> Callable[[Path], None]:
-    """Two files, of which one has a date of series 002 that is an hour late."""
-
-    def call(folder: Path) -> None:
-        table = long_frame(future=2)
-        ahead = table["y"].isna()
-        past = table[~ahead].reset_index(drop=True)
-        rows = table.loc[ahead, ["unique_id", "ds", "price"]].reset_index(drop=True)
-        (rows if in_future else past).loc[3 if in_future else 48, "ds"] += pd.Timedelta(hours=1)
-        past.to_csv(folder / "a.csv", index=False)
-        rows.to_csv(folder / "future.csv", index=False)
-        options = {"future_covariates": ["price"], "future_path": folder / "future.csv", "ids": ids}
-        long_data(path=folder / "a.csv", **SIZES, **options).setup()
-
-    return call
-
-
 def two_files(change: Change, **options: Any) -> Callable[[Path], DataModule]:
     """A file of the past, and one of the future whose rows are changed."""
 
@@ -146,41 +99,24 @@ def with_new_series(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, table[:2].assign(unique_id="new")])
 
 
-def with_dates(pattern: str) -> Change:
-    return lambda table: table.assign(ds=pd.to_datetime(table["ds"]).dt.strftime(pattern))
-
-
 FILES = [
     bad("a row twice", "bad.csv, line 212, column 'ds': series '002', 2024-01-09 00:00:00: is in line 47 too: remove one, or set data.duplicates=first, last, mean or sum…", lambda f: pd.concat([f, f[45:46]])),
     Refusal("a new series in the future", "future.csv: 1 series not in …a.csv: 'new': leave them out", DataError, two_files(with_new_series)),
-    Refusal("day or month first in the future", "future.csv, line …, column 'ds': '…' may begin with the day or with the month: set data.day_first=true or false", DataError, two_files(lambda f: with_dates("%d.%m.%Y")(f.assign(ds=np.where(f["ds"] < f["ds"].max(), "2024-04-05", "2024-06-07"))))),
-    Refusal("dates in two columns in the future", "future.csv: no column 'ds' in line 1 ('unique_id', 'price', 'day', 'month')…", DataError, two_files(lambda f: f.assign(day=1, month=2).drop(columns="ds"))),
     bad("an infinite covariate", "bad.csv, line 52, column 'price': series '002', 2024-01-14 00:00:00: an infinite number: correct it, or set data.na_values=[inf,-inf]", put("price", 50, np.inf)),
     bad("a static value that changes", "bad.csv, line 7, column 'region': series 'a', 2024-01-06 00:00:00: 'east', and 'north' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", put("region", 5, "east")),
-    bad("a series without a target", "bad.csv, line 2: series 'a', 2024-01-01 00:00:00: no value of y in the whole series: leave it out", put("y", "a", None)),
-    bad("no such covariate", "bad.csv: no column 'price'; there are 'unique_id', 'y', 'temperature', 'prise', 'region', 'size'; did you mean 'prise'? (data.future_covariates)", lambda f: f.rename(columns={"price": "prise"})),
-    Refusal("a static file without a series", "static.csv: no row for 1 of 4 series, such as '002'", DataError, static_file_without_a_series),
-    Refusal("a date of the future off the grid", "future.csv, line 5, column 'ds': series '002', 2024-03-02 01:00:00: does not follow 2024-03-01 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(True, None)),
-    Refusal("a date off the grid", "a.csv, line 50, column 'ds': series '002', 2024-01-14 01:00:00: does not follow 2024-01-13 00:00:00 by the step D: correct the date, or give another step (data.freq)", DataError, off_the_grid(False, None)),
+    bad("a series without a target", "bad.csv: no value of series 'a' of y: choose other columns or series (data.columns, data.ids)", put("y", "a", None)),
 ]  # fmt: skip
 OPTIONS = [
     option("features=S reads the target alone: leave data.past_covariates out, or set features=MS", features="S", past_covariates=["price"]),
     option("column 'y' is named twice (data.target and data.future_covariates): leave it out of data.future_covariates", future_covariates=["y"]),
-    option("data.ids=[]: name a series, or leave it out (null)", ids=[]),
     option("data.ids: there is no series '02' in the DataFrame; did you mean 002?", ids=["02"]),
-    option("data.scale_by=row is not one of series, all", scale_by="row"),
-    option("mine: the train split needs 53 rows (seq_len=50, pred_len=3), and the longest series has 42: give more rows, shorter windows or another data.split", DataError, seq_len=50),
-    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct the date, or give another step (freq)", DataError, lambda f: delay(f, "c d", hours=5)),
     Refusal("static_path without columns", "data.static_path needs data.static_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, static_path="x.csv")),
     Refusal("future_path without columns", "data.future_path needs data.future_covariates: the columns to take from it", ConfigError, lambda folder: long_data(path="x.csv", **SIZES, future_path="x.csv")),
-    known("data.as_of names y: add it to data.future_covariates", as_of={"y": "told"}),
-    known("column 'temperature' is named twice (data.future_covariates and data.as_of): leave it out of data.as_of", as_of={"price": "temperature"}),
-    known("the DataFrame: no column 'nothing'; there are 'unique_id', 'y', 'temperature', 'price', 'region', 'size', 'told'", DataError, as_of={"price": "nothing"}),
-    known("data.known_steps=0 must be a whole number of steps, at least 1; a covariate whose future is not known is one of data.past_covariates", known_steps=0),
-    known("data.known_steps names y, which is no future covariate: there are price, temperature", known_steps={"y": 4}),
-    other_knowledge("other known_steps than the checkpoint's", known_steps=3),
 ]  # fmt: skip
 WARNINGS = [
+    Refusal("known for other steps than in training", "mine: future covariates price (horizon: 3 steps), where the checkpoint was trained on price (horizon: 2 steps): choose the same", DataError, known_for_other_steps),
+    frame("a series off the others' grid", "the DataFrame, row 95, column 'ds': series 'c d', 2024-01-11 05:00:00: not on the other series' grid of dates, every day from 2024-01-01 00:00:00: correct the date, or give another step (freq)", DataError, lambda f: f.assign(ds=f["ds"].where(f["unique_id"] != "c d", f["ds"] + pd.Timedelta(hours=5)))),
+    option("data.known_steps names y, which is no future covariate: there are price", future_covariates=["price"], known_steps={"y": 4}),
     Refusal("rows of the future twice", "future.csv: merged 2 rows with the row before, of the same date (data.duplicates=sum: sum of y; mean of price)", UserWarning, two_files(lambda f: pd.concat([f, f[:2]]), duplicates="sum")),
     later("an unknown static category", "mine: column 'region' has 'east' in 4 of 4 series, not among the categories that training knew: read as unknown", lambda f: f.assign(region="east"), static_covariates=["region"]),
     frame("a constant column of one series", "constant in the training rows, so scaled by the median scale of the other series: temperature in 1 of 4 series", UserWarning, put("temperature", "a", 0.1), past_covariates=["temperature"]),

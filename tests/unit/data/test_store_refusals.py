@@ -45,15 +45,6 @@ def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Re
     return Refusal(describe_options(options), says, kind, call)
 
 
-def columns(what: str, says: str, kind: type[Exception], options: dict[str, Any], **cells: Any) -> Refusal:
-    """A store of 500 hours of load, price and wind with these columns."""
-
-    def call(folder: Path) -> None:
-        store_data(path=a_store(folder, numbers(500).assign(**cells)), **SIZES, **options).setup()
-
-    return Refusal(what, says, kind, call)
-
-
 def describe(change: Callable[[dict], object]) -> Callable[[Path], object]:
     """Change the description of the store."""
 
@@ -108,22 +99,13 @@ VALUES, DATES = (
 )
 DAMAGED = [
     damaged("truncated values", VALUES, resize("values.npy", -1)),
-    damaged("longer values", VALUES, resize("values.npy", 24)),
     damaged("no dates", DATES, replace("dates.npy", None)),
-    damaged("fewer rows", VALUES.replace("500", "499"), describe(lambda a: a.update(lengths=[499]))),
-    damaged("columns first", VALUES, replace("values.npy", np.ones((3, 500)).T)),
     damaged("a pickle", VALUES, replace("values.npy", np.full((500, 3), Path()))),
-    damaged("dates in days", DATES, replace("dates.npy", HOURS.astype("M8[D]"))),
     damaged("shuffled dates", "dates.npy has other dates than store.json", replace("dates.npy", HOURS[::-1].copy())),
-    damaged("another step", "dates.npy has other dates than store.json", describe(lambda a: a.update(freq="30min"))),
     damaged("another end", "dates.npy has other dates than store.json", describe(lambda a: a.update(first_dates=["2030-01-01"]))),
     damaged("other version", DESCRIPTION, describe(lambda a: a.update(version=1))),
-    damaged("true rows", DESCRIPTION, describe(lambda a: a.update(dates=True))),
     damaged("a name twice", DESCRIPTION, describe(lambda a: a["columns"].__setitem__(0, "wind"))),
-    damaged("texts of no column", DESCRIPTION, describe(lambda a: a["texts"].update(snow=["a"]))),
     damaged("one series twice", DESCRIPTION, describe(lambda a: a.update(ids=["", ""], lengths=[400, 100], first_dates=a["first_dates"] * 2))),
-    damaged("no date", "store.json cannot be read", describe(lambda a: a.update(first_dates=["soon"]))),
-    damaged("no columns", "store.json cannot be read", describe(lambda a: a.pop("columns"))),
     damaged("no JSON", "store.json cannot be read", replace("store.json", "{")),
     damaged("deep JSON", "store.json cannot be read", replace("store.json", "[" * 10**5)),
 ]  # fmt: skip
@@ -131,13 +113,8 @@ REFUSED = [
     Refusal("too large for memory", "this needs the whole table in memory, about 0.0 GiB, and 0.0 GiB are free: give a smaller file", DataError, little_memory),
     option("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
     option("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
-    option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.columns)", DataError, columns=["snow"]),
-    option("data.columns=[]: name a column, or leave it out (null)", columns=[]),
-    option("column 'wind' is named twice (data.past_covariates and data.future_covariates): leave it out of data.future_covariates", past_covariates=["wind"], future_covariates=["wind"]),
     option("a.store: no column 'snow'; there are 'load', 'price', 'wind' (data.future_covariates)", DataError, future_covariates=["snow"]),
-    columns("a future covariate that begins after the training rows", "no value of price in the training rows: leave the column out, or give another data.split", DataError, {"future_covariates": ["price"]}, price=[*[np.nan] * 400, *[1.0] * 100]),
     Refusal("a target that is text", "a.store: column 'wind' holds text, such as 'a': leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)", DataError, text_target),
-    *(columns(f"a constant column, {kind}", "constant in the training rows, so scaled by 1: wind", UserWarning, {"scaler": kind}, wind=3.0) for kind in ("standard", "minmax", "robust")),
 ]  # fmt: skip
 
 

@@ -16,7 +16,6 @@ FRAME = pd.DataFrame({"load": np.arange(40.0)}, DATES)
     [
         (FRAME, "date"),
         (FRAME.rename_axis("hour"), "hour"),
-        (FRAME.reset_index(names="time"), "time"),
         (FRAME.reset_index(names="ds"), "ds"),
         (FRAME.reset_index(names="date").assign(created=DATES), "date"),
         (
@@ -41,12 +40,9 @@ TWO = FRAME.assign(date=DATES + pd.Timedelta(days=9), time=DATES).reset_index(dr
     ("frame", "wanted"),
     [
         (TWO, "time"),
-        (TWO.rename(columns={"date": "made"}), "time"),
-        (TWO.assign(step=TWO["time"]), "step"),
         (TWO.set_index(DATES + pd.Timedelta(days=5)), "time"),
         (TWO.set_index(pd.Index(TWO["date"], name="time")), "time"),
         (TWO.drop(columns="time").set_index(DATES.rename("time")), "time"),
-        (TWO.drop(columns="time").set_index(DATES.astype(str).rename("time")), "time"),
     ],
 )
 def test_a_named_column_or_index_is_taken(frame: pd.DataFrame, wanted: str) -> None:
@@ -55,9 +51,8 @@ def test_a_named_column_or_index_is_taken(frame: pd.DataFrame, wanted: str) -> N
     assert panel.dates(np.arange(40)).equals(DATES)
 
 
-@pytest.mark.parametrize("name", [None, "date"])
-def test_an_index_and_a_column_of_one_name(name: str | None) -> None:
-    frame = FRAME.assign(date=np.arange(40.0)).rename_axis(name)
+def test_an_index_and_a_column_of_one_name() -> None:
+    frame = FRAME.assign(date=np.arange(40.0)).rename_axis("date")
     panel = read_frame(frame[:30], future=frame[30:], future_covariates=["date"], columns=["load"])
     assert panel.dates(np.arange(40)).equals(DATES)
     assert panel.grid.name == "date_index"
@@ -70,7 +65,6 @@ def test_an_index_and_a_column_of_one_name(name: str | None) -> None:
     [
         (TWO, "Zeit", "name one of the columns of dates (date, time)"),
         (TWO.rename(columns={"date": "made"}), "date", "name one of the columns of dates (made, time)"),
-        (FRAME, "Zeit", "give the rows an index of dates"),
         (FRAME.assign(Zeit=1.0).rename_axis("time"), "Zeit", "give the rows an index of dates"),
     ],
 )

@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.chunks import CsvChunks, ParquetChunks
-from forecast.data.conversion import convert
 from forecast.data.files.columns import split_ids
-from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import LongSource, read_frame
 from forecast.data.panel import Panel
 from forecast.data.store import open_store
 from forecast.system.errors import DataError
+from tests.support.commands import answer
 
 COLUMNS = ["store", "dept"]
 OPTIONS = {"id_column": COLUMNS, "date_column": "date", "target": "sold"}
@@ -62,10 +60,6 @@ def test_ids_of_a_file_are_joined(tmp_path: Path, suffix: str) -> None:
     assert panel.ids.name == "store/dept"
     assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/b"]
     assert_same(panel, joined(sales()))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_an_empty_part_of_an_id(tmp_path: Path, suffix: str) -> None:
     frame = sales().assign(dept=lambda rows: rows["dept"].where(rows["store"] != "10"))
     panel = LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
     assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/"]
@@ -74,23 +68,13 @@ def test_an_empty_part_of_an_id(tmp_path: Path, suffix: str) -> None:
         LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
 
 
-@pytest.mark.parametrize(("suffix", "kind"), [("csv", CsvChunks), ("parquet", ParquetChunks)])
-def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, suffix: str, kind: type) -> None:
-    chunks = kind(
-        write(tmp_path, sales(), suffix),
-        id_column=COLUMNS,
-        date_column="date",
-        columns=None,
-        options=ReadOptions(),
-        size=300,
-    )
-    convert(
-        chunks,
-        tmp_path / "sales.store",
-        freq=None,
-        write_message=print,
-        show_progress=lambda done: None,
-    )
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_ids_of_a_store_are_joined_in_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    path = write(tmp_path, sales(), suffix)
+    options = ("data.id_column=[store,dept]", "chunk=300", "output=sales.store")
+    assert answer(monkeypatch, "convert", tmp_path, f"data.path={path}", *options) == 0
     store = open_store(tmp_path / "sales.store")
     assert store.ids.name == "store/dept"
     assert_same(store, joined(sales()))

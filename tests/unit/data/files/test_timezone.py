@@ -40,10 +40,12 @@ def test_local_times_become_utc(
     assert read_table(path, timezone=zone).grid.equals(utc)
 
 
-def test_an_hour_left_out_where_it_comes_twice_is_a_gap(tmp_path: Path):
+def test_an_hour_that_comes_twice_in_any_order_and_once(tmp_path: Path):
     utc = pd.date_range("2024-10-26 12:00", periods=48, freq="h")
     path = local_file(tmp_path / "autumn.csv", utc, "Europe/Berlin")
     lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], *lines[:0:-1]]))  # from newest to oldest
+    assert read_table(path, timezone="Europe/Berlin", sort=True).values[:, 0].tolist() == [*range(48)]
     twice = [n for n, line in enumerate(lines) if line.startswith("2024-10-27 02:00")]
     assert len(twice) == 2
     path.write_text("".join(line for n, line in enumerate(lines) if n != twice[1]))
@@ -52,19 +54,7 @@ def test_an_hour_left_out_where_it_comes_twice_is_a_gap(tmp_path: Path):
     assert np.flatnonzero(np.isnan(table.values[:, 0])).tolist() == [twice[1] - 1]  # the header is a line
 
 
-AUTUMN = pd.date_range("2024-10-26 12:00", periods=48, freq="h")  # in UTC
-
-
-def test_rows_from_newest_to_oldest_are_those_from_oldest_to_newest(tmp_path: Path):
-    lines = local_file(tmp_path / "autumn.csv", AUTUMN, "Europe/Berlin").read_text().splitlines(keepends=True)
-    (tmp_path / "newest.csv").write_text("".join([lines[0], *lines[:0:-1]]))
-    table = read_table(tmp_path / "newest.csv", timezone="Europe/Berlin", sort=True)
-    assert table.grid.equals(AUTUMN)
-    assert table.values[:, 0].tolist() == list(range(48))
-
-
-@pytest.mark.parametrize("freq", ["h", "30min"])
-@pytest.mark.parametrize("rows_per_date", [2, 3])
+@pytest.mark.parametrize(("freq", "rows_per_date"), [("h", 2), ("30min", 3)])
 def test_several_rows_of_one_date_are_added_up_in_their_hour(tmp_path: Path, freq: str, rows_per_date: int):
     utc = pd.date_range("2024-10-26 12:00", periods=96, freq=freq)
     path = local_file(tmp_path / "autumn.csv", utc, "Europe/Berlin")
@@ -132,21 +122,20 @@ def test_calendar_features_and_holidays_are_of_local_time(tmp_path: Path):
     np.testing.assert_allclose(features[:, 0], local.hour / 23 - 0.5, atol=1e-6)
     is_holiday = np.isin(local.strftime("%m-%d"), ["03-29", "04-01"])  # Good Friday and Easter Monday
     assert ((features[:, 4] > 0) == is_holiday).all()
-    again = csv_data(path=path, timezone="Europe/Berlin", holidays="DE", **SIZES)
-    again = again.with_state(data.state_dict())
-    again.setup()
-    assert (again.scaled.time.calendar[:].numpy() == features).all()
 
 
 def test_split_and_rows_are_local_times(tmp_path: Path):
     local = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
     path = local_file(tmp_path / "t.csv", local.tz_convert(None), "Europe/Berlin")
-    for split in (["2024-04-03", "2024-04-05"], ["2024-04-02T22:00Z", "2024-04-05T00:00+02:00"]):
-        data = csv_data(path=path, timezone="Europe/Berlin", **{**SIZES, "split": split})
-        data.setup()
-        assert int(data.rows["val"][0][0]) == local.get_loc(pd.Timestamp("2024-04-03", tz="Europe/Berlin"))
+    split = ["2024-04-02T22:00Z", "2024-04-05"]
+    data = csv_data(path=path, timezone="Europe/Berlin", **{**SIZES, "split": split})
+    data.setup()
+    assert int(data.rows["val"][0][0]) == local.get_loc(pd.Timestamp("2024-04-03", tz="Europe/Berlin"))
     table = read_table(path, timezone="Europe/Berlin", rows=["2024-04-01", "2024-04-01"])
     assert table.utc_offset.zoned(table.grid).equals(local[local.normalize() == "2024-04-01"])
+    # times that clocks skip and repeat
+    assert table.utc_offset.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
+    assert table.utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
 
 
 def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
@@ -214,9 +203,3 @@ def test_days_have_no_utc_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for table in tables:
         assert table.utc_offset.minutes is None
         assert table.grid.equals(days)
-
-
-def test_a_local_date_that_clocks_skip_or_repeat_is_read():
-    utc_offset = UtcOffset(0, "Europe/Berlin")
-    assert utc_offset.read(pd.Timestamp("2024-03-31 02:30")) == pd.Timestamp("2024-03-31 01:00")  # type: ignore
-    assert utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore

@@ -32,11 +32,8 @@ def wrong_hash(folder: Path) -> None:
 
 
 REFUSED = [
-    downloaded("wrong", "set.csv: cannot be downloaded (SHA256 hash of downloaded file (set.csv) does not match the known hash: …): put it there by hand: from http://…/wrong"),
-    downloaded("cut", "set.csv: cannot be downloaded (…IncompleteRead…): put it there by hand: from http://…/cut"),
     downloaded("missing", "set.csv: cannot be downloaded (404 Client Error: Not Found for url: …): put it there by hand: from http://…/missing"),
     Refusal("a refused connection", "set.csv: cannot be downloaded (…refused…): put it there by hand: ask the library", DataError, refused_connection),
-    Refusal("a root that is a file", "file/set.csv: cannot be downloaded (…): put it there by hand: from http://127.0.0.1/right", DataError, lambda folder: published(write(folder, b"", "file"), "http://127.0.0.1/right").setup()),
     Refusal("no address", "set.csv: no such file: put it there by hand: make it", DataError, lambda folder: published(folder, None, None, by_hand="make it").setup()),
     Refusal("a file of another hash", "set.csv: not the published file (wrong hash): put it there by hand: make it", DataError, wrong_hash),
 ]  # fmt: skip
