@@ -1,4 +1,4 @@
-"""Write a trained model as one file that runs without this package: `python -m forecast.export --help`."""
+"""Write a trained model as one ONNX file that runs without this package: `python -m forecast.export --help`."""
 
 import warnings
 from pathlib import Path
@@ -8,14 +8,12 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, NotInstalled, check_choice, user_path
+from forecast.system.errors import ConfigError, NotInstalled, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
-
-SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
 
 def export(config: DictConfig) -> None:
@@ -31,13 +29,17 @@ def export(config: DictConfig) -> None:
         read_test_data,
     )
 
-    check_options(config)
-    path = choose_output(config)
+    check_checkpoint(config)
+    if config.tolerance <= 0:
+        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
+    path = user_path(config.output)
+    if path.suffix != ".onnx":
+        raise ConfigError(f"output={path}: give a name that ends in .onnx")
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
-    if (is_onnx := config.format == "onnx") and (missing := list_missing_packages()):
-        raise NotInstalled("format=onnx", "export", missing[0])
+    if missing := list_missing_packages():
+        raise NotInstalled("forecast.export", "export", missing[0])
     data = read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
@@ -47,10 +49,8 @@ def export(config: DictConfig) -> None:
         check_result,
         compare_with_pytorch,
         count_allowed_exceptions,
-        load_torch,
         trace_forecast,
         write_onnx,
-        write_torch,
     )
 
     trained = load(config.checkpoint)
@@ -62,8 +62,8 @@ def export(config: DictConfig) -> None:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
         with status(f"Writing {path}"):
-            (write_onnx if is_onnx else write_torch)(program, temporary, about)
-            run = (load_onnx if is_onnx else load_torch)(temporary)
+            write_onnx(program, temporary, about)
+            run = load_onnx(temporary)
         difference = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
@@ -82,24 +82,6 @@ def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, 
     if reading.get("date_column") in DEFAULT_NAMES and date_column:
         reading = {**reading, "date_column": date_column}
     return reading
-
-
-def check_options(config: DictConfig) -> None:
-    """Raise ConfigError for an invalid option."""
-    check_checkpoint(config)
-    check_choice("format", config.format, SUFFIX)
-    if config.tolerance <= 0:
-        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
-
-
-def choose_output(config: DictConfig) -> Path:
-    """Return the path of the file to write. Raises ConfigError for a name that does not suit the format."""
-    path = user_path(config.output or f"model{SUFFIX[config.format]}")
-    if path.suffix != SUFFIX[config.format]:
-        raise ConfigError(
-            f"output={path}: format={config.format} needs a name that ends in {SUFFIX[config.format]}"
-        )
-    return path
 
 
 if __name__ == "__main__":

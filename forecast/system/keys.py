@@ -195,7 +195,6 @@ COMMAND_KEYS = (
     Key("output", PLACE, text=True, takes=Takes.NAME),
     Key("overwrite", PLACE),
     Key("exit_code", PLACE),
-    Key("format", RESULT),
     Key("title", NAME, text=True),
     # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
