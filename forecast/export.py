@@ -1,7 +1,6 @@
 """Write a trained model as one ONNX file that runs without this package: `python -m forecast.export --help`."""
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
