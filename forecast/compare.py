@@ -58,7 +58,7 @@ def compare(config: DictConfig) -> None:
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
     from forecast.reports.tables import write_latex, write_markdown
 
-    overview = tables.make_overview_table(tasks).without({"best variant", "skill", "its name"})
+    overview = tables.make_overview_table(tasks)
     short = [*[overview] * (len(tasks) > 1), *map(tables.make_short_table, tasks)]
     contents = [
         render_page(str(config.title), tasks, excluded),

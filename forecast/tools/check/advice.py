@@ -239,7 +239,7 @@ def suggest_transform(
     heavy = np.mean(kurtosis, axis=0) > HEAVY_TAILS
     if not heavy.any():
         return []
-    listed = _list_first([name for name, is_heavy in zip(targets, heavy, strict=True) if is_heavy])
+    listed = shorten([name for name, is_heavy in zip(targets, heavy, strict=True) if is_heavy], 3)
     why = f"outliers in {listed}; kept if validation errors are lower with it"
     return [Setting("data.transform", "auto", why)]
 
@@ -333,7 +333,7 @@ def suggest_columns(
     reasons = {text.name: _reason_against_text(text, choices) for text in texts}
     read = [text for text in texts if not reasons[text.name]]
     if read:
-        values = _list_first([f"{text.name} has {text.distinct}" for text in read])
+        values = shorten([f"{text.name} has {text.distinct}" for text in read], 3)
         others = "data.future_covariates if known in advance, data.drop if not wanted"
         names = [*choices.past_covariates, *(text.name for text in read)]
         settings.append(
@@ -341,7 +341,7 @@ def suggest_columns(
         )
     dropped |= {name: reason for name, reason in reasons.items() if reason}
     if dropped:
-        why = _list_first([f"{name} ({reason})" for name, reason in dropped.items()])
+        why = shorten([f"{name} ({reason})" for name, reason in dropped.items()], 3)
         settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {why}"))
     return settings
 
@@ -365,10 +365,6 @@ def _reason_against_text(text: CategoryColumn, choices: Choices) -> str:
     if text.distinct > MOSTLY_DIFFERENT * text.filled:
         return "text that differs in most rows"
     return f"text with more than {MAX_INDICATORS} values" if text.distinct > MAX_INDICATORS else ""
-
-
-def _list_first(names: Sequence[str]) -> str:
-    return shorten(names, 3)
 
 
 def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:

@@ -47,7 +47,6 @@ def list_findings(diagnosis: Diagnosis) -> list[Finding]:
     parts = (
         _find_series,
         _find_gaps,
-        _find_errors,
         _find_copies,
         _find_seasons,
         _find_split,
@@ -109,16 +108,6 @@ def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield Finding("gaps", f"{gaps.missing_numbers:,} numbers are missing in other rows")
     if not (codes or gaps.missing_rows or gaps.missing_numbers):
         yield Finding("gaps", "none: no date and no number is missing")
-
-
-def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """The numbers that are probably errors."""
-    for column in diagnosis.columns:
-        for error in column.gross_errors:
-            place = " ".join(filter(None, (error.series, column.name)))
-            others = f"all others from {error.low:.6g} to {error.high:.6g}"
-            value = f"{error.value:,.12g} in {place} at {format_date(error.date)}"
-            yield Finding("errors", f"{value}, and {others}: correct it")
 
 
 def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:

@@ -71,18 +71,6 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
     assert task.best_baseline.mean("mse") == 0.45
 
 
-def test_a_seasonal_naive_is_listed_once_for_each_season(tmp_path: Path) -> None:
-    """The season is an entry of metrics.json: it is chosen in training, and no setting."""
-    for name, season, error in (("a", 24, 0.6), ("b", 168, 0.55)):
-        baselines = {"naive": 0.9, "seasonal_naive": error, "linear": 0.5}
-        config = configuration(f"seed={season}", "attention=full")
-        make_run(tmp_path / name, config, mse=0.4, baselines=baselines, season=season)
-    (task,) = compare(tmp_path)
-    assert [entry.name for entry in task.baselines] == [
-        "linear baseline", "seasonal naive (season=168)", "seasonal naive (season=24)", "naive",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "changed", [{"run_name": "x", "output_root": "y", "logger": {"mode": "online"}}, {"refit": "full", "levels": [50]}]
 )  # fmt: skip
@@ -127,18 +115,6 @@ def test_names_are_unique(settings: list[Mapping[str, str]]) -> None:
     configurations = [dict(one) for one in settings]
     names = [*name_variants(find_differences(configurations), configurations, taken=["naive"]), "naive"]
     assert len(set(names)) == len(names)
-
-
-def test_runs_older_than_a_setting_are_compared_with_newer_ones(tmp_path: Path) -> None:
-    """A missing setting equals null; any other value makes another variant, and is named only if it must be."""
-    old = configuration("attention=probsparse")
-    del old["data"]["season"], old["optimizer"]["fused"]
-    make_run(tmp_path / "a", old, mse=0.40)
-    make_run(tmp_path / "b", configuration("attention=probsparse"), mse=0.42)
-    make_run(tmp_path / "c", configuration("attention=full"), mse=0.44)
-    (task,) = compare(tmp_path)
-    assert [entry.name for entry in task.variants] == ["probsparse, fused=–", "probsparse", "full"]
-    assert list(task.settings["full"]) == ["attention", "fused"]
 
 
 @pytest.mark.slow

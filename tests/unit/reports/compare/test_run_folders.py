@@ -1,6 +1,7 @@
 """Which run folders are found and read, and why others are excluded."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from forecast.reports.compare.run_folders import (
     read_runs,
 )
 from forecast.reports.compare.task import group_into_tasks
+from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -135,3 +137,6 @@ def test_runs_are_found_in_run_folders_sweeps_globs_and_folders_of_both(pair: Pa
     assert names(f"{sweep}/*_full", str(sweep)) == ["10_full", "9_full"]
     assert names(f"{tmp_path}/all/*") == ["single", "9_full", "10_full"]
     assert names(str(tmp_path / "all" / "notes.txt"), str(sweep / "9_full")) == ["9_full"]
+    for nothing in ("nowhere", "nowhere/*"):
+        with pytest.raises(ConfigError, match=re.escape(f"{nothing}: no such folder; give run folders")):
+            names(nothing)

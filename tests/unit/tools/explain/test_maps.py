@@ -164,16 +164,6 @@ def test_probsparse_describes_its_selection(role: str, options: dict[str, str]) 
     assert ((found > 0) & (found <= 1)).all()
 
 
-@torch.no_grad()
-def test_nystrom_describes_its_landmarks() -> None:
-    call = call_of(build(NystromAttention, "self", {"num_landmarks": 9}))
-    (curves,) = call.attention.describe(call.q, call.k)
-    (weights,) = curves.values.values()
-    torch.testing.assert_close(weights.sum(-1), torch.ones(1, HEADS, dtype=torch.float64))
-    borders = weights.diff(dim=-1).abs().amax((0, 1)).nonzero()[:, 0]
-    assert (borders + 1).tolist() == [*range(9, 64, 9), 71]  # seven segments of 9 positions, two of 8
-
-
 def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
     torch.manual_seed(0)
     q, k, v = (scale * torch.randn(1, 2, LENGTH, 4) for _ in range(3))

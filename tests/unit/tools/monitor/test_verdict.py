@@ -6,7 +6,7 @@ import pytest
 
 from forecast.tools.monitor import Advice, Drift, Period, compare_periods
 
-HORIZON, TEST, NEWER, TRIALS = 24, 4000, 700, 400
+HORIZON, TEST, NEWER, TRIALS = 24, 4000, 700, 200
 
 
 def simulate(
@@ -56,8 +56,8 @@ def frequency(advice: Advice, seed: int = 0, shift: float = 1.0, **newer: float)
 
 
 def test_an_unchanged_model_is_trained_again_in_at_most_5_percent() -> None:
-    """Three standard errors of 400 trials are 3.3%; without the adjustment for three tests it would be 14%."""
-    assert 0.01 <= frequency(Advice.RETRAIN) <= 0.05 + 0.033
+    """Three standard errors of 200 trials are 4.6%; without the adjustment for three tests it would be 14%."""
+    assert 0.01 <= frequency(Advice.RETRAIN) <= 0.05 + 0.046
 
 
 @pytest.mark.parametrize(
