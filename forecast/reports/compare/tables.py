@@ -189,14 +189,10 @@ def describe_attention(task: Task) -> str:
 
 
 def describe_times(task: Task) -> str:
-    """Return which times were measured again, and how many runs have times that cannot be compared; empty if none."""
-    metrics, disturbed = task.first_run.metrics, task.count_disturbed_runs("seconds")
-    beside = f"{plural(disturbed, 'run')} cannot be compared: other compared runs ran at the same time."
-    if "session" in metrics:
-        where = f"{metrics['device']}, {plural(metrics['threads'], 'thread')}"
-        run_times = f" Run times of {beside}" if disturbed else ""
-        return f"ms/window was measured again after training ({where}).{run_times}"
-    return f"Times of {beside} retime=true measures ms/window again." if disturbed else ""
+    """Return how many runs have times that cannot be compared; empty if none."""
+    disturbed = task.count_disturbed_runs("seconds")
+    why = "other compared runs ran at the same time; forecast.benchmark benchmark=model times attention types in turn"
+    return f"Times of {plural(disturbed, 'run')} cannot be compared: {why}." if disturbed else ""
 
 
 def describe_test(task: Task) -> str:

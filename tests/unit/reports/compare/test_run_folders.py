@@ -96,7 +96,6 @@ def lock_run(run: Path) -> None:
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json: cannot be read: Expecting property name"),
         (lambda run: (run / "metrics.json").write_text('{"test": {"mse": null}}'), "its test MSE is not a number"),
         (lambda run: (run / "errors_by_step.csv").unlink(), "errors_by_step.csv is missing"),
-        (lambda run: (run / "times.json").write_text("["), "cannot be read: "),
         (lambda run: (run / "errors_by_window.parquet").write_text("x"), "cannot be read: "),
         (lambda run: (run / "config.yaml").write_text("benchmark: {}\n"), "not a training run"),
         (
