@@ -20,7 +20,7 @@ def export(config: DictConfig) -> None:
     from forecast.data.time_features import choose_evenly_spaced
     from forecast.inference.model_data import read_model_data
     from forecast.tools.export.metadata import (
-        describe_model,
+        describe_export,
         list_missing_packages,
         load_onnx,
         metadata_path,
@@ -56,7 +56,7 @@ def export(config: DictConfig) -> None:
     trained.data(data)
     count = len(data.windows["test"])
     chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
-    about = describe_model(trained)
+    about = describe_export(trained)
     with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])

@@ -373,13 +373,17 @@ def lengthen_past(
         chosen = make_windows(panel, data, {**values, "seq_len": seq_len}, choices)
         return chosen, FittedBaselines.fit(chosen, thorough=False)
 
+    def validate(windows: DataModule, fitted: FittedBaselines) -> float:
+        assert fitted.gram is not None  # as of all that are fitted to windows
+        return validate_least_squares(fitted.gram, windows, RIDGE)
+
     best = fit(past)
     if not is_open or not usable:
         return settings, *best
-    first = error = validate_least_squares(best[1].gram, best[0], RIDGE)
+    first = error = validate(*best)
     for longer in usable:
         fitted = fit(longer)
-        found = validate_least_squares(fitted[1].gram, fitted[0], RIDGE)
+        found = validate(*fitted)
         if found > (1 - LONGER_GAIN) * error:
             break
         past, error, best = longer, found, fitted

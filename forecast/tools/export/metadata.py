@@ -71,7 +71,7 @@ def metadata_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def describe_model(trained: "TrainedModel") -> dict[str, Any]:
+def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     """The metadata of an exported file, in values that JSON can hold. They are saved in the file and next to it."""
     quantiles, source = trained.quantiles, "trained for"
     if quantiles is None and trained.calibration is not None:
@@ -222,7 +222,7 @@ def read_inputs(
     The other inputs of an exported file are scales, static features and masks of known steps.
 
     Args:
-        about: see `describe_model`.
+        about: see `describe_export`.
         panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
         series, origins: of each window, the number of its series and the first row that it forecasts.
     """

@@ -136,13 +136,3 @@ def test_names_contain_only_what_differs(tmp_path: Path) -> None:
     }  # fmt: skip
     assert list(task.settings["full"]) == ["attention", "feature_map", "optimizer", "d_model", "lr"]
     assert task.settings["probsparse, lr=0.1235"]["lr"] == "0.123456789"
-
-
-def test_copies_and_consequences_of_a_setting_are_omitted() -> None:
-    one = {"seq_len": "96", "model.seq_len": "96", "optimizer._target_": "AdamW", "optimizer.decay": "0.1"}
-    other = {"seq_len": "48", "model.seq_len": "48", "optimizer._target_": "Adam"}
-    third = {**one, "optimizer.decay": "0.2"}
-    assert find_differences([one, other]) == [
-        {"seq_len": "96", "optimizer": "AdamW"}, {"seq_len": "48", "optimizer": "Adam"},
-    ]  # fmt: skip
-    assert [values["decay"] for values in find_differences([one, other, third])] == ["0.1", "–", "0.2"]

@@ -91,12 +91,10 @@ def lock_run(run: Path) -> None:
     [
         (lambda run: (run / "metrics.json").unlink(), "did not finish"),
         (lambda run: [(run / "metrics.json").unlink(), (run / "error.txt").write_text("no rows\n")], "no rows"),
-        (lambda run: [(run / "metrics.json").unlink(), (run / "run.lock").touch()], "did not finish"),
         (lambda run: [(run / "metrics.json").unlink(), lock_run(run)], "still running"),
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json: cannot be read: Expecting property name"),
         (lambda run: (run / "metrics.json").write_text('{"test": {"mse": null}}'), "its test MSE is not a number"),
         (lambda run: (run / "errors_by_step.csv").unlink(), "errors_by_step.csv is missing"),
-        (lambda run: (run / "errors_by_window.parquet").write_text("x"), "cannot be read: "),
         (lambda run: (run / "config.yaml").write_text("benchmark: {}\n"), "not a training run"),
         (
             lambda run: [
