@@ -194,9 +194,17 @@ def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[i
     longest = len(values) // NAMELESS_CYCLES
     if longest < 2:
         return []
-    from scipy.signal import find_peaks  # takes a moment
-
     mean = autocorrelation(values, longest + 1).mean(1)
-    peaks, found = find_peaks(mean, height=PROMINENCE, prominence=PROMINENCE)
-    strongest = peaks[np.argsort(-found["prominences"], kind="stable")].tolist()
-    return [rows for rows in strongest if rows > 1][:MAX_PEAKS]
+    is_peak = (mean[1:-1] > mean[:-2]) & (mean[1:-1] >= mean[2:]) & (mean[1:-1] >= PROMINENCE)
+    prominences = {rows: measure_prominence(mean, rows) for rows in (np.flatnonzero(is_peak) + 1).tolist()}
+    found = sorted(prominences, key=lambda rows: -prominences[rows])
+    return [rows for rows in found if 1 < rows <= longest and prominences[rows] >= PROMINENCE][:MAX_PEAKS]
+
+
+def measure_prominence(values: Float64[np.ndarray, " lags"], peak: int) -> float:
+    """Return how far one must go down from a peak to reach a higher value, or an end (as `scipy.signal`)."""
+    lowest = []
+    for side in (values[peak::-1], values[peak:]):
+        higher = np.flatnonzero(side > values[peak])
+        lowest.append(side[: higher[0] if len(higher) else None].min())
+    return float(values[peak] - max(lowest))
