@@ -63,7 +63,7 @@ def call_of(attention: Attention, length: int = QUERY_LEN) -> Call:
     return Call("encoder.layers.0.attention", attention, q, k, v, attention.mix(q, k, v))
 
 
-def is_measured(attention_type: Any, role: Any, options: Any, length: int) -> bool:
+def is_measured(length: int, attention_type: Any, role: Any, options: Any) -> bool:
     """Cross-attention and single options of the gated delta rule take long, and walk no other branch of the map."""
     if attention_type is GatedDeltaAttention and (role == "cross" or len(options) == 1):
         return False
@@ -75,7 +75,7 @@ MAPS = [
     pytest.param(*case.values, length, id=f"{case.id}-{length}")
     for case in CASES
     for length in (QUERY_LEN, SHORT)
-    if is_measured(*case.values, length)
+    if is_measured(length, *case.values)
 ]
 
 
