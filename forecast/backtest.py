@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.checkpoints.contents import TRAINING_TARGETS
-from forecast.checkpoints.contents import check_settings as check_stored_settings
+from forecast.checkpoints.contents import TRAINING_TARGETS, check_stored_settings
 from forecast.cli.compose import find_named_files
 from forecast.cli.main import main_with_run_folder
 from forecast.cli.overrides import typed_overrides

@@ -1,9 +1,7 @@
 """Compare trained runs on one page: `python -m forecast.compare --help`."""
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +9,11 @@ from omegaconf import DictConfig
 
 from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, check_choice
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files
 from forecast.system.formatting import quote_for_shell, write_setting
 
 if TYPE_CHECKING:
     from forecast.reports.compare.run_folders import FinishedRun
-    from forecast.reports.compare.task import Task
 
 TABLE_SUFFIXES = (".csv", ".md", ".tex")
 
@@ -51,14 +48,12 @@ def compare(config: DictConfig) -> None:
     check_score(runs, config.score)
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
-    if config.retime:  # after an unknown reference was refused
-        tasks = group_into_tasks(retime_runs(runs, tasks), config.score, reference)
 
     from forecast.reports.compare import tables
     from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
     from forecast.reports.tables import write_latex, write_markdown
 
-    overview = tables.make_overview_table(tasks).without({"best variant", "skill", "its name"})
+    overview = tables.make_overview_table(tasks)
     short = [*[overview] * (len(tasks) > 1), *map(tables.make_short_table, tasks)]
     contents = [
         render_page(str(config.title), tasks, excluded),
@@ -71,18 +66,6 @@ def compare(config: DictConfig) -> None:
             files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
     tables.print_tables(tasks, excluded)
     print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
-
-
-def retime_runs(runs: "Sequence[FinishedRun]", tasks: "Sequence[Task]") -> "list[FinishedRun]":
-    """Measure the inference times of the runs again, and save them into the folders that can be written."""
-    from forecast.reports.compare.run_folders import TIMES_FILE
-    from forecast.tools.benchmark import retime  # imports PyTorch
-
-    times = retime(tasks)
-    for folder in times:
-        if os.access(folder, os.W_OK):
-            write_json(folder / TIMES_FILE, times[folder])
-    return [replace(run, new_times=times[run.folder]) for run in runs]
 
 
 def check_score(runs: "Sequence[FinishedRun]", score: str) -> None:
@@ -114,8 +97,7 @@ def show_sweep(folder: Path) -> None:
         print(
             "ranked and tested by CRPS, as the runs have trained quantiles: skill, too, is that of the CRPS"
         )
-    again = any(task.count_disturbed_runs("ms_per_window") for task in tasks)
-    options = " score=crps" * has_quantiles + " retime=true" * again
+    options = " score=crps" * has_quantiles
     if tasks:
         with atomic_file(folder / "summary.csv") as temporary:
             temporary.write_text(format_csv(make_rows(tasks)), encoding="utf-8")

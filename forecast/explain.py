@@ -12,9 +12,16 @@ SLOTS = ("encoder", "decoder", "cross", "variables")
 
 def explain(config: DictConfig) -> None:
     """Measure the inputs of the forecasts, draw the chosen attention layers on one window, write and print both."""
+    from forecast.data.split import SPLITS
     from forecast.inference.model_data import read_model_data
 
-    check_options(config)
+    check_checkpoint(config)
+    check_choice("split", config.split, SPLITS)
+    check_choice("slot", config.slot, ("all", *SLOTS))
+    if config.importance_windows == 1:
+        raise ConfigError("importance_windows=1: at least 2 windows are needed, or 0 to leave out importance")
+    if config.repeats < 2:
+        raise ConfigError(f"repeats={config.repeats} must be at least 2: their standard deviation is shown")
     output = user_path(config.output)
     check_output_folder(output, marks={"index.html"}, suffix=(".png", ".csv"), overwrite=config.overwrite)
     data = read_model_data(config.checkpoint).read_data(config.data)
@@ -25,19 +32,6 @@ def explain(config: DictConfig) -> None:
     trained = load(config.checkpoint)
     data = trained.data(data, find_unread_columns([choose_forecaster(trained)]))
     explain_model(config, trained, data, output)
-
-
-def check_options(config: DictConfig) -> None:
-    """Raise ConfigError for an invalid option."""
-    from forecast.data.split import SPLITS
-
-    check_checkpoint(config)
-    check_choice("split", config.split, SPLITS)
-    check_choice("slot", config.slot, ("all", *SLOTS))
-    if config.importance_windows == 1:
-        raise ConfigError("importance_windows=1: at least 2 windows are needed, or 0 to leave out importance")
-    if config.repeats < 2:
-        raise ConfigError(f"repeats={config.repeats} must be at least 2: their standard deviation is shown")
 
 
 if __name__ == "__main__":

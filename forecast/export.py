@@ -1,21 +1,18 @@
-"""Write a trained model as one file that runs without this package: `python -m forecast.export --help`."""
+"""Write a trained model as one ONNX file that runs without this package: `python -m forecast.export --help`."""
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, NotInstalled, check_choice, user_path
+from forecast.system.errors import ConfigError, NotInstalled, user_path
 from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
     from forecast.inference.model import TrainedModel
-
-SUFFIX = {"onnx": ".onnx", "torch_export": ".pt2"}
 
 
 def export(config: DictConfig) -> None:
@@ -23,7 +20,7 @@ def export(config: DictConfig) -> None:
     from forecast.data.time_features import choose_evenly_spaced
     from forecast.inference.model_data import read_model_data
     from forecast.tools.export.metadata import (
-        describe_model,
+        describe_export,
         list_missing_packages,
         load_onnx,
         metadata_path,
@@ -31,13 +28,17 @@ def export(config: DictConfig) -> None:
         read_test_data,
     )
 
-    check_options(config)
-    path = choose_output(config)
+    check_checkpoint(config)
+    if config.tolerance <= 0:
+        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
+    path = user_path(config.output)
+    if path.suffix != ".onnx":
+        raise ConfigError(f"output={path}: give a name that ends in .onnx")
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
-    if (is_onnx := config.format == "onnx") and (missing := list_missing_packages()):
-        raise NotInstalled("format=onnx", "export", missing[0])
+    if missing := list_missing_packages():
+        raise NotInstalled("forecast.export", "export", missing[0])
     data = read_test_data(read_model_data(config.checkpoint), config.data)
     import torch  # a file is refused before
 
@@ -47,23 +48,21 @@ def export(config: DictConfig) -> None:
         check_result,
         compare_with_pytorch,
         count_allowed_exceptions,
-        load_torch,
         trace_forecast,
         write_onnx,
-        write_torch,
     )
 
     trained = load(config.checkpoint)
     data = trained.data(data)
     count = len(data.windows["test"])
     chosen = torch.from_numpy(choose_evenly_spaced(count, config.check_windows or count))
-    about = describe_model(trained)
+    about = describe_export(trained)
     with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):
             program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
         with status(f"Writing {path}"):
-            (write_onnx if is_onnx else write_torch)(program, temporary, about)
-            run = (load_onnx if is_onnx else load_torch)(temporary)
+            write_onnx(program, temporary, about)
+            run = load_onnx(temporary)
         difference = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
         allowed = count_allowed_exceptions(trained.network, len(chosen))
         checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
@@ -82,24 +81,6 @@ def describe_reading(trained: "TrainedModel", date_column: object) -> dict[str, 
     if reading.get("date_column") in DEFAULT_NAMES and date_column:
         reading = {**reading, "date_column": date_column}
     return reading
-
-
-def check_options(config: DictConfig) -> None:
-    """Raise ConfigError for an invalid option."""
-    check_checkpoint(config)
-    check_choice("format", config.format, SUFFIX)
-    if config.tolerance <= 0:
-        raise ConfigError(f"tolerance={config.tolerance} must be above 0")
-
-
-def choose_output(config: DictConfig) -> Path:
-    """Return the path of the file to write. Raises ConfigError for a name that does not suit the format."""
-    path = user_path(config.output or f"model{SUFFIX[config.format]}")
-    if path.suffix != SUFFIX[config.format]:
-        raise ConfigError(
-            f"output={path}: format={config.format} needs a name that ends in {SUFFIX[config.format]}"
-        )
-    return path
 
 
 if __name__ == "__main__":

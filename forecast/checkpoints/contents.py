@@ -194,7 +194,7 @@ TRAINING_TARGETS = known_targets("optimizer", "schedule")
 """Targets that training again with a checkpoint's settings needs too: optimizers and schedules."""
 
 
-def check_settings(path: Path, settings: Any, allowed: frozenset[str] | None = MODEL_TARGETS) -> None:
+def check_stored_settings(path: Path, settings: Any, allowed: frozenset[str] | None = MODEL_TARGETS) -> None:
     """Check that settings read from the checkpoint at `path` are plain values and name only allowed targets.
 
     Args:

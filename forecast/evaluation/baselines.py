@@ -29,7 +29,7 @@ from forecast.linear.fit import (
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights, without_covariates
 
-LINEAR_ALONE, NAIVE_ALONE = 0.2, 0.05
+LINEAR_LEVEL, NAIVE_LEVEL = 0.2, 0.05
 """Below these p-values the better one of the two, the linear model or the naive forecast, is used alone."""
 
 MAX_VALUES = 1 << 24
@@ -207,8 +207,8 @@ def naive_weights(seq_len: int, pred_len: int, season: int) -> LinearWeights:
 def choose_naive_shrinkage(data: DataModule, linear: LinearWeights) -> NaiveShrinkage:
     """Choose the weight of a linear model beside the naive forecast with the lowest error on validation windows.
 
-    The better one is used alone if a Diebold-Mariano test finds it better, with p below `LINEAR_ALONE` or
-    `NAIVE_ALONE`. Otherwise the weights are inverse to the squared errors, as for forecasts with independent errors
+    The better one is used alone if a Diebold-Mariano test finds it better, with p below `LINEAR_LEVEL` or
+    `NAIVE_LEVEL`. Otherwise the weights are inverse to the squared errors, as for forecasts with independent errors
     (Bates and Granger 1969, The Combination of Forecasts), and that of the better one is at least 1 − p. Without a
     measured value there is nothing to compare, and the linear model is used alone.
     """
@@ -240,7 +240,7 @@ def weigh_linear(linear: float, naive: float, p_value: float | None) -> float:
         return 0.5
     of_better = max(linear, naive) / (linear + naive)
     if p_value is not None:
-        alone = p_value < (LINEAR_ALONE if linear < naive else NAIVE_ALONE)
+        alone = p_value < (LINEAR_LEVEL if linear < naive else NAIVE_LEVEL)
         of_better = 1.0 if alone else max(of_better, 1 - p_value)
     return of_better if linear < naive else 1 - of_better
 

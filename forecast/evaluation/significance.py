@@ -276,8 +276,17 @@ def step_down(tests: Mapping[str, LossDifference], factor: int | float) -> dict[
             be that one, all differences from it are positive, and the probabilities of a wrong verdict, which are then
             at most 5% / K for one-sided tests, add up. K for tests of others, such as baselines, against it.
     """
-    corrected, left = dict(tests), len(tests)
-    for name in sorted(tests, key=lambda name: np.nan_to_num(tests[name].p_value, nan=1.0)):
-        corrected[name] = replace(tests[name], comparisons=factor * left)
-        left -= corrected[name].adjusted_p_value < SIGNIFICANCE_LEVEL
-    return corrected
+    factors = holm_factors({name: test.p_value for name, test in tests.items()}, factor)
+    return {name: replace(test, comparisons=factors[name]) for name, test in tests.items()}
+
+
+def holm_factors(p_values: Mapping[str, float], factor: int | float = 1) -> dict[str, int | float]:
+    """The factor of each p-value in the step-down method of Holm (1979): the tests that are left, times `factor`.
+
+    Tests are made in the order of their p-values, NaN last; one that is significant leaves one less.
+    """
+    factors, left = dict[str, int | float](), len(p_values)
+    for name in sorted(p_values, key=lambda name: np.nan_to_num(p_values[name], nan=1.0)):
+        factors[name] = factor * left
+        left -= factors[name] * p_values[name] < SIGNIFICANCE_LEVEL
+    return factors

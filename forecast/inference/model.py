@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.checkpoints.contents import check_settings, find_checkpoint, find_trained, is_untrained
+from forecast.checkpoints.contents import check_stored_settings, find_checkpoint, find_trained, is_untrained
 from forecast.checkpoints.file import load_checkpoint
 from forecast.data import Batch, DataModule, Panel
 from forecast.data.scaler import Scaler
@@ -67,7 +67,7 @@ class TrainedModel(ModelData):
         return self.calibrations.get(MODEL)
 
     def _network(self, state: dict[str, torch.Tensor]) -> ForecastModel:
-        check_settings(self.path, self.config["model"])
+        check_stored_settings(self.path, self.config["model"])
         weights = {key.removeprefix("model."): value.float() for key, value in state.items()}
         settings = self.config["model"]
         columns = {"n_features": len(self.feature_columns), "n_targets": len(self.target_columns)}

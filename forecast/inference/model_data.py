@@ -13,7 +13,7 @@ from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.checkpoints.contents import (
-    check_settings,
+    check_stored_settings,
     data_state,
     find_checkpoint,
     find_trained,
@@ -194,8 +194,8 @@ class ModelData:
     def _take(self, content: dict[str, Any]) -> None:
         path = self.path
         self.config: dict[str, Any] = content["hyper_parameters"]
-        check_settings(path, self.config, None)
-        check_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
+        check_stored_settings(path, self.config, None)
+        check_stored_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
         self.data_state = state = data_state(content)
         self.feature_columns: list[str] = state["feature_columns"]
         self.target_columns: list[str] = state["target_columns"]
@@ -235,7 +235,7 @@ class ModelData:
             given: settings of the data module that replace those of training; see `choose_data_config`.
         """
         config = self.data_config(given)
-        check_settings(self.path, config)
+        check_stored_settings(self.path, config)
         data: DataModule = instantiate(OmegaConf.create(config))
         data.prepare_data()
         return self._like_training(data)

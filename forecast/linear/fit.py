@@ -120,9 +120,9 @@ def fit_least_squares(gram: Gram, ridge: float) -> LinearWeights:
     return without_covariates(weight.float().cpu())
 
 
-def validate_least_squares(data: DataModule, ridge: float) -> float:
+def validate_least_squares(train: Gram, data: DataModule, ridge: float) -> float:
     """Fit the linear model of the whole window to training windows; its squared error of a validation window."""
-    train, val = (window_gram(data.windows[split]) for split in ("train", "val"))
+    val = window_gram(data.windows["val"])
     return squared_error(val, *solve_recent(train, data.seq_len, ridge, ())) / float(val.count.amax())
 
 

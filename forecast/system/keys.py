@@ -195,7 +195,6 @@ COMMAND_KEYS = (
     Key("output", PLACE, text=True, takes=Takes.NAME),
     Key("overwrite", PLACE),
     Key("exit_code", PLACE),
-    Key("format", RESULT),
     Key("title", NAME, text=True),
     # evaluate, predict, explain, export
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
@@ -206,7 +205,6 @@ COMMAND_KEYS = (
     # compare, dashboard: which runs, what is compared, and where they were logged
     Key("score", RESULT),
     Key("reference", RESULT, text=True),
-    Key("retime", RESULT),
     *(Key(name, SOURCE, text=True) for name in ("runs.group", "runs.data")),
     *(Key(name, SOURCE) for name in ("runs", "runs.features", "runs.pred_len")),
     *(Key(name, PLACE, text=True) for name in ("project", "entity")),

@@ -1,20 +1,16 @@
-"""Times and memory of attention types in one layer or in a whole model, and times of trained models, measured again.
-
-`forecast.benchmark` measures attention types and reports them; `forecast.compare retime=true` times trained models.
-"""
+"""Times and memory of attention types in one layer or in a whole model."""
 
 import ctypes
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby, product, zip_longest
+from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,9 +26,6 @@ from torch import Tensor
 
 from forecast.attention import Attention
 from forecast.attention.base import ROLES
-from forecast.inference.model import BATCH_SIZE, TrainedModel, load_tested
-from forecast.reports.compare.run_folders import FinishedRun
-from forecast.reports.compare.task import Task
 from forecast.reports.figures import add_legend, save, style_axis, subplots
 from forecast.reports.plots import attention_colour
 from forecast.reports.tables import Cell, Column, Table, print_lines, print_table
@@ -41,15 +34,14 @@ from forecast.system.files import atomic_file, write_json
 from forecast.system.keys import ATTENTION_OPTIONS
 from forecast.system.location import conf_files
 from forecast.system.machine import describe_machine
-from forecast.system.memory import keep_freed_memory, read_status, release_unused, reset_peak
-from forecast.system.progress import bar, track
-from forecast.training.create_model import computing_in, create_model, has_gpu, keep_precision
+from forecast.system.memory import read_status, release_unused, reset_peak
+from forecast.system.progress import bar
+from forecast.training.create_model import create_model
 
 Work = Callable[[], object]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 REFERENCE = "full"
 PARTS = ("mixing", "layer")
-RETIME_REPEATS = 10
 Row = dict[str, Any]
 
 
@@ -428,57 +420,3 @@ def make_table(title: str, rows: list[Row]) -> Table:
         ]  # fmt: skip
         made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))
     return Table(title, [Column(name, name) for name in COLUMNS], made)
-
-
-def retime(tasks: Sequence[Task]) -> dict[Path, dict[str, Any]]:
-    """Measure the inference of every run again, on random windows, in this process.
-
-    The first runs of all variants of a task are timed in turn, then the second ones, and so on: a slower machine slows
-    all variants. Networks are not compiled.
-
-    Returns:
-        By run folder, the times in the form of `run_folders.TIMES_FILE`.
-
-    Raises:
-        CheckpointError: a run has no checkpoint, or it cannot be loaded.
-    """
-    keep_freed_memory()
-    session = datetime.now(UTC).isoformat()
-    groups = [
-        [run for run in group if run is not None]
-        for task in tasks
-        for group in zip_longest(*(entry.runs for entry in task.variants))
-    ]
-    found = {}
-    for group in track(groups, "Timing"):
-        for run, times in zip(group, measure_in_turn(group), strict=True):
-            found[run.folder] = {"session": session, **times}
-    return found
-
-
-def measure_in_turn(runs: Sequence[FinishedRun]) -> Iterator[dict[str, Any]]:
-    """Yield the time of each run, with the device and the number of threads that it depends on."""
-    models = [load_tested(run.folder) for run in runs]
-    on_gpu = all(has_gpu(model.config["trainer"]["accelerator"]) for model in models)
-    device = torch.device("cuda" if on_gpu else "cpu")
-    machine = describe_machine(device.type)
-    hardware = {key: machine[key] for key in ("device", "threads")}
-    for timing in time_in_turn([make_inference(model, device) for model in models], RETIME_REPEATS):
-        yield {**hardware, "ms_per_window": 1000 * timing["median"] / BATCH_SIZE}
-
-
-def make_inference(model: TrainedModel, device: torch.device) -> Work:
-    """Return the forecast of a batch of random windows, in the precision of training. The values do not matter."""
-    before, after = model.config["seq_len"], model.config["pred_len"]
-    n_features, n_time = len(model.feature_columns), model.data_state["n_time_features"]
-    precision = keep_precision(model.config["trainer"]["precision"])
-    with computing_in(precision, device) as dtype:
-        model.network.to(device, dtype)
-        shapes = (before, n_features), (before, n_time), (after, n_time)
-        inputs = [torch.rand((BATCH_SIZE, *shape), device=device) for shape in shapes]
-
-    def infer() -> None:
-        with torch.inference_mode(), computing_in(precision, device):
-            model.forecast(*inputs)
-
-    return infer

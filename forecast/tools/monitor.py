@@ -40,6 +40,7 @@ from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     LossDifference,
     diebold_mariano,
+    holm_factors,
     sum_losses_by_date,
 )
 from forecast.inference.forecasters import find_unread_columns, list_forecasters
@@ -288,7 +289,7 @@ class Verdict:
         return Advice.KEEP if "errors" in self.p_values else Advice.UNKNOWN
 
 
-def judge(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
+def compare_periods(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
     """Test whether errors have grown, coverage has fallen, or inputs have changed; see the module."""
     lasting = [name for name, facts in BASELINES.items() if name in test.mse and not facts.has_parameters]
     baseline = min(lasting, key=lambda name: test.mse[name].mean())
@@ -306,7 +307,8 @@ def judge(newer: Period, test: Period, drift: Mapping[str, Drift]) -> Verdict:
     tested = [one.p for one in drift.values() if not math.isnan(one.p)]
     if tested:
         p_values["inputs"] = min(1.0, len(tested) * min(tested))
-    return Verdict(baseline, changes, adjust(p_values))
+    factors = holm_factors(p_values)
+    return Verdict(baseline, changes, {name: min(1.0, factors[name] * p) for name, p in p_values.items()})
 
 
 def log_errors(period: Period, forecaster: str, test: Period) -> Float64[np.ndarray, " n"]:
@@ -329,15 +331,6 @@ def compare_with_test(
     found = diebold_mariano(tested, np.zeros(len(tested)), span)
     variance = found.variance * (1 + len(tested) / len(newer))
     return LossDifference(float(newer.mean() - found.mean), variance, found.degrees_of_freedom)
-
-
-def adjust(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p-values by the method of Holm; in the given order."""
-    adjusted, largest = {}, 0.0
-    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
-        adjusted[name] = largest
-    return {name: adjusted[name] for name in p_values}
 
 
 @dataclass(frozen=True)
@@ -377,8 +370,8 @@ class Findings:
                 }
                 for name, period in (("test", self.test), ("newer", self.newer))
             },
-            "relative_error": describe_change(changes["errors"], np.expm1),
-            "mean_coverage": describe_change(changes["coverage"]) if "coverage" in changes else None,
+            "relative_error": summarize_change(changes["errors"], np.expm1),
+            "mean_coverage": summarize_change(changes["coverage"]) if "coverage" in changes else None,
             "coverage": {"test": self.model.test.coverage if self.model.test else {}, "newer": self.coverage},
             "drift": {name: drift._asdict() for name, drift in self.drift.items()},
         }
@@ -393,7 +386,7 @@ def examine(model: TrainedModel, data: DataModule | None) -> Findings:
     end = None if data is None else find_end(model, test, data.source_panel)
     if data is None or end is None or not has_newer_window(model, data.source_panel, end):
         nothing = Period.empty(test)
-        return Findings(model, test, nothing, judge(nothing, test, {}), {}, {})
+        return Findings(model, test, nothing, compare_periods(nothing, test, {}), {}, {})
     data = model.data(data, find_unread_columns(list_forecasters(model)))
     keep_windows_after(data, end)
     content, results = evaluate(model, data)
@@ -402,11 +395,13 @@ def examine(model: TrainedModel, data: DataModule | None) -> Findings:
         data = data.with_state(model.tested().data_state)
     newer_inputs = inputs.tabulate_inputs(data, find_rows_after(data.panel, end), blocks=1)
     drift = measure_drift(newer_inputs, run_inputs)
-    verdict = judge(newer, test, drift)
+    verdict = compare_periods(newer, test, drift)
     return Findings(model, test, newer, verdict, ReportedScores.read(content).coverage, drift)
 
 
-def describe_change(change: LossDifference, scale: Callable[[float], float] = float) -> dict[str, Any] | None:
+def summarize_change(
+    change: LossDifference, scale: Callable[[float], float] = float
+) -> dict[str, Any] | None:
     """A change with its 95% interval, null where there are too few rows; `scale` is applied to each."""
     if math.isnan(change.mean):
         return None
@@ -447,7 +442,7 @@ def describe(findings: Findings) -> list[str]:
 
 
 def in_percent(change: Mapping[str, Any]) -> str:
-    """A change of `describe_change` in percent, with its interval."""
+    """A change of `summarize_change` in percent, with its interval."""
     if change["interval"] is None:
         return f"{change['mean']:+.1%}"
     low, high = change["interval"]

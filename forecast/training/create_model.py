@@ -74,7 +74,7 @@ def create_model(
             the slot `variables` has an attention type and no layer reads over variables.
         ValueError: the model refuses a size.
     """
-    check_settings(model_class(settings), settings)
+    check_arguments(model_class(settings), settings)
     tree = settings if isinstance(settings, DictConfig) else OmegaConf.create(settings)
     make = instantiate(tree, **roles_of_slots(settings))
     model = make(
@@ -97,7 +97,7 @@ def roles_of_slots(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"attention": roles} if roles else {}
 
 
-def check_settings(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
+def check_arguments(model: type[ForecastModel], settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for settings that the constructor of a model does not take, or that it lacks."""
     given = [key for key in settings if not key.startswith("_")]
     try:

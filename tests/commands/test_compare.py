@@ -92,7 +92,7 @@ def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
 def run_here(folder: Path, **changed: object) -> None:
     config = {
         "runs": [str(folder / "runs")], "output": str(folder / "comparison.html"), "overwrite": False, "title": "x",
-        "score": "mse", "reference": "best", "retime": False,
+        "score": "mse", "reference": "best",
     }  # fmt: skip
     command.compare(OmegaConf.create(config | changed))
 

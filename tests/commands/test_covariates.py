@@ -74,7 +74,7 @@ def test_every_command_reads_the_covariates(
         ("evaluate", "scores.json", "split=test", f"output={tmp_path}/scores.json"),
         ("backtest", "runs/*/backtest.json", "steps=20", f"output_root={tmp_path}/runs"),
         ("explain", "why/index.html", "window=last", f"output={tmp_path}/why"),
-        ("export", "model.pt2.json", "format=torch_export", f"output={tmp_path}/model.pt2"),
+        ("export", "model.onnx.json", f"output={tmp_path}/model.onnx"),
     ):
         assert answer(monkeypatch, command, place, "checkpoint=run", *options) == 0
         assert len(list(tmp_path.glob(made))) == 1

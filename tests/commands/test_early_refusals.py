@@ -51,7 +51,7 @@ REFUSED = {
         (["repeats=1"], "repeats=1 must be at least 2: their standard deviation is shown"),
         (["importance_windows=1"], "importance_windows=1: at least 2 windows are needed, or 0 to leave out importance"),
     ],
-    "export": [(["format=tflite"], "format=tflite is not one of onnx, torch_export"), (["tolerance=0"], "tolerance=0"), (["output=a.txt"], "output=a.txt: format=onnx needs a name that ends in .onnx")],
+    "export": [(["tolerance=0"], "tolerance=0"), (["output=a.txt"], "output=a.txt: give a name that ends in .onnx")],
     "monitor": [(["output=a.txt"], "output=a.txt: give a name that ends in .json")],
     "convert": [(["data.stamp=middle"], "stamp=middle"), (["data.duplicates=maybe"], "duplicates=maybe")],
 }  # fmt: skip

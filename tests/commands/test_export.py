@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import zipfile
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -20,7 +19,7 @@ import forecast
 from forecast import api
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
-from forecast.tools.export import graph
+from forecast.tools.export import metadata
 from forecast.tools.export.metadata import metadata_path
 from tests.support.commands import LOAD, MLP, PLAIN, TINY, answer, only, workplace
 from tests.support.long_files import long_frame
@@ -28,7 +27,6 @@ from tests.support.long_files import long_frame
 MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
 """Folders of source files, which an exported file does not name."""
 EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
-FULL = (*TINY, "attention=full", "model.encoder_layers=1")
 
 
 @pytest.fixture(scope="module")
@@ -142,21 +140,10 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
     return np.load(folder / "forecast.npy")
 
 
-@pytest.mark.parametrize("format", ["onnx", "torch_export"])
 def test_the_printed_program_forecasts_without_this_package(
-    format: str, exported: Exported, runs, tmp_path: Path, monkeypatch, capsys
+    exported: Exported, tmp_path: Path, monkeypatch
 ) -> None:
     folder, run, _, said = exported
-    if format == "torch_export":
-        folder, run = runs(*FULL)
-        capsys.readouterr()
-        asked = (f"checkpoint={run}", f"format={format}", f"output={tmp_path / 'm.pt2'}", "check_windows=9")
-        assert answer(monkeypatch, "export", folder, *asked) == 0
-        said = capsys.readouterr().out
-        assert "9 test windows" in said
-        content = zipfile.ZipFile(tmp_path / "m.pt2")
-        texts = b"".join(content.read(name) for name in content.namelist())
-        assert not [place for place in MACHINE if place in texts]
     monkeypatch.chdir(folder)
     assert "past (batch, 12, 2) float64" in said
     forecast = run_program(said, folder / "load.csv", tmp_path)
@@ -169,14 +156,14 @@ def test_the_printed_program_forecasts_without_this_package(
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = runs(*MLP)
-    load_file = graph.load_torch
+    load_file = metadata.load_onnx
 
     def load_other(path: Path):
         run = load_file(path)
         return lambda inputs: {name: value + 0.1 for name, value in run(inputs).items()}
 
-    monkeypatch.setattr(graph, "load_torch", load_other)
-    asked = (f"checkpoint={run}", "format=torch_export", f"output={tmp_path / 'm.pt2'}", "check_windows=3")
+    monkeypatch.setattr(metadata, "load_onnx", load_other)
+    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}", "check_windows=3")
     assert answer(monkeypatch, "export", folder, *asked) == 2
     assert capsys.readouterr().err.count("error: ") == 1
     assert not list(tmp_path.iterdir())
@@ -184,7 +171,7 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
 def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = runs(*MLP)
-    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.pt2'}", "format=torch_export", "check_windows=2")
+    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}", "check_windows=2")
     moved = (folder / "load.csv").rename(folder / "moved.csv")
     capsys.readouterr()  # what the training said
     try:
@@ -192,6 +179,7 @@ def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monk
         assert capsys.readouterr().err.count("error: ") == 1
         assert not list(tmp_path.iterdir())
         assert answer(monkeypatch, "export", folder, *asked, "data.path=moved.csv") == 0
+        assert "2 test windows" in capsys.readouterr().out
     finally:
         moved.rename(folder / "load.csv")
 

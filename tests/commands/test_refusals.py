@@ -155,7 +155,7 @@ def without_workspaces(folder: Path) -> None:
 def without_onnx(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
-        given = {"checkpoint": "run", "format": "onnx", "tolerance": 1e-4, "output": None, "overwrite": False}
+        given = {"checkpoint": "run", "tolerance": 1e-4, "output": "model.onnx", "overwrite": False}
         export(OmegaConf.create(given))
 
 
@@ -181,7 +181,7 @@ REFUSED = {
         benchmark("benchmark.widths=[60]", "benchmark.widths: 60 must be a multiple of benchmark.n_heads=8"),
         benchmark("benchmark.part=all", "benchmark.part=all is not one of mixing, layer"),
         Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
-        Refusal("without onnx", "format=onnx: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
+        Refusal("without onnx", "forecast.export: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
         difference("a difference in one window", "the exported file differs from PyTorch by up to 0.5 in scaled units (column load), in 1 of 20 windows by more than tolerance=0.0001: nothing is written", 0.5, 1),
     ],
     "model": [

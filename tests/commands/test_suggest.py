@@ -127,5 +127,5 @@ def test_fit_takes_suggested_settings_too_and_leaves_out_useless_columns(
     brief = (*BRIEF, "output_root=fitted", "model=mlp", "seq_len=24")
     config = fit(frame, pred_len=8, suggest=True, overrides=brief).config
     assert (config["model"]["_target_"], config["seq_len"]) == ("forecast.models.ResidualMLP", 24)
-    assert "row" not in config["data"]["columns"]
+    assert config["data"]["drop"] == ["row"]
     assert config["data"]["past_covariates"] == ["sky"]

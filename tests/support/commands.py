@@ -82,10 +82,10 @@ def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -
 
 
 def explain_and_export(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Path, output: Path) -> None:
-    """Explain a run into `output`/why and export it as `output`/model.pt2, with the data in `folder`."""
+    """Explain a run into `output`/why and export it as `output`/model.onnx, with the data in `folder`."""
     assert answer(monkeypatch, "explain", folder, f"checkpoint={run}", f"output={output}/why") == 0
-    export = ("format=torch_export", f"output={output}/model.pt2")
-    assert answer(monkeypatch, "export", folder, f"checkpoint={run}", *export) == 0
+    export = (f"checkpoint={run}", f"output={output}/model.onnx")
+    assert answer(monkeypatch, "export", folder, *export) == 0
 
 
 def only(folder: Path, pattern: str) -> Path:

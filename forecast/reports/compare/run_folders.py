@@ -2,10 +2,9 @@
 
 import glob
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from math import ceil, isfinite
@@ -50,8 +49,6 @@ def parse_settings(text: str) -> Any:
 TABLES = (
     "metrics.csv", "errors_by_step.csv", "errors_by_variable.csv", "errors_by_window.parquet", "forecasts.parquet",
 )  # fmt: skip
-TIMES_FILE = "times.json"
-"""A file of a run folder: its times, measured again by `forecast.compare retime=true`."""
 
 DEPTH = 2  # levels searched for runs: a folder of runs and of sweeps
 
@@ -71,7 +68,6 @@ class FinishedRun:
     settings: settings that affect the tested forecasts, by dotted key.
     curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
         errors_by_window.parquet.
-    new_times: content of times.json: the times that `retime=true` measured, their session, device and threads.
     disturbed: costs that were measured while another of the compared runs ran.
     command: the command that trained it, or its sweep; empty if it is not known.
     """
@@ -84,7 +80,6 @@ class FinishedRun:
     steps: pd.DataFrame
     variables: pd.DataFrame
     windows: pd.DataFrame
-    new_times: dict[str, Any] = field(default_factory=dict)
     disturbed: frozenset[str] = frozenset()
     command: str = ""
 
@@ -218,7 +213,6 @@ def read_finished_run(folder: Path) -> FinishedRun:
     missing = [name for name in TABLES if not (folder / name).exists()]
     if missing:
         raise NotComparable(f"{missing[0]} is missing")
-    times = folder / TIMES_FILE
     return FinishedRun(
         folder,
         Path(str(config["data"].get("path") or config["data"]["name"])).name,
@@ -228,7 +222,6 @@ def read_finished_run(folder: Path) -> FinishedRun:
         steps=read_csv(folder / "errors_by_step.csv"),
         variables=read_csv(folder / "errors_by_variable.csv"),
         windows=read_parquet(folder / "errors_by_window.parquet"),
-        new_times=json.loads(times.read_text()) if times.exists() else {},
         command=read_command(folder),
     )
 
@@ -297,14 +290,3 @@ def find_period(run: FinishedRun) -> tuple[float, float, str]:
     end = datetime.fromisoformat(run.metrics["finished"]).timestamp()
     seconds = float(run.metrics["seconds"]) - float(run.metrics.get("seconds_before_resume", 0))
     return end - seconds, end, str(run.folder)
-
-
-def use_new_times(runs: list[FinishedRun]) -> list[FinishedRun]:
-    """Return the runs of a task with the times of `retime=true`, if all runs were measured in one session."""
-    sessions = {run.new_times.get("session") for run in runs}
-    if len(sessions) > 1 or None in sessions:
-        return runs
-    return [
-        replace(run, metrics=run.metrics | run.new_times, disturbed=run.disturbed.difference(run.new_times))
-        for run in runs
-    ]

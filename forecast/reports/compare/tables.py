@@ -45,8 +45,6 @@ EQUIVALENCE_MARGIN = 0.05
 
 MAX_NAMED = 3  # equivalent variants that an answer names
 
-LOW_POWER = 8  # degrees of freedom below which the test detects only large differences
-
 SKILL = Column(
     "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
 )
@@ -191,14 +189,10 @@ def describe_attention(task: Task) -> str:
 
 
 def describe_times(task: Task) -> str:
-    """Return which times were measured again, and how many runs have times that cannot be compared; empty if none."""
-    metrics, disturbed = task.first_run.metrics, task.count_disturbed_runs("seconds")
-    beside = f"{plural(disturbed, 'run')} cannot be compared: other compared runs ran at the same time."
-    if "session" in metrics:
-        where = f"{metrics['device']}, {plural(metrics['threads'], 'thread')}"
-        run_times = f" Run times of {beside}" if disturbed else ""
-        return f"ms/window was measured again after training ({where}).{run_times}"
-    return f"Times of {beside} retime=true measures ms/window again." if disturbed else ""
+    """Return how many runs have times that cannot be compared; empty if none."""
+    disturbed = task.count_disturbed_runs("seconds")
+    why = "other compared runs ran at the same time; forecast.benchmark benchmark=model times attention types in turn"
+    return f"Times of {plural(disturbed, 'run')} cannot be compared: {why}." if disturbed else ""
 
 
 def describe_test(task: Task) -> str:
@@ -210,20 +204,11 @@ def describe_test(task: Task) -> str:
         return "No test: it needs test windows that span at least two horizons."
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
     loss = "of each forecast start, summed over the series" if task.first_run.ids else "of each test window"
-    seeds = (
-        "Its variance holds the windows and the seeds (runs with the same seed are paired; pooled over the variants); "
-        "degrees of freedom are those of Welch and Satterthwaite."
-        if task.knows_seeds
-        else "Each variant has one seed, so variants are not tested against each other; baselines are tested against "
-        "these runs only."
-    )
-    horizons = plural(len(task.best.tested_losses) // task.overlap, "horizon")
-    few = f" The windows span only {horizons}, so only large differences are significant."
+    over = "windows and seeds" if task.knows_seeds else "windows alone, as each variant has one seed"
     return (
-        f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. {seeds} The "
-        f"variance over windows, which overlap, is estimated from {plural(degrees, 'cosine term')} (Lazarus et al. "
-        "2018; Coroneo and Iacone 2020). p-values and intervals are corrected for all pairs of variants, and of "
-        "variants and baselines, step by step (Holm)." + few * (degrees < LOW_POWER)
+        f"Two-sided Diebold-Mariano test on the {kind} {loss}, averaged over the seeds of a variant. The variance is "
+        f"that over {over}; {plural(degrees, 'cosine term')} of the losses estimate it. p-values and intervals are "
+        "corrected step by step (Holm) for all pairs of variants, and of variants and baselines."
     )
 
 
@@ -362,7 +347,7 @@ def make_settings_table(task: Task) -> Table:
 
 
 def make_overview_table(tasks: Sequence[Task]) -> Table:
-    """Return one row per task: the best variant, its skill, and the errors of the variants that all tasks have.
+    """Return one row per task: the errors of the variants that all tasks have, and of the best baseline.
 
     Their average rank over the tasks, 1 for the lowest error in every task, is the last row.
     """
@@ -370,24 +355,22 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
     shared = [name for name in by_name[0] if all(name in entries for entries in by_name)]
     rows = []
     for task, entries in zip(tasks, by_name, strict=True):
-        best, baseline = task.best, task.best_baseline
-        errors = {entry: mean_and_std(entry.values(entry.score)) for entry in task.entries}
+        errors = {entry: mean_and_std(entry.values(entry.score)) for entry in task.variants}
         cells = [
             Cell.from_text(task.title.replace(f", {task.pred_len} steps ahead", "")),
             Cell.from_number(float(task.pred_len)),
-            Cell.from_text(best.name),
-            Cell.from_number(*mean_and_std(task.skill(best)), "bad" * task.is_worse_than_baseline(best)),
-            *(Cell.from_number(*errors[entries[name]], "leads" * (entries[name] is best)) for name in shared),
-            Cell.from_number(errors[baseline][0]),
-            Cell.from_text(baseline.name),
+            *(
+                Cell.from_number(*errors[entries[name]], "leads" * (entries[name] is task.best))
+                for name in shared
+            ),
+            Cell.from_number(task.best_baseline.error),
         ]
         rows.append(("", cells))
     if len(tasks) > 1 and len(shared) > 1:
         errors = pd.DataFrame([[entries[name].error for name in shared] for entries in by_name])
         ranks = (Cell(f"{rank:.2f}", rank) for rank in errors.rank(axis=1).mean())
-        blank = Cell(MISSING)
-        rows.append(("", [Cell.from_text("average rank"), *[blank] * 3, *ranks, *[blank] * 2]))
-    names = "data", "horizon", "best variant", "skill", *shared, "best baseline", "its name"
+        rows.append(("", [Cell.from_text("average rank"), Cell(MISSING), *ranks, Cell(MISSING)]))
+    names = "data", "horizon", *shared, "best baseline"
     columns = [Column(name, name) for name in names]
     return Table(f"{tasks[0].score_label} by data set and horizon", columns, rows)
 

@@ -24,7 +24,7 @@ from forecast.evaluation.significance import (
     step_down,
     sum_losses_by_date,
 )
-from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs, use_new_times
+from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs
 from forecast.reports.tables import MISSING, Column
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import shorten
@@ -325,7 +325,7 @@ def group_into_tasks(
     Raises:
         ConfigError: a task has no variant or baseline of the name `reference`.
     """
-    groups = [use_new_times(group) for group in group_by(mark_overlapping_runs(runs), is_same_task)]
+    groups = group_by(mark_overlapping_runs(runs), is_same_task)
     titles = [make_title(group[0]) for group in groups]
     for name in {name for name in titles if titles.count(name) > 1}:
         same = [i for i, other in enumerate(titles) if other == name]

@@ -34,8 +34,6 @@ FULL, NYSTROM = 512, 4_096
 """Most tokens for which attention=full and attention=nystrom are suggested."""
 DIFFERENT = 50
 """Fewest tokens on which attention types differ."""
-MAX_LISTED = 20
-"""Largest number of columns that a suggested command lists."""
 MOSTLY_DIFFERENT = 0.5
 """A column of text with more different texts per filled cell is no category."""
 EPOCHS, STEPS = 5, 640
@@ -61,7 +59,6 @@ class Choices:
 
     Attributes:
         target_typed: whether `target` was typed; some data sets have a default target.
-        columns_typed: whether data.columns was typed.
         columns: the targets; None: all columns without another role.
         steps, na_values: these options; None if the source has no such option.
     """
@@ -75,7 +72,6 @@ class Choices:
     season: int | None = None
     batch_size: int | None = None
     columns: Sequence[str] | None = None
-    columns_typed: bool = False
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -243,7 +239,7 @@ def suggest_transform(
     heavy = np.mean(kurtosis, axis=0) > HEAVY_TAILS
     if not heavy.any():
         return []
-    listed = _list_first([name for name, is_heavy in zip(targets, heavy, strict=True) if is_heavy])
+    listed = shorten([name for name, is_heavy in zip(targets, heavy, strict=True) if is_heavy], 3)
     why = f"outliers in {listed}; kept if validation errors are lower with it"
     return [Setting("data.transform", "auto", why)]
 
@@ -332,18 +328,12 @@ def suggest_columns(
         copies: columns that repeat another one.
         texts: columns of text without another role.
     """
-    useless = {} if choices.columns_typed else _find_useless(columns, copies, choices.target)
-    rest = [column.name for column in columns if column.name not in useless]
-    settings, dropped = [], {}
-    if useless and rest:
-        if len(rest) <= MAX_LISTED:
-            settings.append(Setting("data.columns", rest, f"without {_list_reasons(useless)}"))
-        elif len(useless) <= MAX_LISTED:
-            dropped = useless
+    dropped = {} if choices.columns is not None else _find_useless(columns, copies, choices.target)
+    settings, dropped = [], dropped if len(dropped) < len(columns) else {}
     reasons = {text.name: _reason_against_text(text, choices) for text in texts}
     read = [text for text in texts if not reasons[text.name]]
     if read:
-        values = _list_first([f"{text.name} has {text.distinct}" for text in read])
+        values = shorten([f"{text.name} has {text.distinct}" for text in read], 3)
         others = "data.future_covariates if known in advance, data.drop if not wanted"
         names = [*choices.past_covariates, *(text.name for text in read)]
         settings.append(
@@ -351,7 +341,8 @@ def suggest_columns(
         )
     dropped |= {name: reason for name, reason in reasons.items() if reason}
     if dropped:
-        settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {_list_reasons(dropped)}"))
+        why = shorten([f"{name} ({reason})" for name, reason in dropped.items()], 3)
+        settings.append(Setting("data.drop", [*choices.drop, *dropped], f"without {why}"))
     return settings
 
 
@@ -374,14 +365,6 @@ def _reason_against_text(text: CategoryColumn, choices: Choices) -> str:
     if text.distinct > MOSTLY_DIFFERENT * text.filled:
         return "text that differs in most rows"
     return f"text with more than {MAX_INDICATORS} values" if text.distinct > MAX_INDICATORS else ""
-
-
-def _list_reasons(left_out: Mapping[str, str]) -> str:
-    return _list_first([f"{name} ({reason})" for name, reason in left_out.items()])
-
-
-def _list_first(names: Sequence[str]) -> str:
-    return shorten(names, 3)
 
 
 def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setting]:

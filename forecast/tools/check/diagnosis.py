@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,9 @@ from forecast.tools.check.facts import (
 )
 from forecast.tools.check.seasons import Season, find_seasons
 
+if TYPE_CHECKING:
+    from forecast.evaluation.baselines import FittedBaselines
+
 MakeData = Callable[..., DataModule]
 """Creates the data module that the user chose, with other values of the options given by keyword."""
 SAMPLED = 8
@@ -46,8 +49,8 @@ SAMPLED = 8
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 KEYS = {
-    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.columns",
-    "data.drop", "data.past_covariates", "data.season", "data.transform", "data.steps", "trainer.max_epochs",
+    "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.drop",
+    "data.past_covariates", "data.season", "data.transform", "data.steps", "trainer.max_epochs",
 }  # fmt: skip
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
@@ -284,8 +287,8 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
             *advice.suggest_transform(train, targets, data),
             *advice.suggest_model(panel, features.value),
         ]
-        settings = lengthen_past(panel, data, settings, choices, parts[0])
-        baselines, n_windows = score_baselines(make_windows(panel, data, settings, choices))
+        settings, windows, fitted = lengthen_past(panel, data, settings, choices, parts[0])
+        baselines, n_windows = score_baselines(windows, fitted), windows.n_windows["train"]
         settings += advice.suggest_training(n_windows, settings, choices, bool(panel.future_covariates))
     return Diagnosis(
         data=data,
@@ -308,9 +311,8 @@ def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
     """The columns of the file that a training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
     left_out = values.get("data.drop", ())
-    targets = values.get("data.columns", [name for name in file.targets if name not in left_out])
-    past = [name for name in file.past_covariates if name not in left_out]
-    panel = file.select_columns([*targets, *past])
+    kept = [name for name in (*file.targets, *file.past_covariates) if name not in left_out]
+    panel = file.select_columns(kept)
     return replace(panel, texts={name: t for name, t in panel.texts.items() if name not in left_out})
 
 
@@ -345,8 +347,10 @@ class PanelSource(Source):
 
 def lengthen_past(
     panel: Panel, data: DataModule, settings: list[Setting], choices: Choices, train: SplitPart
-) -> list[Setting]:
+) -> tuple[list[Setting], DataModule, "FittedBaselines"]:
     """The settings with the longest past on which the linear baseline validates better than on shorter ones.
+
+    With them, the windows that training reads, and the baselines that are fitted to these.
 
     The `LONG_PASTS` are tried in turn, until one does not lower the MSE on validation windows by `LONGER_GAIN`. None is
     tried if `seq_len` was given, for steps below an hour, with covariates, and where series are too many or too short.
@@ -362,33 +366,36 @@ def lengthen_past(
         if MIN_FACTOR * past <= longer <= train.typical / MIN_ROWS_OF_LONG_PAST
         and len(panel.starts) * longer**2 <= MAX_PRODUCTS
     ]
+    from forecast.evaluation.baselines import RIDGE, FittedBaselines  # imports PyTorch
+    from forecast.linear.fit import validate_least_squares
+
+    def fit(seq_len: int) -> tuple[DataModule, FittedBaselines]:
+        chosen = make_windows(panel, data, {**values, "seq_len": seq_len}, choices)
+        return chosen, FittedBaselines.fit(chosen, thorough=False)
+
+    def validate(windows: DataModule, fitted: FittedBaselines) -> float:
+        assert fitted.gram is not None  # as of all that are fitted to windows
+        return validate_least_squares(fitted.gram, windows, RIDGE)
+
+    best = fit(past)
     if not is_open or not usable:
-        return settings
-
-    def change(past: int, why: str = "") -> list[Setting]:
-        return [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
-
-    def validate(past: int) -> float:
-        from forecast.evaluation.baselines import RIDGE  # imports PyTorch
-        from forecast.linear.fit import validate_least_squares
-
-        return validate_least_squares(make_windows(panel, data, change(past), choices), RIDGE)
-
-    first = error = validate(past)
+        return settings, *best
+    first = error = validate(*best)
     for longer in usable:
-        found = validate(longer)
+        fitted = fit(longer)
+        found = validate(*fitted)
         if found > (1 - LONGER_GAIN) * error:
             break
-        past, error = longer, found
-    if past == values["seq_len"]:
-        return settings
-    why = f"the linear baseline has {1 - error / first:.0%} less MSE on validation rows than with {values['seq_len']}"
-    return change(past, why)
+        past, error, best = longer, found, fitted
+    if past != values["seq_len"]:
+        less = f"{1 - error / first:.0%} less MSE on validation rows"
+        why = f"the linear baseline has {less} than with {values['seq_len']}"
+        settings = [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
+    return settings, *best
 
 
-def make_windows(panel: Panel, data: DataModule, settings: list[Setting], choices: Choices) -> DataModule:
-    """The windows that training with these settings reads."""
-    values = {setting.key: setting.value for setting in settings}
+def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choices: Choices) -> DataModule:
+    """The windows that training with these values of settings reads."""
     options = {
         **vars(data.options),
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
@@ -402,25 +409,21 @@ def make_windows(panel: Panel, data: DataModule, settings: list[Setting], choice
     return chosen
 
 
-def score_baselines(chosen: DataModule) -> tuple[BaselineScores, int]:
+def score_baselines(chosen: DataModule, fitted: "FittedBaselines") -> BaselineScores:
     """MSE and MAE (scaled) and MASE of each baseline on the test windows, as training with these windows reports them.
 
     With so many covariates that their choice takes long in training, the settings of the linear baseline may differ.
-
-    Returns:
-        The scores, and the number of training windows.
     """
-    from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
-    from forecast.evaluation.measurement import score_windows
+    from forecast.evaluation.measurement import score_windows  # imports PyTorch
 
-    fitted, windows = FittedBaselines.fit(chosen, thorough=False), chosen.windows["test"]
+    windows = chosen.windows["test"]
     every = spread_stride(len(windows), max(1, CELLS // (chosen.pred_len * chosen.n_targets)), chosen.season)
     forecasters = {name: partial(baseline, windows) for name, baseline in fitted.baselines().items()}
     found = score_windows(forecasters, chosen, fitted, "test", stride=every)
     scores = {name: {score: each[score] for score in ("mse", "mae", "mase")} for name, each in found.items()}
     ranked = dict(sorted(scores.items(), key=lambda item: item[1]["mse"]))
     count, season = -(-len(windows) // every), fitted.seasonal_naive_season
-    return BaselineScores(ranked, count, every * windows.stride, season), chosen.n_windows["train"]
+    return BaselineScores(ranked, count, every * windows.stride, season)
 
 
 def suggest_overrides(

@@ -1,7 +1,4 @@
-"""The whole forecast as one graph, its files, and their comparison with PyTorch: original units in, original units out.
-
-A file is an ONNX file, written by PyTorch and run by onnxruntime, or a torch.export program, run by PyTorch alone.
-"""
+"""The whole forecast as one ONNX graph, and its comparison with PyTorch: original units in, original units out."""
 
 import json
 import logging
@@ -32,11 +29,7 @@ from forecast.tools.export.metadata import WINDOWS_PER_EXCEPTION, Run, read_inpu
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
-ABOUT = "about.json"
 TRACED_BATCH = 3  # tracing may take a size of 1 for a constant
-
-WINDOW_INPUTS = ("past", "past_time", "future_time")
-"""Inputs of every exported file: positional arguments in a .pt2 file, where all other inputs are keywords."""
 
 
 class ForecastGraph(nn.Module):
@@ -159,10 +152,10 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
         name: torch.ones((TRACED_BATCH, *map(int, shape[1:])), dtype=torch.float64)
         for name, shape in shapes.items()
     }
-    batch, args = Dim("batch", min=1), tuple(inputs.pop(name) for name in WINDOW_INPUTS)
+    batch = Dim("batch", min=1)
     with torch.no_grad():
         program = torch.export.export(
-            graph, args, kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
+            graph, (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
         )
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # which names source files of this machine
@@ -180,7 +173,7 @@ def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> N
     size = sum(tensor.nbytes for tensor in program.state_dict.values())
     if size > MAX_BYTES:
         raise ConfigError(
-            f"format=onnx: {size / 2**30:.1f} GiB of weights do not fit into one file: use format=torch_export"
+            f"{size / 2**30:.1f} GiB of weights do not fit into one ONNX file: serve or load the run folder instead"
         )
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that are not needed
     exported = torch.onnx.export(
@@ -190,24 +183,6 @@ def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> N
     ClearMetadataAndDocStringPass()(exported.model)  # which name source files of this machine
     exported.model.metadata_props.update({key: json.dumps(value) for key, value in about.items()})
     exported.save(path)
-
-
-def write_torch(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
-    """Write the forecast as a torch.export program, with its metadata `about` as the extra file `ABOUT`."""
-    torch.export.save(program, path, extra_files={ABOUT: json.dumps(about)})
-
-
-def load_torch(path: Path) -> Run:
-    """The torch.export program as a function."""
-    module = torch.export.load(path).module()
-
-    @torch.no_grad()
-    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
-        window = [tensors.pop(name) for name in WINDOW_INPUTS]
-        return {name: value.numpy() for name, value in module(*window, **tensors).items()}
-
-    return run
 
 
 class Difference(NamedTuple):

@@ -51,22 +51,6 @@ PANDAS = {
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """An exported file as a function from inputs by name to outputs by name, all float64."""
 
-RUNTIMES = {
-    ".onnx": (
-        "import onnxruntime",
-        'forecast = onnxruntime.InferenceSession({path!r}).run(["forecast"], inputs)[0]',
-    ),
-    ".pt2": (
-        "import torch",
-        "model = torch.export.load({path!r}).module()\n"
-        "tensors = {{name: torch.tensor(value) for name, value in inputs.items()}}\n"
-        'window = [tensors.pop(name) for name in ("past", "past_time", "future_time")]\n'
-        "with torch.no_grad():\n"
-        '    forecast = model(*window, **tensors)["forecast"].numpy()',
-    ),
-}
-"""By the ending of the file: the import, and the lines that compute the array `forecast`."""
-
 ARGUMENTS = {
     "skip_rows": ("skiprows", 0), "separator": ("sep", ","), "decimal": ("decimal", "."),
     "thousands": ("thousands", None), "encoding": ("encoding", None), "na_values": ("na_values", []),
@@ -85,7 +69,7 @@ def metadata_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def describe_model(trained: "TrainedModel") -> dict[str, Any]:
+def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     """The metadata of an exported file, in values that JSON can hold. They are saved in the file and next to it."""
     quantiles, source = trained.quantiles, "trained for"
     if quantiles is None and trained.calibration is not None:
@@ -236,7 +220,7 @@ def read_inputs(
     The other inputs of an exported file are scales, static features and masks of known steps.
 
     Args:
-        about: see `describe_model`.
+        about: see `describe_export`.
         panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
         series, origins: of each window, the number of its series and the first row that it forecasts.
     """
@@ -333,7 +317,6 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     if about["as_of"] or about["known_steps"]:
         return "none: with data.as_of or data.known_steps, forecast.predict makes the inputs of the model"
-    library, call = RUNTIMES[path.suffix]
     features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
     extra = "\nimport holidays" if "holidays." in features else ""
     ends = f"future + pd.tseries.frequencies.to_offset({about['freq']!r})"
@@ -344,7 +327,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-{library}{extra}
+import onnxruntime{extra}
 
 about = json.loads(Path({str(metadata_path(path))!r}).read_text())
 {write_reading(about, data)}
@@ -368,7 +351,7 @@ inputs = {{
     "future_time": time_features(future)[None],
     **{{name: np.array([values]) for name, values in about["series"][series].items()}},  # its scale
 }}
-{write_covariates(about)}{call.format(path=str(path))}
+{write_covariates(about)}forecast = onnxruntime.InferenceSession({str(path)!r}).run(["forecast"], inputs)[0]
 print(pd.DataFrame(forecast[0], index={shown}, columns=about["target_columns"]))"""
 
 

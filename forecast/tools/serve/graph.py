@@ -75,7 +75,7 @@ class GraphEngine:
     Attributes:
         description, example: JSON of the answers to other requests.
         run: runs the graph on inputs by name.
-        about: the metadata of the graph, see `forecast.tools.export.metadata.describe_model`.
+        about: the metadata of the graph, see `forecast.tools.export.metadata.describe_export`.
         unread: columns and future covariates that the model does not read, and which may be missing.
         reader: of the rows of requests.
         forecaster: facts on the model, for the notes of an answer.

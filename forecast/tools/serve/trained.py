@@ -28,7 +28,7 @@ from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.predict import predict
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
-from forecast.tools.export.metadata import describe_model as describe_export
+from forecast.tools.export.metadata import describe_export
 from forecast.tools.serve.graph import GraphEngine, facts_file, file_state, graph_file
 from forecast.tools.serve.request import ForecastRequest, RequestReader, read_request
 

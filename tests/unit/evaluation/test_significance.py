@@ -11,6 +11,7 @@ from forecast.evaluation.significance import (
     SeedVariance,
     add_seed_variance,
     diebold_mariano,
+    holm_factors,
     step_down,
     sum_losses_by_date,
 )
@@ -363,3 +364,14 @@ def test_a_difference_of_three_standard_deviations_over_seeds_is_found() -> None
         losses, runs = trained([1.0, 1.15], 5, rng, of_seeds=0.05)
         found += n_called_different(losses, runs) > 0
     assert found / 200 > 0.9
+
+
+@pytest.mark.parametrize(
+    ("p_values", "factors"),
+    [
+        ({"errors": 0.02, "coverage": 0.01, "inputs": 0.5}, {"errors": 2, "coverage": 3, "inputs": 1}),
+        ({"errors": 0.03, "coverage": 0.029, "inputs": math.nan}, {"errors": 3, "coverage": 3, "inputs": 3}),
+    ],
+)
+def test_p_values_are_multiplied_as_holm_does(p_values: dict[str, float], factors: dict[str, int]) -> None:
+    assert holm_factors(p_values) == factors

@@ -8,11 +8,9 @@ import pytest
 from forecast.evaluation.scores import ReportedScores
 from forecast.inference.forecast import describe_coverage
 from forecast.reports.scores import (
-    describe_interval,
     describe_series,
     describe_skill,
 )
-from forecast.system.formatting import format_column
 
 
 @pytest.mark.parametrize(
@@ -27,35 +25,6 @@ from forecast.system.formatting import format_column
 )  # fmt: skip
 def test_a_skill_is_put_in_words(skill: float, said: str) -> None:
     assert describe_skill(skill, "drift") == said
-
-
-@pytest.mark.parametrize(
-    ("column", "shown"),
-    [
-        ([0.0215, 1.5], ["0.0215", "1.5000"]),
-        ([14.58, 39.455], ["14.6", "39.5"]),
-        ([1882.62, 6307.9], ["1,883", "6,308"]),
-        ([0.0, 0.5, math.nan], ["0.000", "0.500", "nan"]),
-    ],
-)
-def test_the_numbers_of_a_column_have_the_decimals_of_the_smallest(
-    column: list[float], shown: list[str]
-) -> None:
-    assert format_column(column) == shown
-
-
-SCORED = {"coverage": 0.8125, "width": 1.2345, "width_raw": 98.765, "score": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("score", "words"),
-    [
-        (SCORED, "covers 81.2%, width 1.234 scaled, 98.77 in original units"),
-        ({**SCORED, "coverage": math.nan, "width": math.nan}, "was not scored: no true value is known"),
-    ],
-)
-def test_an_interval_in_words(score: dict[str, float], words: str) -> None:
-    assert describe_interval(score) == words
 
 
 def test_a_coverage_that_was_not_measured_is_not_told() -> None:

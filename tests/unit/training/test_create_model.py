@@ -3,7 +3,7 @@
 import pytest
 
 from forecast.system.errors import ConfigError
-from forecast.training.create_model import check_settings
+from forecast.training.create_model import check_arguments
 from tests.support.own_model import OneLayer
 
 
@@ -22,9 +22,9 @@ class Strict(OneLayer):
 
 
 def test_a_setting_that_the_class_lacks_or_does_not_have_is_named() -> None:
-    check_settings(Wider, {"_target_": "Wider", "seq_len": 3, "width": 4})
-    check_settings(Strict, {"_target_": "Strict"})
+    check_arguments(Wider, {"_target_": "Wider", "seq_len": 3, "width": 4})
+    check_arguments(Strict, {"_target_": "Strict"})
     with pytest.raises(ConfigError, match=r"^model: Wider missing a required .*argument: 'width': set it"):
-        check_settings(Wider, {"_target_": "Wider", "seq_len": 3})
+        check_arguments(Wider, {"_target_": "Wider", "seq_len": 3})
     with pytest.raises(ConfigError, match=r"^model: Strict got an unexpected keyword argument 'depth': "):
-        check_settings(Strict, {"_target_": "Strict", "width": 4, "depth": 2})
+        check_arguments(Strict, {"_target_": "Strict", "width": 4, "depth": 2})

@@ -71,18 +71,6 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
     assert task.best_baseline.mean("mse") == 0.45
 
 
-def test_a_seasonal_naive_is_listed_once_for_each_season(tmp_path: Path) -> None:
-    """The season is an entry of metrics.json: it is chosen in training, and no setting."""
-    for name, season, error in (("a", 24, 0.6), ("b", 168, 0.55)):
-        baselines = {"naive": 0.9, "seasonal_naive": error, "linear": 0.5}
-        config = configuration(f"seed={season}", "attention=full")
-        make_run(tmp_path / name, config, mse=0.4, baselines=baselines, season=season)
-    (task,) = compare(tmp_path)
-    assert [entry.name for entry in task.baselines] == [
-        "linear baseline", "seasonal naive (season=168)", "seasonal naive (season=24)", "naive",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "changed", [{"run_name": "x", "output_root": "y", "logger": {"mode": "online"}}, {"refit": "full", "levels": [50]}]
 )  # fmt: skip
@@ -129,18 +117,6 @@ def test_names_are_unique(settings: list[Mapping[str, str]]) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_runs_older_than_a_setting_are_compared_with_newer_ones(tmp_path: Path) -> None:
-    """A missing setting equals null; any other value makes another variant, and is named only if it must be."""
-    old = configuration("attention=probsparse")
-    del old["data"]["season"], old["optimizer"]["fused"]
-    make_run(tmp_path / "a", old, mse=0.40)
-    make_run(tmp_path / "b", configuration("attention=probsparse"), mse=0.42)
-    make_run(tmp_path / "c", configuration("attention=full"), mse=0.44)
-    (task,) = compare(tmp_path)
-    assert [entry.name for entry in task.variants] == ["probsparse, fused=–", "probsparse", "full"]
-    assert list(task.settings["full"]) == ["attention", "fused"]
-
-
 @pytest.mark.slow
 def test_names_contain_only_what_differs(tmp_path: Path) -> None:
     choices = {
@@ -160,13 +136,3 @@ def test_names_contain_only_what_differs(tmp_path: Path) -> None:
     }  # fmt: skip
     assert list(task.settings["full"]) == ["attention", "feature_map", "optimizer", "d_model", "lr"]
     assert task.settings["probsparse, lr=0.1235"]["lr"] == "0.123456789"
-
-
-def test_copies_and_consequences_of_a_setting_are_omitted() -> None:
-    one = {"seq_len": "96", "model.seq_len": "96", "optimizer._target_": "AdamW", "optimizer.decay": "0.1"}
-    other = {"seq_len": "48", "model.seq_len": "48", "optimizer._target_": "Adam"}
-    third = {**one, "optimizer.decay": "0.2"}
-    assert find_differences([one, other]) == [
-        {"seq_len": "96", "optimizer": "AdamW"}, {"seq_len": "48", "optimizer": "Adam"},
-    ]  # fmt: skip
-    assert [values["decay"] for values in find_differences([one, other, third])] == ["0.1", "–", "0.2"]

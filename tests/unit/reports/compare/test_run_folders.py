@@ -1,6 +1,7 @@
 """Which run folders are found and read, and why others are excluded."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from forecast.reports.compare.run_folders import (
     read_runs,
 )
 from forecast.reports.compare.task import group_into_tasks
+from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import configuration, make_run
 
 
@@ -89,13 +91,10 @@ def lock_run(run: Path) -> None:
     [
         (lambda run: (run / "metrics.json").unlink(), "did not finish"),
         (lambda run: [(run / "metrics.json").unlink(), (run / "error.txt").write_text("no rows\n")], "no rows"),
-        (lambda run: [(run / "metrics.json").unlink(), (run / "run.lock").touch()], "did not finish"),
         (lambda run: [(run / "metrics.json").unlink(), lock_run(run)], "still running"),
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json: cannot be read: Expecting property name"),
         (lambda run: (run / "metrics.json").write_text('{"test": {"mse": null}}'), "its test MSE is not a number"),
         (lambda run: (run / "errors_by_step.csv").unlink(), "errors_by_step.csv is missing"),
-        (lambda run: (run / "times.json").write_text("["), "cannot be read: "),
-        (lambda run: (run / "errors_by_window.parquet").write_text("x"), "cannot be read: "),
         (lambda run: (run / "config.yaml").write_text("benchmark: {}\n"), "not a training run"),
         (
             lambda run: [
@@ -135,3 +134,6 @@ def test_runs_are_found_in_run_folders_sweeps_globs_and_folders_of_both(pair: Pa
     assert names(f"{sweep}/*_full", str(sweep)) == ["10_full", "9_full"]
     assert names(f"{tmp_path}/all/*") == ["single", "9_full", "10_full"]
     assert names(str(tmp_path / "all" / "notes.txt"), str(sweep / "9_full")) == ["9_full"]
+    for nothing in ("nowhere", "nowhere/*"):
+        with pytest.raises(ConfigError, match=re.escape(f"{nothing}: no such folder; give run folders")):
+            names(nothing)

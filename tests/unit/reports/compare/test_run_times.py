@@ -1,6 +1,5 @@
 """Runs that ran at the same time have times that cannot be compared."""
 
-import json
 import math
 from pathlib import Path
 
@@ -84,25 +83,3 @@ def test_the_peak_memory_of_a_process_is_not_compared(memory_of: str, compares: 
     (task,) = compare(tmp_path)
     assert ("peak memory (MiB)" in find_bold(task)) == ("peak_memory_mb" in find_bold(task)) == compares
     assert all(math.isnan(entry.mean("peak_memory_mb")) != compares for entry in task.variants)
-
-
-@pytest.mark.parametrize(
-    ("sessions", "are_used"),
-    [(["a", "a", "a", "a"], True), (["a", "a", "a", "b"], False), (["a", "a", "a", None], False)],
-    ids=["one session", "two sessions", "some runs only"],
-)
-def test_new_times_are_used_if_they_are_of_one_session(
-    sessions: list[str | None], are_used: bool, tmp_path: Path
-) -> None:
-    compare_runs(tmp_path, ENDS["beside"])
-    for number, (session, run) in enumerate(zip(sessions, sorted(tmp_path.iterdir()), strict=True), start=1):
-        if session is not None:
-            times = {"session": session, "device": "CPU", "threads": 2, "ms_per_window": float(number)}
-            (run / "times.json").write_text(json.dumps(times))
-    (task,) = compare(tmp_path)
-    times = {"ms_per_window", "windows_per_second", "seconds"}
-    assert find_bold(task) & times == ({"ms_per_window"} if are_used else set())
-    assert ("(1.500 ms a window)" in describe_task(task)[0]) == are_used
-    note = describe_times(task)
-    assert note.startswith("ms/window was measured again" if are_used else "Times of 2 ru")
-    assert "2 runs cannot be compared" in note

@@ -2,7 +2,6 @@
 
 import shlex
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,24 +75,6 @@ def test_short_windows_get_shorter_patches() -> None:
         assert found["attention"].why.startswith(why)
     assert training(500, 6 * 513)["attention"].value == "nystrom"
     assert training(500, 6 * 4_097)["attention"].value == "linear"
-
-
-@pytest.mark.parametrize(
-    ("freq", "features", "model"),
-    [
-        ("15min", "M", "patch_encoder"),
-        ("10min", "S", "patch_encoder"),
-        ("15min", "MS", None),
-        ("h", "M", None),
-    ],
-)
-def test_a_flat_head_is_suggested_for_columns_with_steps_below_an_hour(
-    freq: str, features: str, model: str | None
-) -> None:
-    dates = pd.date_range("2024-01-01", periods=9, freq=freq)
-    panel = Panel.of_table(dates, np.zeros((9, 2)), ["a", "b"], freq)
-    assert [s.value for s in advice.suggest_model(panel, features)] == ([model] if model else [])
-    assert advice.suggest_model(replace(panel, targets=("a",), past_covariates=("b",)), features) == []
 
 
 def test_the_default_model_is_known_as_it_is() -> None:

@@ -8,7 +8,6 @@ from scipy.signal import peak_prominences
 from forecast.data.calendars import Calendar
 from forecast.tools.check.diagnosis import suggest_overrides
 from forecast.tools.check.seasons import (
-    autocorrelation,
     calendar_periods,
     find_seasons,
     measure_prominence,
@@ -78,22 +77,6 @@ def test_the_strength_of_a_sine_in_noise(amplitude: float) -> None:
     values = (5 + amplitude * np.sin(2 * np.pi * t / 24) + noise + 0.001 * t)[:, None]
     expected = (amplitude**2 / 2) / (amplitude**2 / 2 + 1)
     assert seasonal_strength(values, 24)[0] == pytest.approx(expected, abs=0.02)
-
-
-def test_noise_has_no_strength_though_its_average_cycle_varies() -> None:
-    values = np.random.default_rng(0).normal(size=(24 * 5, 200))
-    few = seasonal_strength(values, 24)
-    assert few.mean() < 0.06
-    assert np.isnan(seasonal_strength(np.full((120, 1), 1e9), 24)[0])
-
-
-def test_autocorrelation_against_its_sum() -> None:
-    values = np.random.default_rng(1).normal(size=(50, 2)).cumsum(0)
-    got = autocorrelation(values, 49)
-    for column in range(2):
-        rest = values[:, column] - np.polyval(np.polyfit(np.arange(50), values[:, column], 1), np.arange(50))
-        expected = [rest[: 50 - lag] @ rest[lag:] / (rest @ rest) for lag in range(50)]
-        np.testing.assert_allclose(got[:, column], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,7 @@
 """What goes into a picture: ticks, bars, labels."""
 
-import numpy as np
-import pandas as pd
-import pytest
-
-from forecast.tools.explain.figures import MAX_BARS, draw_importance, time_ticks
+from forecast.tools.explain.figures import MAX_BARS, draw_importance
 from forecast.tools.explain.importance import Importance, InputGroup, InputKind
-from forecast.tools.explain.maps import Timeline
-
-
-@pytest.mark.parametrize("length", [96, 1])
-def test_ticks_stand_at_their_dates(length: int) -> None:
-    dates = pd.date_range("2018-01-30 05:00", periods=length, freq="h")
-    places, labels = time_ticks(Timeline(np.arange(length), dates, length))
-    assert labels == [f"{dates[place]:%Y-%m-%d\n%H:%M}" for place in places]
-    assert (places[0], labels[0]) == (0, "2018-01-30\n05:00")
 
 
 def importance(kind: InputKind, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:

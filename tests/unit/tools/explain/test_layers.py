@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from forecast.attention import FullAttention
 from forecast.models import Informer, InformerStack, ResidualInformer
-from forecast.models.base import AttentionLayer
-from forecast.tools.explain.figures import describe_positions
-from forecast.tools.explain.maps import Call, Layer, Timeline, list_layers, record_calls
+from forecast.tools.explain.maps import list_layers, record_calls
 from tests.support.models import slots
 
 pytestmark = pytest.mark.slow
@@ -73,18 +69,6 @@ def test_the_dates_of_a_distilled_layer_and_of_a_stack(attention_type: str) -> N
     assert str(asks.when[0]) == "2024-01-01 16:00:00"  # the horizon alone asks
     assert asks.origin is None
     assert places["decoder.0.attention"][0].origin == 6.5
-
-
-def test_the_caption_names_what_the_model_says_stands_in_the_horizon() -> None:
-    """Also of a model of the user's own, whatever its positions are."""
-    steps, dates = np.arange(6), pd.date_range("2024-01-01", periods=6, freq="h")
-    x = torch.zeros(1, 2, 6, 4)
-    call = Call("decoder.0.attention", FullAttention(8, 2, role="self"), x, x, x, x)
-    place = AttentionLayer(call.name, "decoder", 0, steps, steps)
-    for patch_len in (None, 3):
-        positions = Timeline(steps, dates, seq_len=4, patch_len=patch_len)
-        layer = Layer(call, place, positions, positions, horizon_input="last week's values")
-        assert "the horizon after it enters as last week's values." in describe_positions(layer)
 
 
 def test_watching_changes_nothing_and_ends() -> None:

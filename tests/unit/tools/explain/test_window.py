@@ -1,7 +1,5 @@
 """The choice of a window by date, also where data.eval_stride scores only some windows."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,19 +50,3 @@ def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> 
     for name, expected in (("first", candidates[0]), ("last", candidates[-1])):
         window = choose_window(data, "test", name)
         assert (window.series, window.origin) == (expected[4], expected[-1])
-
-
-REFUSED = (
-    "window=2031-01-01: forecasts of the test split begin from 2024-02-02 00:00:00 to 2024-03-13 00:00:00, every day; "
-    "give first, last or such a date"
-)
-NO_DATE = "write it as 2018-01-31 or 2018-01-31T06:00; or give first or last"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "says"),
-    [("2031-01-01", REFUSED), ("05/06/2024", NO_DATE)],
-)
-def test_what_is_refused(data: DataModule, wanted: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(says)):
-        choose_window(data, "test", wanted)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.tools.monitor import Advice, Drift, Period, Verdict, adjust, judge
+from forecast.tools.monitor import Advice, Drift, Period, compare_periods
 
-HORIZON, TEST, NEWER, TRIALS = 24, 4000, 700, 400
+HORIZON, TEST, NEWER, TRIALS = 24, 4000, 700, 200
 
 
 def simulate(
@@ -47,15 +47,17 @@ def frequency(advice: Advice, seed: int = 0, shift: float = 1.0, **newer: float)
     """How often simulated periods get this advice."""
     random = np.random.default_rng(seed)
     given = [
-        judge(simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)).advice
+        compare_periods(
+            simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)
+        ).advice
         for _ in range(TRIALS)
     ]
     return given.count(advice) / TRIALS
 
 
 def test_an_unchanged_model_is_trained_again_in_at_most_5_percent() -> None:
-    """Three standard errors of 400 trials are 3.3%; without the adjustment for three tests it would be 14%."""
-    assert 0.01 <= frequency(Advice.RETRAIN) <= 0.05 + 0.033
+    """Three standard errors of 200 trials are 4.6%; without the adjustment for three tests it would be 14%."""
+    assert 0.01 <= frequency(Advice.RETRAIN) <= 0.05 + 0.046
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_forecast_without_an_error_has_a_finite_logarithm() -> None:
     random = np.random.default_rng(0)
     test, newer = simulate(random, TEST), simulate(random, NEWER)
     exact = {name: np.where(np.arange(NEWER) % 2, losses, 0.0) for name, losses in newer.mse.items()}
-    verdict = judge(Period(newer.dates, exact, HORIZON), test, {})
+    verdict = compare_periods(Period(newer.dates, exact, HORIZON), test, {})
     change = verdict.changes["errors"]
     assert np.isfinite([change.mean, *change.interval()]).all()
     assert verdict.baseline == "naive"
@@ -87,19 +89,10 @@ def test_few_newer_rows_tell_nothing_unless_the_inputs_have_changed() -> None:
     random = np.random.default_rng(0)
     test = simulate(random, TEST)
     few = simulate(random, HORIZON)
-    assert judge(few, test, {}).advice is Advice.UNKNOWN
-    assert judge(Period.empty(test), test, {}).advice is Advice.UNKNOWN
-    assert judge(few, test, {"load": Drift(0.0, 1.0, 0.5)}).advice is Advice.UNKNOWN
-    assert judge(few, test, {"load": Drift(9.0, 1.0, 1e-6)}).advice is Advice.RETRAIN
-
-
-def test_p_values_are_adjusted_as_holm_does() -> None:
-    assert adjust({"errors": 0.02, "coverage": 0.01, "inputs": 0.5}) == pytest.approx(
-        {"errors": 0.04, "coverage": 0.03, "inputs": 0.5}
-    )
-    assert adjust({"errors": 0.03, "coverage": 0.029}) == pytest.approx({"errors": 0.058, "coverage": 0.058})
-    verdict = Verdict("naive", {}, {"errors": 0.2, "coverage": 0.03, "inputs": 0.04})
-    assert verdict.significant == ["coverage", "inputs"]
+    assert compare_periods(few, test, {}).advice is Advice.UNKNOWN
+    assert compare_periods(Period.empty(test), test, {}).advice is Advice.UNKNOWN
+    assert compare_periods(few, test, {"load": Drift(0.0, 1.0, 0.5)}).advice is Advice.UNKNOWN
+    assert compare_periods(few, test, {"load": Drift(9.0, 1.0, 1e-6)}).advice is Advice.RETRAIN
 
 
 def test_a_period_sums_the_series_that_begin_on_a_date() -> None:
