@@ -180,7 +180,7 @@ def make_line(task: Task, entry: Entry, x: Any, y: Any, **more: Any) -> Trace:
 def make_task_charts(task: Task) -> list[Chart]:
     """Return the charts of a task."""
     made = (
-        draw_differences(task), draw_costs(task), draw_curves(task), draw_steps(task),
+        draw_differences(task), draw_costs(task), draw_scaling(task), draw_curves(task), draw_steps(task),
         draw_forecasts(task),
     )  # fmt: skip
     return [chart for chart in made if chart is not None]
@@ -253,6 +253,49 @@ def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[i
         if not front or errors[i] < errors[front[-1]]:
             front.append(i)
     return front
+
+
+def draw_scaling(task: Task) -> Chart | None:
+    """Draw costs and error against the tokens; None unless an attention type was run at several lengths."""
+    headings = {
+        **{column.key: column.heading for column in COSTS[:4]},
+        task.best.score: f"{task.score_label} (scaled)",
+    }
+    choices: dict[str, list[Trace]] = {}
+    for key, heading in headings.items():
+        lines = measure_scaling(task, key)
+        for name, values in lines.items():
+            means, lows, highs = (np.array([of(v) for v in values.values()]) for of in (np.mean, min, max))
+            spread = {"array": round_values(highs - means), "arrayminus": round_values(means - lows)}
+            choices.setdefault(heading, []).append(
+                {
+                    "type": "scatter", "mode": "lines+markers", "name": escape(name), "x": list(values),
+                    "y": round_values(means), "error_y": {"type": "data", "symmetric": False, **spread},
+                    "line": {"color": COLOURS[colour_number(name, list(lines))]},
+                }
+            )  # fmt: skip
+    caption = (
+        "Tokens that the encoder attends to, one line per attention type; bars: lowest and highest value over seeds "
+        "and other settings. Times and memory hold for the whole model."
+    )
+    axes = {"xaxis": {"type": "log", "title": {"text": "tokens"}}, "yaxis": {"type": "log"}}
+    return Chart("Error and cost against the tokens", caption, choices, "yaxis", axes) if choices else None
+
+
+def measure_scaling(task: Task, key: str) -> dict[str, dict[int, list[float]]]:
+    """Return a score or cost by attention type and number of tokens, for the types that were run at several.
+
+    Times that were measured while another compared run ran are left out.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for entry in task.variants:
+        metrics = entry.runs[0].metrics
+        slots = metrics.get("attention_slots") or {}
+        for run, value in zip(entry.runs, entry.values(key), strict=True):
+            if "encoder" in slots and math.isfinite(value) and key not in run.disturbed:
+                of_type = found.setdefault(str(metrics["attention"]), {})
+                of_type.setdefault(int(slots["encoder"]["keys"]), []).append(value)
+    return {name: dict(sorted(values.items())) for name, values in found.items() if len(values) > 1}
 
 
 def draw_curves(task: Task) -> Chart:

@@ -1,13 +1,14 @@
 """The charts and tables of the page."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from forecast.reports.compare.page import Chart, find_pareto_front, make_task_charts
-from tests.support.synthetic_runs import compare
+from tests.support.synthetic_runs import compare, configuration, make_run
 
 pytestmark = pytest.mark.slow
 
@@ -54,3 +55,26 @@ def test_the_charts_show_the_numbers_of_the_runs(pair: Path) -> None:
     visible = [button["args"][0]["visible"] for button in buttons]
     assert [trace["visible"] for trace in figure["data"]] == visible[0]
     assert {sum(map(bool, each)) for each in visible} == {len(lines) + 1}
+
+
+def compare_lengths(root: Path, lengths: tuple[int, ...], **metrics: Any) -> dict[str, Chart]:
+    for kind, power in {"full": 2, "linear": 1}.items():
+        for seq_len in lengths:
+            for seed in (1, 2):
+                config = {**configuration(f"attention={kind}", f"seq_len={seq_len}"), "seed": seed}
+                slots: dict[str, Any] = {"encoder": {"role": "self", "queries": seq_len, "keys": seq_len}}
+                time = (seq_len / 100) ** power * (1 + 0.1 * (seed - 1.5))
+                facts = {"attention_slots": slots, "ms_per_window": time, **metrics}
+                make_run(root / f"{kind}-{seq_len}-{seed}", config, mse=0.4 + 0.01 * seed, **facts)
+    return charts(root)
+
+
+def test_costs_are_drawn_against_the_tokens_where_they_can_be_compared(tmp_path: Path) -> None:
+    heading = "Error and cost against the tokens"
+    chart = compare_lengths(tmp_path / "alone", (96, 192))[heading]
+    full, linear = chart.choices["ms/window"]
+    assert (full["x"], full["y"]) == ([96, 192], pytest.approx([0.96**2, 1.92**2], rel=1e-3))
+    assert linear["error_y"]["array"] == pytest.approx([0.048, 0.096], rel=1e-3)
+    beside = compare_lengths(tmp_path / "beside", (96, 192), finished="2026-11-25T10:00:00+00:00")[heading]
+    assert list(beside.choices) == ["peak memory (MiB)", "parameters", "MSE (scaled)"]
+    assert heading not in compare_lengths(tmp_path / "one", (96,))
