@@ -14,7 +14,7 @@ from forecast.cli.compose import compose_command
 from forecast.cli.main import main_without_run_folder
 from forecast.cli.overrides import options_with_key, parse, typed_overrides, values_of
 from forecast.system.errors import ConfigError
-from forecast.system.files import check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forecast.tools.check.advice import Setting
     from forecast.tools.check.diagnosis import Diagnosis
 
+FIGURES = (".png", ".svg", ".pdf")
 CHECKED = ("seq_len", "label_len", "pred_len", "features")
 """Keys beside those of `data` that the suggestions depend on."""
 BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
@@ -33,22 +34,23 @@ SLOTS = ("decoder", "cross")
 
 
 def check(config: DictConfig) -> None:
-    """Read and examine the data, print the findings, and save them as JSON if `output` is given."""
-    from forecast.tools.check.report import collect_findings, print_report
+    """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
+    from forecast.tools.check.report import print_report
 
     path = None if config.output is None else Path(config.output)
     if path is not None:
-        if path.suffix != ".json":
-            raise ConfigError(f"output={path}: give a name that ends in .json")
-        check_output_files(path, overwrite=config.overwrite)
+        if path.suffix not in FIGURES:
+            raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
+        check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
     found = examine(config, typed)
     print_report(found, typed)
     if path is None:
-        print("nothing is saved: output=check.json saves these findings")
+        print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
         return
-    write_json(path, collect_findings(found, typed))
-    print(f"saved {path}")
+    with status(f"Drawing {path}"):
+        save(found, typed, path)
+    print(f"saved {path} and {path.with_suffix('.json')}")
 
 
 def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
@@ -73,6 +75,16 @@ def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
     chosen |= {"batch_size": typed.get("data.batch_size"), "na_values": config.data.get("na_values")}
     with status("Examining the data"):
         return diagnose(make, Choices(**chosen, target_typed="data.target" in typed))  # type: ignore[reportArgumentType]
+
+
+def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
+    """Save the figure as `path` and the findings next to it, both or neither."""
+    from forecast.tools.check.report import collect_findings, save_figure
+
+    findings = collect_findings(diagnosis, typed)
+    with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
+        save_figure(diagnosis, figure_file)
+        write_json(json_file, findings)
 
 
 def typed_about_data() -> dict[str, Any]:

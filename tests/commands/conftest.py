@@ -34,3 +34,9 @@ def leave_pictures_of_explanations_empty(
 
     if request.node.get_closest_marker("draws") is None:
         monkeypatch.setattr("forecast.tools.explain.explanation._save_picture", save_nothing)
+
+
+@pytest.fixture
+def empty_picture_of_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save an empty file for the picture of a check: drawing takes longer than examining a small file."""
+    monkeypatch.setattr("forecast.tools.check.report.save_figure", lambda diagnosis, path: path.touch())

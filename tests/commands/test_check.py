@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from hydra.utils import instantiate
+from PIL import Image
 
 from forecast.cli.compose import compose_config
 from forecast.cli.main import main_with_run_folder
@@ -26,10 +27,12 @@ TINY = (
     "callbacks.progress.refresh_rate=0", "logger=[]",
 )  # fmt: skip
 
+UNPICTURED = pytest.mark.usefixtures("empty_picture_of_check")
+
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
-    """Run check within this process; return its exit status."""
-    return answer(monkeypatch, "check", folder, "output=check.json", *overrides)
+    """Run check, with a picture, within this process; return its exit status."""
+    return answer(monkeypatch, "check", folder, "output=check.png", *overrides)
 
 
 def run_command(suggested: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict:
@@ -67,14 +70,25 @@ def test_from_a_shell(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "my.csv: 400 rows × 2 columns, every hour, 2024-01-01 to 2024-01-17 15:00" in result.stdout
     assert "24 rows (a day): strong" in result.stdout
-    assert "nothing is saved: output=check.json" in result.stdout
+    assert "nothing is saved: output=check.png" in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
 
 
-def test_the_file_is_saved_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+def test_both_files_are_saved_once_or_neither(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
+) -> None:
     write_csv(tmp_path / "my.csv", rows=400)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("forecast.check.write_json", fail)
+        assert run(monkeypatch, tmp_path, "data.path=my.csv") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["my.csv"]
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 0
     assert found(tmp_path)["command"] in capsys.readouterr().out
+    assert Image.open(tmp_path / "check.png").width > 1_000
     monkeypatch.setattr("forecast.tools.check.diagnosis.diagnose", None)  # refused before the file is read
     assert run(monkeypatch, tmp_path, "data.path=my.csv") == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -105,6 +119,7 @@ def test_the_real_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etth1, d
         assert set(scores) == {"mse", "mae", "mase"}
 
 
+@UNPICTURED
 def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(1_000, "h", 24)
     frame.loc[[10, 11, 700], "load"] = -9999
@@ -122,9 +137,11 @@ def test_a_code_for_missing_values_is_named(monkeypatch, tmp_path: Path, capsys)
     assert {column["sentinel"] for column in found(tmp_path)["columns"]} == {None}
 
 
-def test_counters_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
+@UNPICTURED
+def test_counters_errors_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) -> None:
     frame = table(600, "h", 24).assign(row=range(600))
     frame["load"] -= frame["load"].min()
+    frame.loc[400, "walk"] = 983_100.5
     frame["sky"] = ["sun", "sun", "rain"] * 200
     frame.loc[[3, 4], "sky"] = None
     frame.to_csv(tmp_path / "my.csv", index=False)
@@ -133,6 +150,9 @@ def test_counters_and_categories_are_named(monkeypatch, tmp_path: Path, capsys) 
     assert content["suggested"]["data.drop"] == ["row"]
     assert "counts the rows" in out
     assert "never negative: load; if it cannot be: 'data.lower={load: 0}'" in out
+    (error,) = content["columns"][1]["gross_errors"]
+    assert (error["value"], error["date"]) == (983_100.5, frame["date"][400].isoformat())
+    assert "errors    983,100.5 in walk at 2021-03-17 16:00, and all others from " in out
     assert "text, 2 values; 2 missing" in out
 
 
@@ -169,6 +189,7 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
     assert [season["rows"] for season in content["seasons"]] == [24]
     assert "5 series, 1,702 rows × 2 columns, every hour" in out
     assert "too short for one: 2 of 5 series (c, e)" in out
+    assert Image.open(tmp_path / "check.png").width > 1_000
     metrics = run_command(content["command"], monkeypatch, tmp_path)
     for name, scores in metrics["baselines"].items():
         for score in ("mse", "mae", "mase"):
@@ -176,6 +197,7 @@ def test_many_series(monkeypatch, tmp_path: Path, capsys) -> None:
     assert content["split"]["test"]["windows"] == content["baselines"]["windows"]
 
 
+@UNPICTURED
 @pytest.mark.parametrize("name", ["too long a wish", "german"])
 def test_the_suggested_command_runs(name: str, monkeypatch, tmp_path: Path, capsys) -> None:
     options: tuple[str, ...] = ("seq_len=500", "pred_len=96", "label_len=400")
@@ -201,6 +223,7 @@ def test_the_suggested_command_runs(name: str, monkeypatch, tmp_path: Path, caps
         assert baselines["scores"][forecaster]["mse"] == pytest.approx(scores["mse"], rel=1e-6)
 
 
+@UNPICTURED
 def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     monkeypatch, tmp_path: Path, capsys
 ) -> None:
@@ -219,6 +242,7 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(
     assert content["baselines"]["windows"] > 0
 
 
+@UNPICTURED
 def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(monkeypatch, tmp_path: Path) -> None:
     frame = table(600, "h", 24).rename(columns={"walk": "Wind forecast"})
     frame["sky"] = ["sun", "rain"] * 300

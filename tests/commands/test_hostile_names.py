@@ -35,7 +35,7 @@ def test_every_command_takes_them(place: Path, monkeypatch: pytest.MonkeyPatch, 
     checkpoint = f"checkpoint={run}"
     assert answer(monkeypatch, "predict", place, checkpoint, f"output={tmp_path}/next.csv") == 0
     assert set(COLUMNS) <= set(pd.read_csv(tmp_path / "next.csv").columns)
-    assert answer(monkeypatch, "check", place, "data.path=load.csv", f"output={tmp_path}/check.json") == 0
+    assert answer(monkeypatch, "check", place, "data.path=load.csv", f"output={tmp_path}/check.png") == 0
     assert answer(monkeypatch, "explain", place, checkpoint, f"output={tmp_path}/why") == 0
     assert {path.name for path in run.glob("*.png")} == {"forecasts.png", "error_by_step.png"}
 

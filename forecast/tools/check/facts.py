@@ -14,11 +14,16 @@ from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural
 
 MAX_NAMED = 3
-"""Largest number of gaps that are named."""
+"""Largest number of gaps that are named, and of gross errors of a series: more of them are no isolated errors."""
 SENTINEL_COUNT = 3
 """A code for a missing value comes at least this often."""
+MIN_DISTANCE = 10
+"""Least distance of a gross error from the range of the other numbers, in lengths of this range.
+
+The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
+"""
 MIN_NUMBERS = 50
-"""Fewest changes from row to row in which copies are sought."""
+"""Fewest numbers of a series in which gross errors and copies are sought."""
 MIN_COUNTED = 10
 """Fewest numbers of a column that counts rows."""
 DRIFT = 1.0
@@ -187,6 +192,17 @@ def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[Sp
 
 
 @dataclass(frozen=True)
+class GrossError:
+    """A number that is probably an error; all numbers of its series that are not lie from `low` to `high`."""
+
+    series: str  # empty if the source has no ids
+    date: pd.Timestamp
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Column:
     """Facts about a column of all series, in original units; missing numbers do not count.
 
@@ -196,6 +212,7 @@ class Column:
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
             median of the series; NaN if the training rows are constant.
         sentinel: a number that is probably a code for a missing value; None: there is no such number.
+        gross_errors: numbers far from all others of their series; the first ones.
         useless: why the column is left out: it is empty or constant, has no number in a split, counts the rows of
             every series, or is a function of a part of the date; empty if it is read.
     """
@@ -207,6 +224,7 @@ class Column:
     missing: int = 0
     drift: float = np.nan
     sentinel: float | None = None
+    gross_errors: tuple[GrossError, ...] = ()
     useless: str = ""
 
     @property
@@ -257,6 +275,7 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
                 missing=int((np.isnan(column) & has_row)[rows].sum()),
                 drift=measure_drift(column, parts[0], parts[-1]),
                 sentinel=sentinel,
+                gross_errors=list_gross_errors(np.where(column == sentinel, np.nan, column), panel),
                 useless=next((reason for applies, reason in useless if applies), ""),
             )
         )
@@ -277,6 +296,17 @@ def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: Sp
     return float(np.median(drifts)) if drifts else np.nan
 
 
+def list_gross_errors(column: Float[np.ndarray, " rows"], panel: Panel) -> tuple[GrossError, ...]:
+    """The first gross errors of a column of all series."""
+    found = []
+    for series, (start, end) in enumerate(zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)):
+        low, high, wrong = find_gross_errors(column[start:end])
+        rows = start + np.array(wrong, dtype=np.int64)
+        for row, date in zip(rows, panel.local_dates(rows), strict=True):
+            found.append(GrossError(str(panel.ids[series]), date, float(column[row]), low, high))
+    return tuple(found[:MAX_NAMED])
+
+
 def find_sentinel(values: Float[np.ndarray, " rows"]) -> float | None:
     """The lowest or highest number if it is a probable code for a missing value, such as −9999.
 
@@ -295,6 +325,28 @@ def find_sentinel(values: Float[np.ndarray, " rows"]) -> float | None:
         if distance > rest.max() - rest.min() > 0:
             return extreme
     return None
+
+
+def find_gross_errors(values: Float[np.ndarray, " rows"]) -> tuple[float, float, list[int]]:
+    """The rows of at most `MAX_NAMED` numbers that lie far from all others; NaN does not count.
+
+    Returns:
+        The range of the other numbers, and the rows.
+    """
+    rows = np.flatnonzero(~np.isnan(values))
+    if len(rows) < MIN_NUMBERS:
+        return np.nan, np.nan, []
+    known = values[rows]
+    distances = np.abs(known - np.median(known))
+    far = np.argpartition(-distances, MAX_NAMED)[: MAX_NAMED + 1]
+    far = far[np.argsort(-distances[far], kind="stable")]
+    for count in range(MAX_NAMED, 0, -1):
+        rest = np.delete(known, far[:count])
+        low, high = float(rest.min()), float(rest.max())
+        distance = np.maximum(low - known[far[:count]], known[far[:count]] - high).min()
+        if high > low and distance > MIN_DISTANCE * (high - low):
+            return low, high, sorted(rows[far[:count]].tolist())
+    return np.nan, np.nan, []
 
 
 def is_counter(values: Float[np.ndarray, " rows"]) -> bool:

@@ -1,21 +1,24 @@
-"""The report of a panel: findings for the terminal and the JSON file."""
+"""The report of a panel: findings for the terminal and the JSON file, and the figure of its curves and splits."""
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 from rich.console import Console
 from rich.table import Table as Grid
 
 from forecast.data.panel import describe_size
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import LABELS, windows_needed
 from forecast.system.formatting import plural, shorten, write_setting, write_value
 from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
-from forecast.tools.check.facts import format_date
+from forecast.tools.check.facts import format_date, runs
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
@@ -25,6 +28,10 @@ LEVEL = 80
 """Level of the intervals, in percent, for which validation should have enough windows."""
 MAX_COLUMNS = 16
 """Largest number of columns in the table."""
+MAX_CURVES, POINTS = 6, 1_500
+"""Largest number of curves in the figure, and of stretches of a curve, each drawn by its lowest and highest value."""
+PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
+MISSING = "#d62728"
 
 
 class Finding(NamedTuple):
@@ -47,6 +54,7 @@ def list_findings(diagnosis: Diagnosis) -> list[Finding]:
     parts = (
         _find_series,
         _find_gaps,
+        _find_errors,
         _find_copies,
         _find_seasons,
         _find_split,
@@ -108,6 +116,16 @@ def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield Finding("gaps", f"{gaps.missing_numbers:,} numbers are missing in other rows")
     if not (codes or gaps.missing_rows or gaps.missing_numbers):
         yield Finding("gaps", "none: no date and no number is missing")
+
+
+def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
+    """The numbers that are probably errors."""
+    for column in diagnosis.columns:
+        for error in column.gross_errors:
+            place = " ".join(filter(None, (error.series, column.name)))
+            others = f"all others from {error.low:.6g} to {error.high:.6g}"
+            value = f"{error.value:,.12g} in {place} at {format_date(error.date)}"
+            yield Finding("errors", f"{value}, and {others}: correct it")
 
 
 def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -277,3 +295,49 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
     return value.item() if isinstance(value, np.generic) else value
+
+
+def save_figure(diagnosis: Diagnosis, path: Path) -> None:
+    """Draw the curves of some columns over their splits, with gaps in red."""
+    from forecast.reports.figures import TRUTH_COLOUR, format_dates, label_values, save, style_axis, subplots
+
+    panel, targets = diagnosis.panel, diagnosis.targets
+    curves = choose_evenly_spaced(len(panel) * len(targets), MAX_CURVES).tolist()
+    figure, axes = subplots(len(curves), figsize=(11, 2.2 * len(curves) + 1.2), squeeze=False)
+    for axis, (series, target) in zip(
+        axes[:, 0], (divmod(curve, len(targets)) for curve in curves), strict=True
+    ):
+        start, end = int(panel.starts[series]), int(panel.ends[series])
+        values = np.asarray(panel.values)[start:end, panel.columns.index(targets[target])]
+        dates = panel.local_dates(np.arange(start, end))
+        for part in diagnosis.parts:
+            first, stop = int(part.first[series]) - start, int(part.stop[series]) - start
+            if stop > first:
+                axis.axvspan(
+                    dates[first], dates[min(stop, len(dates) - 1)], color=PARTS[part.name], linewidth=0
+                )
+        for first, length in zip(*runs(np.isnan(values)), strict=True):
+            stop = min(first + length, len(dates) - 1)
+            axis.axvspan(dates[max(0, first - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)
+        shown = envelope(values)
+        axis.plot(dates[shown], values[shown], color=TRUTH_COLOUR, linewidth=0.7)
+        format_dates(axis, 3, 9)
+        name = targets[target] if len(targets) > 1 or not panel.has_ids else ""
+        label_values(axis, f"{panel.ids[series]} {name}".strip())
+        style_axis(axis)
+    for number, part in enumerate(diagnosis.parts):
+        axes[0, 0].annotate(
+            f"{part.name} {part.n_rows:,}", (0.01 + 0.14 * number, 1.03), xycoords="axes fraction", fontsize=9,
+            bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
+        )  # fmt: skip
+    figure.suptitle(describe_data(diagnosis), fontsize=11, parse_math=False)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def envelope(values: Float[np.ndarray, " rows"]) -> Int[np.ndarray, " shown"]:
+    """The rows of the lowest and the highest value of each of `POINTS` stretches."""
+    width = -(-len(values) // POINTS)
+    whole = np.pad(values, (0, -len(values) % width), constant_values=np.nan).reshape(-1, width)
+    extremes = (np.where(np.isnan(whole), np.inf, sign * whole).argmin(1) for sign in (1, -1))
+    return np.unique([first + np.arange(len(whole)) * width for first in extremes])

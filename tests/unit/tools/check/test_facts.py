@@ -1,19 +1,27 @@
 """Facts about columns, copies and gaps, each against a slow or closed form, and the calendar of gaps."""
 
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from forecast.data import Panel
+from forecast.data import Panel, downloaded_data
 from forecast.data.files.sources import read_frame
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_na_values
-from forecast.tools.check.diagnosis import find_calendar_of_gaps
+from forecast.tools.check.diagnosis import find_calendar_of_gaps, read
 from forecast.tools.check.facts import (
     Copy,
     find_copies,
+    find_gross_errors,
     find_sentinel,
     is_counter,
     measure_columns,
+    runs,
     split_parts,
 )
 
@@ -63,6 +71,39 @@ def test_useless_columns_are_left_out() -> None:
     assert (setting.key, setting.value) == ("data.drop", ["hour", "row", "flat", "empty", "ended"])
     assert "hour (follows from the date, which the model reads)" in setting.why
     assert suggest_columns(columns_of({"flat": np.ones(200)}), [], [], Choices()) == []
+
+
+def gross_errors_by_hand(values: np.ndarray) -> list[int]:
+    """The largest of the sets of 1 to 3 extreme numbers that lie ten ranges of the others away from them."""
+    known = np.flatnonzero(~np.isnan(values))
+    order = sorted(known, key=lambda row: -abs(values[row] - np.median(values[known])))
+    for count in (3, 2, 1):
+        rest = values[[row for row in known if row not in order[:count]]]
+        far = [max(rest.min() - values[row], values[row] - rest.max()) for row in order[:count]]
+        if 0 < 10 * (rest.max() - rest.min()) < min(far):
+            return sorted(int(row) for row in order[:count])
+    return []
+
+
+@given(st.lists(st.floats(0.001, 1e5), max_size=5), st.integers(50, 90), st.integers(0, 2**16))
+def test_numbers_far_from_all_others_are_gross_errors(planted: list[float], rows: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.exponential(size=rows)
+    values[random.permutation(rows)[: len(planted)]] = planted
+    values[random.permutation(rows)[:2]] = np.nan
+    assert find_gross_errors(values)[2] == (gross_errors_by_hand(values) if rows >= 52 else [])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.append(np.linspace(-200, 700, 100), 3_000.0),  # a true price, 2.6 ranges of the others away
+        np.arange(100.0) == 50,  # an event that comes once
+        np.where(np.arange(100) // 4 == 5, 1e6, np.linspace(0, 1, 100)),  # four numbers of one size
+    ],
+)
+def test_spikes_and_events_are_no_errors(values: np.ndarray) -> None:
+    assert find_gross_errors(values.astype(float))[2] == []
 
 
 def test_a_column_that_counts_rows() -> None:
@@ -128,6 +169,28 @@ EVENTS = pd.date_range("2024-01-01", periods=2_000, freq="5min")
 EVENTS = EVENTS[np.sort(np.random.default_rng(0).permutation(2_000)[:900])]
 
 
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_runs(mask: list[bool]) -> None:
+    expected, row = [], 0
+    for value, group in groupby(mask):
+        length = len(list(group))
+        if value:
+            expected.append((row, length))
+        row += length
+    starts, lengths = runs(np.array(mask))
+    assert list(zip(starts.tolist(), lengths.tolist(), strict=True)) == expected
+
+
+def test_windows_of_a_part() -> None:
+    dates = pd.date_range("2021-01-01", periods=30, freq="D")
+    panel = Panel.of_table(dates, np.arange(30.0)[:, None], ["load"], "D")
+    train, val, test = split_parts(panel, ["2021-01-21", "2021-01-25"])
+    assert (train.n_rows, val.n_rows, test.n_rows) == (20, 4, 6)
+    assert train.windows(8, 3).tolist() == [10]
+    assert [test.windows(*lengths).tolist() for lengths in ((8, 3), (8, 7))] == [[4], [0]]
+    assert test.windows(26, 3).tolist() == [2]  # pasts cannot begin before the first row
+
+
 @pytest.mark.parametrize(
     ("dates", "described"),
     [
@@ -147,3 +210,20 @@ def test_the_calendar_of_gaps(dates: pd.DatetimeIndex, described: str | None) ->
     panel = read_frame(pd.DataFrame({"x": np.arange(len(dates)) + 1.0}, index=dates))
     calendar = find_calendar_of_gaps(panel)
     assert (calendar and calendar.describe()) == described
+
+
+def test_a_downloaded_set_is_read_again_from_its_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rows as steps, a file below a relative root is the same file, and its steps are the dates of its rows."""
+    monkeypatch.chdir(tmp_path)
+    Path("root").mkdir()
+    dates = BUSINESS.delete([14, 60])
+    pd.DataFrame({"date": dates, "x": np.arange(len(dates)) + 1.0}).to_csv("root/set.csv", index=False)
+    options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
+    make = partial(downloaded_data, root="root", path="set.csv", url=None, hash=None, **options)
+    reading = read(make, Choices(steps="dates"))
+    assert [(setting.key, setting.value) for setting in reading.settings] == [("data.steps", "rows")]
+    assert reading.panel.grid.tolist() == dates.tolist()
+    assert not reading.panel.has_missing
+    assert reading.data.source.path == Path("root/set.csv")
