@@ -152,7 +152,7 @@ def n_called_different(losses: dict[str, np.ndarray], runs: dict[str, dict[int, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "variants"), [(2, 2), (2, 5), (5, 5)])
+@pytest.mark.parametrize(("seeds", "variants"), [(2, 2), (5, 5)])
 def test_variants_that_differ_in_their_seeds_alone_are_rarely_called_different(
     seeds: int, variants: int
 ) -> None:
@@ -215,7 +215,7 @@ SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), rang
         *(
             pytest.param(seeds, all_with(correlation, len(seeds)), 0.05, marks=pytest.mark.slow)
             for seeds in (*SETS, *([range(n)] * variants for variants in (2, 8) for n in (2, 3, 5)))
-            for correlation in (0.0, 0.5, 0.95)
+            for correlation in (0.0, 0.95)
         ),
         # a variant whose runs have nothing in common with those of seven similar ones
         pytest.param([range(5)] * 8, [0.0, *all_with(0.95, 7)], 0.05, marks=pytest.mark.slow),
