@@ -50,6 +50,14 @@ def tree(name: str) -> ast.Module:
     return ast.parse(source(name))
 
 
+def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All statements, those within others too."""
+    for node in body:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(node, field, []))
+
+
 def part(name: str) -> str:
     return name.split(".")[0]
 
@@ -60,7 +68,7 @@ def imported(name: str) -> Iterator[str]:
     Names of modules in the text of a module that calls `import_module` count as imports.
     """
     calls_import_module = "import_module" in source(name)
-    for node in ast.walk(tree(name)):
+    for node in ast.walk(tree(name)) if calls_import_module else statements(tree(name).body):
         if isinstance(node, ast.Import):
             full = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -69,7 +77,7 @@ def imported(name: str) -> Iterator[str]:
             full = [
                 target for target in full if target != "forecast.__version__"
             ]  # Python runs __init__ first anyway
-        elif calls_import_module and isinstance(node, ast.Constant):
+        elif isinstance(node, ast.Constant):
             full = [str(node.value).partition(":")[0]]
             full = [target for target in full if target.removeprefix("forecast.") in MODULES]
         else:
@@ -129,7 +137,7 @@ def long_functions() -> set[str]:
     return {
         f"{name}.{node.name}"
         for name in MODULES
-        for node in ast.walk(tree(name))
+        for node in statements(tree(name).body)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
     }
