@@ -65,16 +65,6 @@ def test_missing_values_do_not_count_in_the_coverage_of_steps_and_variables() ->
     torch.testing.assert_close(sums.coverage_by_step()[0], by_step)
 
 
-def test_crps_of_a_forecast_without_spread_is_its_mae() -> None:
-    at = probabilities([80, 95])
-    point, target = torch.randn(6, 4, 2), torch.randn(6, 4, 2)
-    sums = IntervalSums(at, [80], Scaler(torch.zeros(1, 2), torch.ones(1, 2)), 4)
-    series = torch.zeros(6, dtype=torch.int64)
-    sums.update(point[..., None].expand(-1, -1, -1, len(at)), target, series)
-    scores = sums.compute()
-    assert scores["crps"] == pytest.approx((point - target).abs().mean().item(), rel=1e-5)
-
-
 @pytest.mark.parametrize(
     "at", [probabilities([]), probabilities([80, 95]), probabilities([80], PROBABILITIES)]
 )
