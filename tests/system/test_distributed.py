@@ -93,15 +93,15 @@ def test_processes_share_weights_and_windows_but_not_dropout(run: Run) -> None:
 
 def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = set()
-    for seed in range(5):
-        for rank in range(5):
+    for seed in range(3):
+        for rank in range(3):
             torch.manual_seed(seed)
             trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
             monkeypatch.setattr(type(trainer), "global_rank", rank)
             monkeypatch.setattr(type(trainer), "is_global_zero", rank == 0)
             RandomState().on_fit_start(trainer, L.LightningModule())
             drawn.add(torch.rand(1).item())
-    assert len(drawn) == 25
+    assert len(drawn) == 9
 
 
 def test_one_process_speaks_and_writes(run: Run) -> None:

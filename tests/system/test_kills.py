@@ -166,14 +166,6 @@ def wait_for(folder: Path, pattern: str) -> bool:
     return True
 
 
-def test_a_run_that_is_finished_is_not_run_again(unbroken: Unbroken) -> None:
-    folder = unbroken("cosine")
-    begun = len(train_processes.said(unbroken.folder))
-    assert unbroken.go("cosine", "unbroken", "resume=auto") == 0
-    assert f"finished before: {folder}" in train_processes.said(unbroken.folder)[begun:]
-    assert [p.name for p in (unbroken.folder / "cosine-unbroken").iterdir()] == [folder.name]
-
-
 @pytest.mark.parametrize(
     ("variant", "hook", "epoch", "function", "where"),
     every_nth(
@@ -211,18 +203,23 @@ def test_a_signal_outside_of_a_training_step_stops_the_run(
 
 @pytest.mark.slow
 def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -> None:
-    unbroken("cosine")
-    assert unbroken.go("cosine", "torn", crash_at=unbroken.points["cosine"] // 2) == -signal.SIGKILL
-    last = only(unbroken.folder, "cosine-torn/*/checkpoints/last.ckpt")
+    """The run ends as the unbroken one, and is not run again."""
+    variant = "cosine"
+    unbroken(variant)
+    assert unbroken.go(variant, "torn", crash_at=unbroken.points[variant] // 2) == -signal.SIGKILL
+    last = only(unbroken.folder, f"{variant}-torn/*/checkpoints/last.ckpt")
     content = bytearray(last.read_bytes())
     content[len(content) // 2] ^= 1
     last.unlink()  # it may be best.ckpt too
     last.write_bytes(content)
     begun = len(train_processes.said(unbroken.folder))
-    assert unbroken.go("cosine", "torn", "resume=auto") == 0
+    assert unbroken.go(variant, "torn", "resume=auto") == 0
     said = train_processes.said(unbroken.folder)[begun:]
     assert re.search(r"last\.ckpt: the file is damaged, .*; resuming from last-1\.ckpt instead", said)
-    unbroken.check("cosine", "torn")
+    unbroken.check(variant, "torn")
+    assert unbroken.go(variant, "torn", "resume=auto") == 0
+    assert f"finished before: {last.parents[1]}" in train_processes.said(unbroken.folder)
+    assert only(unbroken.folder, f"{variant}-torn/*") == last.parents[1]
 
 
 def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:

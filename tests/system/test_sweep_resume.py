@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import optuna
@@ -46,41 +45,31 @@ def metrics(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "metrics.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], CompletedProcess[str]]:
-    """A sweep whose second of three jobs was killed at its third epoch, and was then resumed.
-
-    Also the metrics.json of the first job, and the folder name of the second job, before the sweep was resumed.
-    """
-    folder = workplace(tmp_path_factory.mktemp("killed"))
+def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of three jobs is killed at its third epoch: it ends as an unbroken run, and the first is skipped."""
+    folder = workplace(tmp_path)
     command = ("-m", "attention=full,linear,fastformer", *SHORT)
-    broken = train_dying(folder, *command, DIES="1 2 SIGKILL")
-    assert broken.returncode == -signal.SIGKILL
-    before = {"finished": (jobs(sweep_of(folder))["full"] / "metrics.json").read_text()}
-    before["half done"] = jobs(sweep_of(folder))["linear"].name
-    assert not (sweep_of(folder) / before["half done"] / "metrics.json").exists()
-    return folder, before, train(folder, *command, "resume=auto")
-
-
-def test_a_killed_sweep_is_resumed_in_its_folder(killed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The finished job is skipped, and the interrupted one ends as an unbroken run."""
-    folder, before, result = killed
-    assert result.returncode == 0, result.stderr
+    assert train_dying(folder, *command, DIES="1 2 SIGKILL").returncode == -signal.SIGKILL
     sweep = sweep_of(folder)
+    finished, half_done = (jobs(sweep)[name] for name in ("full", "linear"))
+    scores = (finished / "metrics.json").read_text()
+    assert not (half_done / "metrics.json").exists()
+
+    result = train(folder, *command, "resume=auto")
+    assert result.returncode == 0, result.stderr
     resumed = f"resume=auto: resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before"
     assert resumed in result.stdout
     assert set(jobs(sweep)) == {"full", "linear", "fastformer"}
+    assert jobs(sweep)["linear"] == half_done
     rows = pd.read_csv(sweep / "summary.csv").dropna(subset="attention").set_index("attention")
     assert rows["mse"].to_dict() == pytest.approx(
         {name: metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
     )
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
-    assert (jobs(sweep)["full"] / "metrics.json").read_text() == before["finished"]
-    linear = jobs(sweep)["linear"]
-    assert linear.name == before["half done"]
+    assert (finished / "metrics.json").read_text() == scores
     assert train_here(monkeypatch, folder, "attention=linear", *SHORT, "output_root=unbroken") == 0
-    assert differences(only(folder, "unbroken/*"), linear) == []
+    assert differences(only(folder, "unbroken/*"), half_done) == []
 
 
 def trials(sweep: Path) -> list[tuple[int, str, float | None]]:
@@ -199,31 +188,23 @@ def test_a_failed_job_is_started_again(
     assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
 
 
-def test_a_job_that_is_still_running_is_left_alone(
+def test_what_is_still_running_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A job of a sweep, and the sweep itself."""
     folder = workplace(tmp_path)
     command = ("-m", "seq_len=500,501", "logger=[]")
     assert train_here(monkeypatch, folder, *command) == 2
-    job = only(sweep_of(folder), "0_*")
+    sweep = sweep_of(folder)
+    job = only(sweep, "0_*")
     (job / "error.txt").unlink()
     capsys.readouterr()
     with FileLock(job / "run.lock"):
         assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
         assert f"still running, by another process: {job.name}" in capsys.readouterr().out
-    assert len(list(sweep_of(folder).glob("*/"))) == 2
+    assert len(list(sweep.glob("*/"))) == 2
     assert not (job / "error.txt").exists()
-
-
-def test_a_sweep_that_is_still_running_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = workplace(tmp_path)
-    command = ("-m", "seq_len=500,501", "logger=[]")
-    assert train_here(monkeypatch, folder, *command) == 2
-    capsys.readouterr()
-    with FileLock(sweep_of(folder) / "run.lock"):
+    with FileLock(sweep / "run.lock"):
         assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
-    sweep = sweep_of(folder).relative_to(folder)
-    message = f"error: {sweep}: this sweep is still running; wait for it or stop it\n"
+    message = f"error: {sweep.relative_to(folder)}: this sweep is still running; wait for it or stop it\n"
     assert capsys.readouterr().err == message

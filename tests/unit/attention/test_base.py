@@ -4,7 +4,6 @@ from torch import nn
 
 from forecast.attention import (
     Attention,
-    FastformerAttention,
     FullAttention,
 )
 from tests.support.attention_types import (
@@ -45,9 +44,3 @@ def test_heads_are_slices_of_the_projection():
         for head in range(HEADS):
             torch.testing.assert_close(got[:, head], expected[:, :, head])
     torch.testing.assert_close(out, query @ weight[0].T + bias[0])
-
-
-def test_value_can_share_the_projection_of_the_query():
-    layer = build(FastformerAttention, "self", {})
-    assert layer.in_projection.out_features == 2 * D_MODEL
-    assert build(FullAttention, "self", {}).in_projection.out_features == 3 * D_MODEL

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import forecast.attention.gated_delta as module
 from forecast.attention import GatedDeltaAttention
-from forecast.attention.gated_delta import chunk_size, delta_rule, unit_lower_inverse
+from forecast.attention.gated_delta import chunk_size, delta_rule
 from tests.support.attention_types import BATCH, HEADS, QUERY_LEN, heads
 from tests.support.golden_answers import golden_tensors
 
@@ -113,25 +113,6 @@ def test_outputs_and_gradients_are_those_of_the_recurrence(
             torch.testing.assert_close(found, exact, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_with_neither_switch_it_is_linear_attention_without_a_normaliser(role: str) -> None:
-    q, k, v, *_ = memories(role)
-    pairs = q @ k.mT
-    pairs = pairs.tril() if role == "causal" else pairs
-    torch.testing.assert_close(delta_rule(q, k, v, role=role), pairs @ v, rtol=0, atol=1e-10)
-
-
-def test_a_new_value_replaces_that_of_the_same_key() -> None:
-    """Of the three values of a key, the query with this key reads the newest; without the delta rule, their sum."""
-    key, other = torch.eye(4).double()[:2]
-    k = torch.stack([key, other, key, other, key])[None, None]
-    v = torch.randn(1, 1, 5, 4).double()
-    query = key[None, None, None]
-    found = delta_rule(query, k, v, strength=torch.ones(1, 1, 5).double(), role="cross")
-    torch.testing.assert_close(found[0, 0, 0], v[0, 0, 4])
-    torch.testing.assert_close(delta_rule(query, k, v, role="cross")[0, 0, 0], v[0, 0, [0, 2, 4]].sum(0))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_memory_accumulates_in_float32(dtype: torch.dtype) -> None:
     """4,096 equal keys: a sum in bfloat16 stands still at 256, one in float16 at 2,048."""
@@ -148,13 +129,6 @@ def test_float32_stays_accurate_over_equal_keys() -> None:
     v = torch.randn(1, 1, 1000, 8)
     out = delta_rule(k, k, v, strength=torch.ones(1, 1, 1000))
     torch.testing.assert_close(out, v, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [1, 2, 16, 32])
-def test_the_inverse_of_unit_lower_matrices(size: int) -> None:
-    x = torch.rand(2, 3, size, size, dtype=torch.float64)
-    exact = torch.linalg.inv(x.tril(-1) + torch.eye(size, dtype=torch.float64))
-    torch.testing.assert_close(unit_lower_inverse(x), exact)
 
 
 def test_the_gates_of_a_new_layer() -> None:

@@ -12,13 +12,11 @@ from forecast.attention import (
     LinearAttention,
     NystromAttention,
     ProbSparseAttention,
-    UniformAttention,
 )
 from forecast.attention.fastformer import additive_attention
 from forecast.attention.full import full_attention
 from forecast.attention.gated_delta import delta_rule
 from forecast.attention.linear import linear_attention
-from forecast.attention.probsparse import probsparse_attention
 from tests.support.attention_types import HEAD_DIM, HEADS, build, heads, inputs
 from tests.support.refusals import Refusal
 
@@ -39,33 +37,23 @@ OPTIONS = [
     refused("causal nystrom", "nystrom attention cannot serve role 'causal'; it serves self, cross", lambda: NystromAttention(20, 5, role="causal")),
     refused("fastformer as cross-attention", "fastformer attention cannot serve role 'cross'; it serves self, causal", lambda: FastformerAttention(20, 5, role="cross")),
     refused("heads that do not divide", "d_model 20 is not divisible by n_heads 3 into whole heads", lambda: FullAttention(20, 3, role="self")),
-    refused("no heads", "d_model 20 is not divisible by n_heads 0 into whole heads", lambda: FullAttention(20, 0, role="self")),
     refused("dropout", "dropout=1.0 must be at least 0 and below 1", lambda: FullAttention(20, 5, role="self", dropout=1.0)),
     refused("factor", "probsparse factor must be a whole number of at least 1, not 0", lambda: ProbSparseAttention(20, 5, role="self", factor=0)),
-    refused("sampling", "probsparse sampling must be one of shared, per_query, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", sampling="some")),
     refused("ranking", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", ranking="some")),
-    refused("lazy", "probsparse lazy must be one of mean, sum, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", lazy="some")),
-    refused("ranking of a function", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: probsparse_attention(*torch.ones(3, 1, 1, 4, 2), ranking="some")),
     refused("feature_map", "linear feature_map must be one of elu, relu, taylor, favor, not 'exp'", lambda: LinearAttention(20, 5, role="self", feature_map="exp")),
     refused("num_features without favor", "linear num_features needs feature_map=favor, not 'elu'", lambda: LinearAttention(20, 5, role="self", num_features=8)),
     refused("eps", "linear eps must be positive, not 0.0", lambda: LinearAttention(20, 5, role="self", eps=0.0)),
     refused("num_landmarks", "nystrom num_landmarks must be a whole number of at least 1, not 0", lambda: NystromAttention(20, 5, role="self", num_landmarks=0)),
-    refused("pinv_iterations", "nystrom pinv_iterations must be a whole number of at least 1, not 0", lambda: NystromAttention(20, 5, role="self", pinv_iterations=0)),
     refused("conv_kernel of cross-attention", "nystrom conv_kernel must be null in role 'cross': a convolution needs one length", lambda: NystromAttention(20, 5, role="cross", conv_kernel=33)),
     refused("an even conv_kernel", "nystrom conv_kernel must be auto, null or an odd number, not 32", lambda: NystromAttention(20, 5, role="self", conv_kernel=32)),
     refused("interaction", "fastformer interaction must be one of product, add, concat, not 'sum'", lambda: FastformerAttention(20, 5, role="self", interaction="sum")),
 ]  # fmt: skip
 TENSORS = [
     refused("self-attention of two lengths", "role 'self' mixes one sequence with itself, but query has 79 steps and memory 131", lambda: build(FullAttention, "self", {})(*inputs("cross", torch.float32))),
-    refused("causal attention of two lengths", "role 'causal' mixes one sequence with itself, but query has 79 steps and memory 131", lambda: build(FullAttention, "causal", {})(*inputs("cross", torch.float32))),
     refused("causal full_attention of two lengths", "self and causal attention need one length, not 5 queries and 7 keys", lambda: full_attention(*heads(5, 7), causal=True)),
-    refused("causal uniform attention of two lengths", "self and causal attention need one length, not 5 queries and 7 keys", lambda: build(UniformAttention, "causal", {}).mix(*heads(5, 7))),
     refused("delta rule of two lengths in role self", "self and causal attention need one length, not 5 queries and 7 keys", lambda: delta_rule(*heads(5, 7), role="self")),
-    refused("delta rule of two lengths in role causal", "self and causal attention need one length, not 5 queries and 7 keys", lambda: delta_rule(*heads(5, 7), role="causal")),
     refused("role of the delta rule", "delta rule role must be one of self, causal, cross, not 'both'", lambda: delta_rule(*heads(), role="both")),
     refused("concat without a weight", "interaction 'concat' without a concat_weight: concat needs one, the others take none", lambda: additive("concat", weighted=False)),
-    refused("product with a weight", "interaction 'product' with a concat_weight: concat needs one, the others take none", lambda: additive("product", weighted=True)),
-    refused("favor without a projection", "feature map 'favor' without a projection: favor needs one, the others take none", lambda: linear_attention(*heads(), feature_map="favor")),
     refused("elu with a projection", "feature map 'elu' with a projection: favor needs one, the others take none", lambda: linear_attention(*heads(), feature_map="elu", projection=torch.ones(7, HEAD_DIM, dtype=torch.float64))),
 ]  # fmt: skip
 

@@ -13,18 +13,17 @@ LENGTH = 101  # no multiple of a block
 
 
 def masked_softmax(q, k, v, window: int, *, causal: bool) -> torch.Tensor:
-    """Every score of n × n, one by one."""
-    scores = torch.full((*q.shape[:2], q.shape[2], k.shape[2]), -math.inf, dtype=torch.float64)
-    for i in range(q.shape[2]):
-        for j in range(max(0, i - window), min(k.shape[2], i + (0 if causal else window) + 1)):
-            scores[:, :, i, j] = (q[:, :, i] * k[:, :, j]).sum(-1) / math.sqrt(q.shape[3])
+    ahead = torch.arange(k.shape[2]) - torch.arange(q.shape[2])[:, None]
+    is_seen = (ahead >= -window) & (ahead <= (0 if causal else window))
+    scores = (q @ k.mT / math.sqrt(q.shape[3])).masked_fill(~is_seen, -math.inf)
     return scores.softmax(-1) @ v
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 2, 48, LENGTH])
-@pytest.mark.parametrize("window", [1, 7, 17, 60, LENGTH])
+@pytest.mark.parametrize(
+    ("length", "window"), [(1, 1), (2, 7), (48, 1), (48, 60), (LENGTH, 7), (LENGTH, 17), (LENGTH, LENGTH)]
+)
 def test_outputs_and_gradients_are_those_of_the_masked_softmax(
     length: int, window: int, causal: bool
 ) -> None:

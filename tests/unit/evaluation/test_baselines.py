@@ -7,11 +7,9 @@ from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaler import Scaler
 from forecast.data.step_features import TensorRows
-from forecast.evaluation.baselines import RIDGE, FittedBaselines, Linear, Naive, SeasonalNaive, choose_season
+from forecast.evaluation.baselines import FittedBaselines, Naive, SeasonalNaive, choose_season
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae, window_errors
 from forecast.evaluation.measurement import new_sums
-from forecast.linear.fit import fit_least_squares
-from forecast.linear.gram import window_gram
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -27,10 +25,6 @@ def windows(first_row: int = 0, count: int | None = None, target_index: list[int
         pred_len=PRED_LEN,
         target_index=target_index or [0, 1, 2],
     )
-
-
-def fit_linear(split: Windows, ridge: float = RIDGE) -> Linear:
-    return Linear(fit_least_squares(window_gram(split), ridge))
 
 
 def test_naive_repeats_the_last_value_of_the_targets() -> None:
@@ -54,18 +48,6 @@ def test_seasonal_naive_repeats_the_last_whole_season(season: int) -> None:
             while t >= origin:
                 t -= season
             assert torch.equal(prediction[row, step], split.values[t])
-
-
-def test_linear_is_least_squares_over_every_training_window() -> None:
-    split = windows(first_row=3, count=40, target_index=[0, 2])
-    batch = split.gather(torch.arange(40))
-    past = batch.past[..., [0, 2]].double()
-    mean = past.mean(1, keepdim=True)
-    x = (past - mean).transpose(1, 2).flatten(0, 1).numpy()  # (windows · targets, seq_len)
-    y = (batch.future.double() - mean).transpose(1, 2).flatten(0, 1).numpy()
-    weight = np.linalg.lstsq(x, y, rcond=None)[0]
-    expected = (x @ weight).reshape(40, 2, PRED_LEN).transpose(0, 2, 1) + mean.numpy()
-    np.testing.assert_allclose(fit_linear(split, ridge=1e-10)(split, batch), expected, atol=2e-4)
 
 
 def test_mase_denominators_of_several_series() -> None:

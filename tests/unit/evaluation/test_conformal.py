@@ -73,13 +73,13 @@ def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None
 def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> None:
     generator = torch.Generator().manual_seed(level)
     inside = []
-    for _ in range(400):  # calibrate on 60 skewed errors, look at one new one each
+    for _ in range(200):  # calibrate on 60 skewed errors, look at one new one each
         errors = torch.randn(61, 8, 1, generator=generator).exp() - 1
         found = Calibration.fit(errors[:60], [level], horizons=60)
         low, high = (found.offsets[found.quantiles.index(p)] for p in bounds(level))
         inside.append(((low <= errors[60]) & (errors[60] <= high)).float().mean())
     # symmetric pooled intervals cover more than the level where errors are skewed
-    assert level / 100 - 0.01 < torch.stack(inside).mean().item() < min(0.99, level / 100 + 0.09)
+    assert level / 100 - 0.015 < torch.stack(inside).mean().item() < min(0.99, level / 100 + 0.09)
 
 
 def test_every_validation_window_counts(etth1) -> None:

@@ -97,7 +97,7 @@ def test_the_crps_of_a_target_without_calibration_is_its_absolute_error() -> Non
 
 
 @given(st.lists(st.integers(0, WINDOWS), max_size=5))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_batch_size_never_changes_a_score(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), WINDOWS]
     batches = [b - a for a, b in itertools.pairwise(edges)]  # batches of no windows among them

@@ -13,7 +13,6 @@ from forecast.evaluation.baselines import (
     NaiveShrinkage,
     SeasonalNaive,
     choose_naive_shrinkage,
-    compute_losses,
     naive_weights,
     weigh_linear,
 )
@@ -98,15 +97,6 @@ def test_without_a_measured_validation_value_the_linear_model_is_used_alone() ->
     values = walk(300)
     values[180:240] = np.nan
     assert choose_naive_shrinkage(data_of(values), random_weights()) == NaiveShrinkage(1, 1.0)
-
-
-def test_the_losses_are_those_of_each_window() -> None:
-    data = data_of(walk(300))
-    windows, linear = data.windows["val"], random_weights()
-    batch = windows.gather(torch.arange(0, len(windows), 4))
-    expected = (Linear(linear)(windows, batch) - batch.future).square().mean((1, 2))
-    found = compute_losses(data, windows, [linear], 4)
-    np.testing.assert_allclose(found[0], expected.double().numpy(), rtol=1e-5)
 
 
 def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:

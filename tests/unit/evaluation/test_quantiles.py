@@ -5,8 +5,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
-from sklearn.metrics import mean_pinball_loss
 
 from forecast.evaluation.intervals import crps_weights, pinball
 from forecast.evaluation.scores import probabilities
@@ -37,20 +35,14 @@ def test_bfloat16_outputs_are_held_to_the_probabilities_asked_for() -> None:
     assert loss[..., 2].item() == pytest.approx(0.995 * (100 - quantiles[..., 2].item()))
 
 
-def test_pinball_is_scikit_learns() -> None:
-    rng = np.random.default_rng(0)
-    target, quantile = rng.normal(size=200), rng.normal(size=(200, 3))
-    ours = pinball(torch.tensor(quantile), torch.tensor(target), [0.1, 0.5, 0.8]).mean(0)
-    for i, p in enumerate([0.1, 0.5, 0.8]):
-        assert ours[i].item() == pytest.approx(mean_pinball_loss(target, quantile[:, i], alpha=p))
-
-
 def test_crps_of_many_quantiles_is_the_closed_form_of_a_normal_forecast() -> None:
     at = [(i + 0.5) / 999 for i in range(999)]
     target = torch.tensor([-1.3, 0.0, 0.4, 2.5], dtype=torch.float64)
-    quantiles = torch.tensor(norm.ppf(at)).expand(4, -1)
+    normal = torch.distributions.Normal(0.0, 1.0)
+    quantiles = normal.icdf(torch.tensor(at, dtype=torch.float64)).expand(4, -1)
     ours = pinball(quantiles, target, at) @ crps_weights(at)
-    y = target.numpy()  # Gneiting and Raftery 2007, equation 21
-    closed = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / math.sqrt(math.pi)
+    # Gneiting and Raftery 2007, equation 21
+    density = normal.log_prob(target).exp()
+    closed = target * (2 * normal.cdf(target) - 1) + 2 * density - 1 / math.sqrt(math.pi)
     np.testing.assert_allclose(ours, closed, atol=2e-3)
     assert crps_weights(probabilities([80, 95])).sum().item() == pytest.approx(2)

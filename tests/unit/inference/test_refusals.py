@@ -36,10 +36,8 @@ def both(
 
 REFUSED = [
     *both("no such column", "table.csv: no column 'wind'; there are 'load' (data.columns)", "table.csv: no column 'wind'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"columns": ["load", "wind"]}),
-    *both("no such column to drop", "table.csv: no column 'No'; there are 'load' (data.drop)", "table.csv: no column 'No'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"drop": ["No"]}),
     *both("no such past covariate", "table.csv: no column 'rain'; there are 'load' (data.past_covariates)", "table.csv: no column 'rain'; there are 'load'; give the columns that runs/a/best.ckpt was trained on", {"past_covariates": ["rain"]}),
     *both("a column of text", "table.csv: 1 column of text beside numbers: 'text' ('calm'): set data.drop=[text], or …", "table.csv: 1 column of text beside numbers: 'text' ('calm'); give the columns that runs/a/best.ckpt was trained on", {}, text="calm"),
-    *both("two columns of text", "table.csv: 2 columns of text beside numbers: 'text' ('calm'), 'words' ('calm'): set data.drop=[text,words], or …", "table.csv: 2 columns of text beside numbers: 'text' ('calm'), 'words' ('calm'); give the columns that runs/a/best.ckpt was trained on", {}, text="calm", words="calm"),
     *both("a static value that changes", "table.csv, line 3, column 'region': 's', and 'n' above: a static column does not change within a series; name it in data.past_covariates or data.future_covariates", "table.csv, line 3, column 'region': 's', and 'n' above: a static column does not change within a series; give the columns that runs/a/best.ckpt was trained on", {"static_covariates": ["region"]}, region=["n", "s", "n"]),
     *both("text among numbers", "table.csv, line 4, column 'load': 'n.a.' is not a number: correct it, or name it in data.na_values if it is a missing value", "table.csv, line 4, column 'load': 'n.a.' is not a number: correct it, or name it in data.na_values if it is a missing value", {"columns": ["load"]}, load=["1", "2", "n.a."]),
 ]  # fmt: skip

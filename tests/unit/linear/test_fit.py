@@ -14,9 +14,8 @@ from forecast.linear.fit import (
     fit_and_test_grams,
     fit_lookbacks,
     solve_recent,
-    squared_error,
 )
-from forecast.linear.gram import Gram, sliding_gram, window_gram
+from forecast.linear.gram import Gram, window_gram
 
 SEQ_LEN, PRED_LEN = 12, 5
 
@@ -36,20 +35,6 @@ def each(split: str, made: DataModule) -> tuple[torch.Tensor, torch.Tensor]:
     windows = made.windows[split]
     batch = windows.gather(torch.arange(len(windows)))
     return batch.past.mT.flatten(0, 1).double(), batch.future.mT.flatten(0, 1).double()
-
-
-def test_the_gram_matrix_is_the_sum_over_windows() -> None:
-    rows = torch.randn(40, 3, dtype=torch.float64)
-    windows = rows.unfold(0, 7, 1)  # (windows, columns, 7)
-    torch.testing.assert_close(sliding_gram(rows, 7), torch.einsum("nca,ncb->ab", windows, windows))
-
-
-def test_the_squared_error_is_that_of_every_window() -> None:
-    made = data()
-    weight, covariates = fit_lookbacks(window_gram(made.windows["train"]), 2, 0.1, ())
-    past, future = each("val", made)
-    by_hand = float((future - past @ weight).square().sum())
-    assert abs(squared_error(window_gram(made.windows["val"]), weight, covariates) / by_hand - 1) < 1e-6
 
 
 def test_averaged_lookbacks_forecast_the_mean_of_the_forecasts() -> None:

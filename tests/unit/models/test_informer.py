@@ -46,7 +46,7 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
         ours[f"{mine}.values.bias"] = sum(state[bias] for bias in biases)
         ours[f"{mine}.time.weight"] = state[f"{theirs}.temporal_embedding.embed.weight"]
 
-    def attention(theirs: str, mine: str, packed: bool) -> None:
+    def attention(theirs: str, mine: str) -> None:
         parts = [f"{theirs}.{part}_projection" for part in ("query", "key", "value")]
         for kind in ("weight", "bias"):
             ours[f"{mine}.in_projection.{kind}"] = torch.cat([state[f"{p}.{kind}"] for p in parts])
@@ -65,7 +65,7 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
         for name in state:
             if match := re.fullmatch(rf"{theirs}\.attn_layers\.(\d+)\.norm1\.weight", name):
                 layer = f"{theirs}.attn_layers.{match[1]}"
-                attention(f"{layer}.attention", f"{theirs}.layers.{match[1]}.attention", packed=True)
+                attention(f"{layer}.attention", f"{theirs}.layers.{match[1]}.attention")
                 block(layer, f"{theirs}.layers.{match[1]}", norms=2)
             if match := re.fullmatch(rf"{theirs}\.conv_layers\.(\d+)\.(\w+)\.(\w+)", name):
                 part = {"downConv": "conv", "norm": "norm"}[match[2]]
@@ -75,8 +75,8 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
     for name in state:
         if match := re.fullmatch(r"decoder\.layers\.(\d+)\.norm1\.weight", name):
             layer = f"decoder.layers.{match[1]}"
-            attention(f"{layer}.self_attention", f"decoder.{match[1]}.attention", packed=True)
-            attention(f"{layer}.cross_attention", f"decoder.{match[1]}.cross", packed=False)
+            attention(f"{layer}.self_attention", f"decoder.{match[1]}.attention")
+            attention(f"{layer}.cross_attention", f"decoder.{match[1]}.cross")
             block(layer, f"decoder.{match[1]}", norms=3)
     for kind in ("weight", "bias"):
         ours[f"norm.{kind}"] = state[f"decoder.norm.{kind}"]

@@ -1,5 +1,6 @@
 """Values `auto` on simulated machines and on data with planted transforms; batches that do not fit into memory."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from hydra.utils import instantiate
-from omegaconf import OmegaConf, ReadonlyConfigError
+from omegaconf import DictConfig, OmegaConf, ReadonlyConfigError
 
 from forecast.cli.compose import compose_config
 from forecast.cli.overrides import options
@@ -98,7 +99,7 @@ def test_every_trainer_is_made(option: str) -> None:
     ],
 )
 def test_a_trainer_that_the_machine_does_not_support(typed: str, says: str) -> None:
-    config = compose_config("trainer=ddp_cpu", *typed.split())
+    config = with_values(composed_once("trainer=ddp_cpu"), *typed.split())
     with pytest.raises(ConfigError, match=says):
         check_trainer(config, build.make_trainer(config, names=(), logger=False))
 
@@ -107,8 +108,12 @@ def test_a_trainer_that_the_machine_does_not_support(typed: str, says: str) -> N
 
 GIB = 2**30
 DATA: Any = Mock(DataModule, batch_size=2048, n_windows={"train": 10_000}, n_features=7, n_targets=7)
-WIDE = ("model=informer", "seq_len=720", "pred_len=720", "model.d_model=512", "model.d_ff=2048")
+WIDE = ("seq_len=720", "pred_len=720", "model.d_model=512", "model.d_ff=2048")
 NEEDED = 4 * (2048 * 1440 * (6 * 512 + 2048) + 720 * 512) / GIB  # 56 GiB of float32
+
+
+def wide(*values: str) -> DictConfig:
+    return with_values(composed_once("model=informer"), *WIDE, *values)
 
 
 @pytest.mark.parametrize(
@@ -123,12 +128,9 @@ def test_a_batch_that_does_not_fit_into_a_machine(
     typed: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(create_model, "available", lambda: int(0.9 * NEEDED * GIB))
-    config = compose_config(*WIDE, *typed.split())
-    if not is_refused:
-        create_model.check_memory(config, DATA)
-        return
-    with pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB"):
-        create_model.check_memory(config, DATA)
+    refused = pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB")
+    with refused if is_refused else nullcontext():
+        create_model.check_memory(wide(*typed.split()), DATA)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +144,8 @@ def test_a_batch_that_does_not_fit_into_several_gpus(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free * NEEDED / 64 * GIB), 80 * GIB))
-    config = compose_config(*WIDE, "trainer.precision=32-true", f"trainer.devices={devices}")
-    if is_refused:
-        with pytest.raises(ConfigError):
-            create_model.check_memory(config, DATA)
-    else:
-        create_model.check_memory(config, DATA)
+    with pytest.raises(ConfigError) if is_refused else nullcontext():
+        create_model.check_memory(wide("trainer.precision=32-true", f"trainer.devices={devices}"), DATA)
 
 
 # ---- transforms
