@@ -11,7 +11,6 @@ from experiments.page import make_gpu_page
 from experiments.run import Context
 from experiments.store import Store
 from forecast.attention.full import full_attention
-from forecast.attention.probsparse import probsparse_attention
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,15 +19,6 @@ def test_with_every_query_on_top_the_published_form_is_softmax() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, n, 4, dtype=torch.float64) for n in (11, 13, 13))
     torch.testing.assert_close(published_probsparse(q, k, v, factor=50), full_attention(q, k, v))
-
-
-def test_the_published_form_fills_rows_as_ours_does() -> None:
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 3, 40, 4, dtype=torch.float64) for _ in range(3))
-    out = published_probsparse(q, k, v, factor=2)
-    active = ((out - v.mean(2, keepdim=True)).abs().amax(-1) > 1e-12).nonzero()[:, 2].view(2, 3, -1)
-    assert active.shape[2] == 8  # 2·⌈ln 40⌉
-    torch.testing.assert_close(out, probsparse_attention(q, k, v, top_queries=active))
 
 
 def test_every_file_with_tests_of_a_device_is_run() -> None:

@@ -63,15 +63,6 @@ def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> 
     assert width[[24, 59]] == pytest.approx(width[0] * np.sqrt([2, 3]))
 
 
-def test_the_settings_have_the_horizons_and_windows_of_the_benchmark() -> None:
-    tasks = {task.name: task for task in TASKS["gift_eval"]}
-    assert len(tasks) == 24
-    rows = {"ett1/15T/long": 69_680, "ett2/H/medium": 17_420, "ett1/W/short": 103,
-            "jena_weather/H/short": 8_784, "m4_hourly/H/short": 1_008}  # fmt: skip
-    assert [len(tasks[name].origins(n)) for name, n in rows.items()] == [10, 4, 2, 19, 1]
-    assert [tasks[name].horizon for name in rows] == [720, 480, 8, 48, 48]
-
-
 def test_files_are_read_on_a_grid_without_the_last_incomplete_step(tmp_path: Path) -> None:
     dates = pd.date_range("2020-01-01 00:10", "2020-01-03", freq="10min", name="date")
     weather = pd.DataFrame({"p": 1.0, "OT": 2.0}, dates)
