@@ -1,7 +1,6 @@
 """Command lines that a command refuses, with the text of each message; nothing is written.
 
-`test_bad_input` has the refusals of files and of settings of training, `test_early_refusals` those of settings of other
-commands, `test_refusals` those of forecasts in Python.
+`test_bad_input` has the refusals of files and of settings of training, `test_refusals` those of forecasts in Python.
 """
 
 import runpy
@@ -14,9 +13,10 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+import torch
 
 from forecast.training import preparation
-from tests.support.commands import TINY
+from tests.support.commands import TINY, run_command
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
 from tests.support.refusals import is_said
@@ -80,6 +80,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
     ],
     ("train", "table"): [
+        Case(f"{HOURLY} checkpoint=missing.ckpt", "missing.ckpt: there is no such checkpoint file or run folder"),
+        Case(f"{HOURLY} checkpoint=empty", "empty: …no checkpoints/last.ckpt…"),
+        Case(f"{HOURLY} checkpoint=other.ckpt", "other.ckpt…not written by forecast.train…"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "checkpoints/last.ckpt: the checkpoint was trained with feature_columns=['load', 'temperature'], this run has feature_columns=[…]; make them equal: repeat the settings of its run, including data="),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
@@ -106,13 +109,12 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
         tmp_path / "text.csv", index=False
     )
     frame.assign(load="much").to_csv(tmp_path / "texts.csv", index=False)
-    half_hours = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
-    frame.assign(date=half_hours).to_csv(tmp_path / "half_hours.csv", index=False)
     summer = pd.date_range("2024-03-30", periods=72, freq="h", tz="Europe/Berlin")
     offsets = frame[:72].assign(date=[date.isoformat(sep=" ") for date in summer])
     offsets.to_csv(tmp_path / "offsets.csv", index=False)
     (tmp_path / "there.onnx.json").touch()
     (tmp_path / "empty").mkdir()
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.ckpt")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -183,3 +185,81 @@ def test_what_is_refused(
     assert error.startswith("error: ")
     assert is_said(case.says, error), error
     assert sorted(tmp_path.rglob("*")) == before
+
+
+TRAINING = [
+    "resume=yes", "levels=80", "levels=[100]", "loss=l3", "refit=half", "optimizer.fused=maybe", "logger.mode=never",
+    "callbacks.checkpoint=null", "callbacks.epochs.path=elsewhere.csv", "callbacks.early_stopping.monitor=val/loss",
+    "+trainer.max_steps=2", "trainer.max_epochs=0", "trainer.precision=bf16-true", "data.split=test",
+    "data.split=[0.5,0.6]", "data.scaler=log", "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0",
+    "data.lower=low",
+]  # fmt: skip
+"""Settings of which each is invalid, whatever the data."""
+
+REFUSED_EARLY = {
+    "train": [
+        *(([setting], setting.lstrip("+").split("=")[0].split(".")[-1]) for setting in TRAINING),
+        (["refit=full", "schedule=plateau"], "schedule=plateau"),
+        (["data.steps=rows", "data.calendar=weekly"], "data.calendar=weekly is no calendar"),
+        (["trainer=ddp_cpu", "data.batch_size=31"], "data.batch_size=31 must divide by the number of processes, 2"),
+    ],
+    "backtest": [
+        (["steps=0"], "steps=0"),
+        (["steps=3"], "steps=3 is shorter than pred_len=5: give more steps"),
+        (["stride=0"], "stride=0"),
+        (["refit_every=0"], "refit_every=0"),
+        (["refit_every=9", "retrain=often"], "retrain=[often] must be one or more of never, fine_tune, scratch"),
+        (["retrain=[never,scratch]"], "retrain=[never,scratch] needs refit_every=, the number of rows between two trainings"),
+        (["intervals=quantile"], "intervals=quantile is not one of conformal, adaptive"),
+        (["callbacks.checkpoint=null"], "callbacks.checkpoint=null"),
+        (["loss=l3"], "loss=l3"),
+        (["checkpoint=RUN", "model=informer"], "model=informer: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"),
+    ],
+    "predict": [
+        (["baseline=best"], "baseline=best is not one of naive, seasonal_naive, linear; null: the model"),
+        (["intervals=none"], "intervals=none"),
+        (["baseline=naive", "intervals=quantile"], "intervals=quantile are the model's, not those of baseline=naive: use conformal or adaptive"),
+        (["levels=[0]"], "levels=[0]"),
+        (["horizon=0"], "horizon=0"),
+        (["start=soon"], "start=soon"),
+        (["start=01/02/2024"], "start=01/02/2024 is not a date"),
+        (["output=a.txt"], "output=a.txt: give a name that ends in .csv, or -"),
+    ],
+    "evaluate": [(["split=all"], "split=all is not one of train, val, test"), (["output=a.txt"], "output=a.txt")],
+    "explain": [
+        (["split=all"], "split=all is not one of train, val, test"),
+        (["slot=middle"], "slot=middle is not one of all, encoder, decoder, cross, variables"),
+        (["repeats=1"], "repeats=1 must be at least 2: their standard deviation is shown"),
+        (["importance_windows=1"], "importance_windows=1: at least 2 windows are needed, or 0 to leave out importance"),
+    ],
+    "export": [(["format=tflite"], "format=tflite is not one of onnx, torch_export"), (["tolerance=0"], "tolerance=0"), (["output=a.txt"], "output=a.txt: format=onnx needs a name that ends in .onnx")],
+    "monitor": [(["output=a.txt"], "output=a.txt: give a name that ends in .json")],
+    "convert": [(["data.stamp=middle"], "stamp=middle"), (["data.duplicates=maybe"], "duplicates=maybe")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "says"),
+    [
+        pytest.param(command, arguments, says, id=f"{command} {' '.join(arguments)}")
+        for command, cases in REFUSED_EARLY.items()
+        for arguments, says in cases
+    ],
+)
+def test_settings_are_refused_before_the_data(
+    command: str, arguments: list[str], says: str, tmp_path: Path, capsys
+) -> None:
+    given = {
+        "train": [*TINY, "data=csv", "logger=[]"],
+        "backtest": [] if "checkpoint=RUN" in arguments else [*TINY, "data=csv"],
+        "convert": [],
+    }.get(command, ["checkpoint=no_run"])
+    arguments = [argument.replace("RUN", "no_run") for argument in arguments]
+    if "logger.mode=never" in arguments:
+        given.remove("logger=[]")
+    (tmp_path / "no_run").touch()  # a checkpoint that cannot be read
+    assert run_command(command, tmp_path, *given, "data.path=no.csv", *arguments) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert says in error
+    assert "no.csv" not in error
+    assert "no_run" not in error

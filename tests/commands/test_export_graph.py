@@ -10,14 +10,9 @@ import torch
 
 from forecast.data.covariates import encode_static, fit_static, static_feature_names
 from forecast.data.time_features import time_feature_names, time_features
-from forecast.inference.model import TrainedModel
-from forecast.system.errors import ConfigError
 from forecast.tools.export.graph import (
     WINDOW_INPUTS,
-    Difference,
     ForecastGraph,
-    check_result,
-    compare_with_pytorch,
     count_allowed_exceptions,
     trace_forecast,
     write_onnx,
@@ -120,54 +115,6 @@ def test_static_features_in_pandas_alone() -> None:
     assert np.allclose(alone, encode_static("the data", static, encoding), atol=1e-6)
 
 
-class Fixed(TrainedModel):
-    """A trained model whose network forecasts `answer(past)`, without a checkpoint."""
-
-    def __init__(self, data, answer) -> None:
-        self.quantiles, self.calibrations, self.data_state = None, {}, data.state_dict()
-        self.network = lambda past, past_time, future_time: answer(past)[:, None].expand(
-            -1, future_time.shape[1], -1
-        )
-
-
-@pytest.fixture
-def compared(etth1):
-    """Compare what a network forecasts with what a file does, each a function of the scaled past."""
-
-    def run(ours, theirs) -> Difference:
-        def file(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            past = etth1.scaler.transform(torch.from_numpy(inputs["past"]), series=0).float()
-            steps = inputs["future_time"].shape[1]
-            scaled = theirs(past)[:, None].expand(-1, steps, etth1.n_targets)
-            unscaled = etth1.unscale_targets(scaled, torch.zeros(len(past), dtype=torch.long))
-            return {"forecast": unscaled.numpy()}
-
-        about = {"seq_len": etth1.seq_len, "pred_len": etth1.pred_len, "freq": etth1.freq, "holidays": None}
-        about |= {"utc_offset": None, "timezone": None, "future_covariates": []}
-        chosen = torch.arange(0, 2000, 100)
-        return compare_with_pytorch(file, Fixed(etth1, ours), about, etth1, chosen, 1e-4)  # type: ignore[reportArgumentType]
-
-    return run
-
-
-def last(past: torch.Tensor) -> torch.Tensor:
-    return past[:, -1]
-
-
-def test_a_difference_is_found_where_it_is(compared) -> None:
-    assert compared(last, last).scaled.max() == 0
-
-    def off(past):
-        moved = last(past).clone()
-        moved[-1, 2] += 0.01  # one window of a batch, one column
-        return moved
-
-    found = compared(last, off)
-    assert found.beyond_tolerance == 2  # the first window alone, the others in one batch
-    assert found.scaled[2] == pytest.approx(0.01, rel=1e-3)
-    assert found.scaled[[0, 1, 3, 4, 5, 6]].max() == 0
-
-
 @pytest.mark.parametrize(
     ("overrides", "allowed"), [(("attention=nystrom",), 0), (("attention=full", "cross=probsparse"), 2)]
 )
@@ -175,17 +122,3 @@ def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> No
     network = untrained_graph(*overrides)[0].network
     assert count_allowed_exceptions(network, 2785) == allowed
     assert count_allowed_exceptions(network, 999) == 0
-
-
-def test_windows_beyond_the_tolerance_are_counted_and_refused(compared, etth1) -> None:
-    found = compared(last, lambda past: last(past) + 0.5 * (torch.arange(len(past)) == 3)[:, None])
-    about = {"target_columns": list(etth1.target_columns)}
-    assert found.beyond_tolerance == 1
-    with pytest.raises(ConfigError):
-        check_result(found, etth1, about, 1e-4, allowed=0)
-    not_a_number = compared(last, lambda past: last(past) * torch.nan)
-    with pytest.raises(ConfigError):
-        check_result(not_a_number, etth1, about, 1e-4, allowed=20)
-    kept = check_result(found, etth1, about, 1e-4, allowed=1)
-    assert kept["windows_beyond_tolerance"] == 1
-    assert kept["largest_difference"] == pytest.approx(0.5)

@@ -12,7 +12,7 @@ import torch
 from forecast.data import DataModule
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest
-from tests.support.commands import TINY, answer, only
+from tests.support.commands import TINY, only, run_command
 from tests.support.csv_files import write_csv
 
 POLICIES = ("never", "fine_tune", "scratch")
@@ -26,17 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a backtest of all policies."""
     place = tmp_path_factory.mktemp("policies")
     write_csv(place / "load.csv", rows=300)
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "backtest", place, *GIVEN, f"retrain=[{','.join(POLICIES)}]") == 0
+    assert run_command("backtest", place, *GIVEN, f"retrain=[{','.join(POLICIES)}]") == 0
     return only(place, "runs/*_backtest_*")
 
 
 def forecasts(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "forecasts.parquet")
-
-
-def state(file: Path) -> dict[str, Any]:
-    return torch.load(file, weights_only=True)
 
 
 def test_all_policies_begin_with_one_training(folder: Path) -> None:
@@ -52,14 +47,9 @@ def test_all_policies_begin_with_one_training(folder: Path) -> None:
     assert saved == [
         "fine_tune/trainings/1/best.ckpt", "scratch/trainings/1/best.ckpt", "trainings/0/best.ckpt"
     ]  # fmt: skip
-
-
-def test_fine_tuning_keeps_the_scaler(folder: Path) -> None:
-    first = state(folder / "trainings/0/best.ckpt")
-    tuned, anew = (state(folder / name / "trainings/1/best.ckpt") for name in ("fine_tune", "scratch"))
-    scales = [each["LightningData"]["scaler"]["scale"] for each in (first, tuned, anew)]
-    assert torch.equal(scales[1], scales[0])
-    assert not torch.equal(scales[2], scales[0])
+    tuned, anew, first = (torch.load(folder / path, weights_only=True)["LightningData"] for path in saved)
+    assert torch.equal(tuned["scaler"]["scale"], first["scaler"]["scale"])
+    assert not torch.equal(anew["scaler"]["scale"], first["scaler"]["scale"])
 
 
 def test_the_table_of_policies_follows_from_their_backtests(folder: Path) -> None:
@@ -92,7 +82,7 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
         return 1.0
 
     monkeypatch.setattr(backtest, "validation_loss", equal_errors)
-    assert answer(monkeypatch, "backtest", tmp_path, *GIVEN, "retrain=[never,fine_tune]") == 0
+    assert run_command("backtest", tmp_path, *GIVEN, "retrain=[never,fine_tune]") == 0
     found = only(tmp_path, "runs/*_backtest_*")
     never, tuned = (forecasts(found / name) for name in ("never", "fine_tune"))
     np.testing.assert_array_equal(tuned["model"], never["model"])
