@@ -202,7 +202,7 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, only(folder, "runs/*")
 
 
-def test_many_series_with_covariates(series_run, tmp_path: Path, capsys) -> None:
+def test_many_series_with_covariates(series_run, tmp_path: Path, monkeypatch, capsys) -> None:
     folder, run = series_run
     path = tmp_path / "m.onnx"
     capsys.readouterr()
@@ -222,6 +222,7 @@ def test_many_series_with_covariates(series_run, tmp_path: Path, capsys) -> None
     assert about["series"]["002"]["scale"] == pytest.approx(rows.std(ddof=0).tolist())
     assert about["checked"]["series"] == 4
     assert about["checked"]["largest_difference"] < 1e-5
+    monkeypatch.chdir(folder)
     expected = api.load(run).predict()
     for name in ("a", "002"):
         chosen = said.replace("series = 'a'", f"series = {name!r}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.command import TABLES
+from forecast.evaluation.scores import BASELINES, SCORES
 from forecast.reports.plots import ATTENTION_TYPES
 
 ROOT = Path(__file__).parents[2]
@@ -127,3 +128,24 @@ def test_the_table_of_models() -> None:
     assert {line[0]: line[1:] for line in lines} == expected
     (count,) = seeds
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
+
+
+CONFIGURED = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
+LISTS = [
+    ("README.md", r"^\| `NAME` \|", CONFIGURED),
+    ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*CONFIGURED} - {"none", "uniform"})),
+    ("README.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
+    ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
+]
+"""File, pattern of a line, and the names that it must match in place of NAME."""
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "names"), LISTS, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(
+    file: str, pattern: str, names: list[str]
+) -> None:
+    text = (ROOT / file).read_text()
+    assert names
+    assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive
+from experiments.peer_forecasts import Rows, make_features, read_rows
 from experiments.peers import TASKS, Task
 from forecast.data import Panel
 from forecast.data.split import split_panel
@@ -53,15 +53,6 @@ def test_the_split_is_that_of_this_project(task: str, rows: int, split: list[flo
     for part, inside in split_panel(panel, split, seq_len=given.seq_len, season=1).items():
         steps = read.steps(read.starts(part))
         assert (steps[0, 0], steps[-1, -1]) == (max(inside.first[0], given.seq_len), inside.stop[0] - 1)
-
-
-def test_the_naive_forecast_has_the_mean_error_over_every_window_and_step(tmp_path: Path) -> None:
-    write_load(tmp_path, TARGET)
-    task, errors = TASKS["gefcom"], []
-    for start in range(1003 - 200, 1003 - 24 + 1):
-        errors += [(TARGET[start - 1] - TARGET[start + step]) / TARGET[:702].std() for step in range(24)]
-    expected = {"mse": np.mean(np.square(errors)), "mae": np.mean(np.abs(errors))}
-    assert score_naive(task, tmp_path) == pytest.approx(expected)
 
 
 def test_features_read_the_covariates_of_the_horizon_but_not_the_target() -> None:
