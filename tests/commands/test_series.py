@@ -69,10 +69,8 @@ def test_evaluate_gives_the_runs_own_numbers(run: Path, capsys) -> None:
         assert part(again) == pytest.approx(part(first), rel=1e-6)
     widths = [found["intervals"]["conformal"]["80"]["width_raw"] for found in (again, first)]
     assert widths[0] == pytest.approx(widths[1], rel=1e-6)
-    table, here = (
-        pd.read_parquet(run / name) for name in ("again_by_series.parquet", "errors_by_series.parquet")
-    )
-    pd.testing.assert_frame_equal(table, here)
+    names = ("again_by_series.parquet", "errors_by_series.parquet")
+    pd.testing.assert_frame_equal(*(pd.read_parquet(run / name) for name in names))
     assert "8 tested" in capsys.readouterr().out
 
 
@@ -99,13 +97,8 @@ def test_every_series_is_forecast_after_its_end(run: Path, place: Path) -> None:
     history, ahead = frame[frame["ds"] <= end], frame.loc[frame["ds"] > end, ["unique_id", "ds", "price"]]
     history.to_csv(run / "history.csv", index=False)
     ahead.to_csv(run / "ahead.csv", index=False)
-    parts = (
-        f"data.path={run}/history.csv",
-        f"future={run}/ahead.csv",
-        "data.ids=[shop_3]",
-        f"output={run}/one.csv",
-    )
-    assert run_command("predict", place, f"checkpoint={run}", "levels=[80]", *parts) == 0
+    parts = (f"data.path={run}/history.csv", f"future={run}/ahead.csv", "data.ids=[shop_3]")
+    assert run_command("predict", place, f"checkpoint={run}", *parts, f"output={run}/one.csv") == 0
     one = pd.read_csv(run / "one.csv")
     np.testing.assert_allclose(one["y"], table.loc[table["unique_id"] == "shop_3", "y"], rtol=1e-5)
 

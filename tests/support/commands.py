@@ -95,11 +95,15 @@ def run_command(name: str, folder: Path, *overrides: str) -> int | str | None:
     return 0
 
 
-def train_here(_: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    """Do as `run_training`, and stay in `folder`."""
+    monkeypatch.chdir(folder)
     return run_training(folder, *overrides)
 
 
-def answer(_: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
+def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
+    """Do as `run_command`, and stay in `folder`."""
+    monkeypatch.chdir(folder)
     return run_command(name, folder, *overrides)
 
 
