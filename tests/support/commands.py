@@ -3,9 +3,7 @@
 import os
 import subprocess
 import sys
-from contextlib import chdir
 from pathlib import Path
-from unittest import mock
 
 import pandas as pd
 import pytest
@@ -86,8 +84,10 @@ def run_training(folder: Path, *overrides: str) -> int | str | None:
 def run_command(name: str, folder: Path, *overrides: str) -> int | str | None:
     """Run `python -m forecast.<name>` within this process, in `folder`; return the exit status."""
     run = main_with_run_folder if name in WITH_RUN_FOLDER else main_without_run_folder
-    environment = mock.patch.dict(os.environ, HYDRA_FULL_ERROR="0")
-    with chdir(folder), mock.patch.object(sys, "argv", [name, *overrides]), environment:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [name, *overrides])
+        patch.setenv("HYDRA_FULL_ERROR", "0")
         try:
             run(name)
         except SystemExit as exit:
