@@ -69,25 +69,6 @@ def test_a_store_holds_what_the_reader_reads(tmp_path: Path, convert: Convert, d
             check_same(tmp_path / "a.store", read_table(tmp_path / name))
 
 
-def test_missing_values_stay_missing_but_at_the_ends(tmp_path: Path, convert: Convert):
-    """Values, rows, and all values at the ends and in the middle are missing, whatever chunk they lie in."""
-    frame, random = numbers(120), np.random.default_rng(60)
-    frame.iloc[:, 1:] = frame.iloc[:, 1:].mask(random.random((120, 3)) < 0.3)
-    frame.loc[[30, 94], ["load", "price", "wind"]] = 1.0
-    for empty in (slice(30), slice(60, 80), slice(95, None)):
-        frame.iloc[empty, 1:] = np.nan
-    frame = frame.drop(index=[*random.choice(np.arange(31, 94), 20, replace=False)])
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    said = convert("chunk=60", "data.freq=h")
-    with warnings.catch_warnings(action="ignore"):
-        table = read_table(tmp_path / "a.csv", freq="h")
-    check_same(tmp_path / "a.store", table)
-    assert open_store(tmp_path / "a.store").missing.tolist() == table.missing.tolist()
-    for line in ("55 rows before the first value or after the last one are left out", "65 rows"):
-        assert line in said
-    assert f"missing    {table.missing.sum()} numbers; they stay missing in the store" in said
-
-
 def faulty(fault: str, row: int) -> bytes:
     """A file with a fault in a row, from 0."""
     lines = numbers(ROWS).to_csv(index=False).encode().splitlines(keepends=True)

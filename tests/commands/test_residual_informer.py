@@ -1,7 +1,6 @@
 """`model=residual_informer` from the command line to its forecasts: never worse than its linear model."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.model import evaluate, load_tested
 from forecast.system.errors import ForecastError
-from forecast.training.checkpointing import MARGIN, shrinkage_and_error
+from forecast.training.checkpointing import shrinkage_and_error
 from tests.support.commands import only, run_training, workplace
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
@@ -112,15 +111,3 @@ def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
     few = 0.5 * start[:95]
     assert shrinkage_and_error(few, start[:95], overlap=47)[0] == 1
     assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
-
-
-def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
-    start = torch.ones(2000, 1).double()
-    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()[:, None]
-    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
-    slightly = perhaps + 0.06
-    assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1
-    errors = [shrinkage_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
-    assert errors[0] < errors[1] < 1
-    assert errors[2] == math.inf

@@ -267,20 +267,6 @@ def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
-def test_the_usual_requests_load_no_torch(server: Server) -> None:
-    (worker,) = find_workers(server)
-    end(worker)  # its successor has no torch from earlier requests
-    wait_for(lambda: server.get("v1/models/long/example").status == 200)  # once the loss is noticed
-    example = server.get("v1/models/long/example").content
-    assert server.forecast("long", example).status == 200
-    (worker,) = find_workers(server)
-    assert not has_torch(worker)
-    y = example["rows"]["y"]
-    missing = change(example, y=[*y[:5], None, *y[6:]])  # which the graph does not complete
-    assert server.forecast("long", missing).status == 200
-    assert has_torch(worker)
-
-
 def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
     """The workers of the server, once the processes that export models have ended."""
 
@@ -295,22 +281,6 @@ def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
 
     wait_for(lambda: len(list_processes()) == number)
     return list_processes()
-
-
-def end(worker: psutil.Process) -> None:
-    """Kill a worker, and wait until all its threads have ended."""
-    worker.kill()
-    wait_for(lambda: not worker.is_running() or is_zombie(worker))
-
-
-def is_zombie(process: psutil.Process) -> bool:
-    """Whether a process has ended and waits for its parent. Its other threads may end after the first one."""
-    threads = list(Path(f"/proc/{process.pid}/task").iterdir())
-    return process.status() == psutil.STATUS_ZOMBIE and len(threads) == 1
-
-
-def has_torch(process: psutil.Process) -> bool:
-    return any("libtorch" in each.path for each in process.memory_maps())
 
 
 def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:

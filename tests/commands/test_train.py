@@ -80,39 +80,31 @@ def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:
     assert best["epoch"] == pd.read_csv(folder / "metrics.csv")["val/mse"].idxmin()
 
 
-def test_metrics_json(run: tuple[Path, str]) -> None:
-    metrics = json.loads((run[0] / "metrics.json").read_text())
-    assert set(metrics["test"]) == set(SCORES)
-    assert set(metrics["baselines"]) == {"naive", "seasonal_naive", "linear"}
-    assert all(set(scores) == set(SCORES) for scores in metrics["baselines"].values())
-    assert metrics["test"]["crps"] == pytest.approx(metrics["intervals"]["conformal"]["crps"], rel=1e-5)
-    best = min(scores["mse"] for scores in metrics["baselines"].values())
-    assert metrics["skill"] == pytest.approx(1 - metrics["test"]["mse"] / best)
-    assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}
-    assert (metrics["attention"], metrics["data"]) == ("probsparse", "csv")
-    assert (metrics["seq_len"], metrics["pred_len"], metrics["seed"]) == (12, 5, 1)
-    for field in ("n_parameters", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
-        assert metrics[field] > 0
-    assert metrics["ms_per_window"] * 76 < 1000 * metrics["seconds"]  # the test pass is a part of the run
-
-
 def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
     folder, _ = run
     metrics = json.loads((folder / "metrics.json").read_text())
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     steps = pd.read_csv(folder / "errors_by_step.csv")
     variables = pd.read_csv(folder / "errors_by_variable.csv")
+    assert metrics["n_windows"] == {"train": 280 - 12 - 5 + 1, "val": 40 - 5 + 1, "test": 80 - 5 + 1}
     assert len(windows) == metrics["n_windows"]["test"]
-    assert len(steps) == 5
-    assert variables["variable"].tolist() == ["load", "temperature"]
+    assert (len(steps), variables["variable"].tolist()) == (5, ["load", "temperature"])
     assert windows["forecast_start"].iloc[0] == pd.Timestamp("2024-01-01") + pd.Timedelta(hours=320)
+    assert set(metrics["baselines"]) == {"naive", "seasonal_naive", "linear"}
     for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
+        assert set(scores) == set(SCORES)
         for table in (windows, steps, variables):
             for score in ("mse", "mae"):
                 assert np.mean(table[f"{name}_{score}"]) == pytest.approx(scores[score], rel=1e-5)
-    coverage = metrics["intervals"]["conformal"]["80"]["coverage"]
+    best = min(scores["mse"] for scores in metrics["baselines"].values())
+    assert metrics["skill"] == pytest.approx(1 - metrics["test"]["mse"] / best)
+    conformal = metrics["intervals"]["conformal"]
+    assert metrics["test"]["crps"] == pytest.approx(conformal["crps"], rel=1e-5)
     for table in (steps, variables):
-        assert np.mean(table["conformal_coverage_80"]) == pytest.approx(coverage, rel=1e-5)
+        assert np.mean(table["conformal_coverage_80"]) == pytest.approx(conformal["80"]["coverage"], rel=1e-5)
+    for field in ("n_parameters", "seconds", "windows_per_second", "ms_per_window", "peak_memory_mb"):
+        assert metrics[field] > 0
+    assert metrics["ms_per_window"] * 76 < 1000 * metrics["seconds"]  # the test pass is a part of the run
     epochs = pd.read_csv(folder / "metrics.csv")
     assert epochs["epoch"].tolist() == list(range(EPOCHS))
     assert {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"} <= set(epochs)
