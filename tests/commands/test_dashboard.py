@@ -41,7 +41,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> WandbRun:
     folder = workplace(tmp_path_factory.mktemp("dashboard"))
-    given = ("pictures=true", "trainer.max_epochs=2", "logger=wandb")
+    given = ("pictures=true", "trainer.max_epochs=2", "loss=quantile", "logger=wandb")
     assert run_training(folder, *given) == 0
     return WandbRun(only(folder, "runs/*/wandb/offline-run-*/*.wandb"))
 
