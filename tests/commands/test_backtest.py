@@ -1,4 +1,7 @@
-"""Backtests of a table, of many series and of a store: each forecast is that of a model that knew no later row."""
+"""Backtests of a table, of many series and of a store, with several policies of training again.
+
+Each forecast is that of a model that knew no later row.
+"""
 
 import json
 import shutil
