@@ -7,19 +7,12 @@ import pytest
 
 from tests.support.commands import trained_on_series
 from tests.support.long_files import long_frame
-from tests.support.served_runs import train_served_runs
 
 
 @pytest.fixture(scope="session")
 def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
     return trained_on_series(tmp_path_factory.mktemp("series"), long_frame(future=10))
-
-
-@pytest.fixture(scope="session")
-def served_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The runs of `train_served_runs` by name, which tests leave as they are."""
-    return train_served_runs(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(autouse=True)

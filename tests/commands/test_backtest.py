@@ -1,4 +1,7 @@
-"""Backtests of a table, of many series and of a store: each forecast is that of a model that knew no later row."""
+"""Backtests of a table, of many series and of a store, with several policies of training again.
+
+Each forecast is that of a model that knew no later row.
+"""
 
 import json
 import shutil
@@ -12,9 +15,11 @@ import pytest
 import torch
 
 from forecast import load
+from forecast.data import DataModule
 from forecast.evaluation.conformal import adapt
 from forecast.evaluation.significance import diebold_mariano
-from tests.support.commands import TINY, answer, only, train_here
+from forecast.inference import backtest
+from tests.support.commands import TINY, only, run_command, run_training
 from tests.support.csv_files import write_csv
 from tests.support.long_files import LENGTHS, long_frame
 
@@ -51,8 +56,7 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
 
 def backtest_here(folder: Path, *overrides: str) -> Path:
     """The same within this process; the folder of the backtest."""
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "backtest", folder, *overrides) == 0
+    assert run_command("backtest", folder, *overrides) == 0
     return only(folder, "runs/*_backtest_*")
 
 
@@ -81,10 +85,7 @@ def test_origins_in_rows_that_the_model_has_seen_are_counted(
     assert (content["origins_in_training_rows"], content["origins_in_validation_rows"]) == (0, 0)
     assert content["notes"] == []
     assert f"verdict    {content['verdict']}" in capsys.readouterr().out
-    best = content["best_baseline"]
-    less = 1 - content["model"]["mse"] / content["baselines"][best]["mse"]
-    assert f"{abs(less):.1%} {'less' if less > 0 else 'more'} MSE than" in content["verdict"]
-    losses = (errors[f"{name}_mse"].to_numpy() for name in ("model", best))
+    losses = (errors[f"{name}_mse"].to_numpy() for name in ("model", content["best_baseline"]))
     tested = diebold_mariano(*losses, overlap=1, comparisons=3)
     assert content["p_value"] == pytest.approx(tested.adjusted_p_value)
 
@@ -96,8 +97,7 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = long_frame()
     frame[frame["unique_id"] != "é"].to_csv(folder / "long.csv", index=False)
     given = [*LONG, "data.split=[0.5,0.25,0.25]", "trainer.max_epochs=1", "logger=[]"]
-    with pytest.MonkeyPatch.context() as patch:
-        assert train_here(patch, folder, *given) == 0
+    assert run_training(folder, *given) == 0
     return only(folder, "runs/*")
 
 
@@ -136,31 +136,25 @@ def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -
     inside = forecasts["truth"].between(forecasts["conformal-lo-80"], forecasts["conformal-hi-80"])
     assert content["intervals"]["conformal"]["80"]["coverage"] == pytest.approx(inside.mean())
     variables = pd.read_csv(folder / "errors_by_variable.csv")
-    assert variables["variable"].tolist() == forecasts["variable"].unique().tolist()
     np.testing.assert_allclose(variables["conformal_coverage_80"], inside.mean())
     for score in ("mse", "rmse_raw", "mase"):
         np.testing.assert_allclose(variables[f"model_{score}"], content["model"][score])
-    assert "model_crps" not in variables  # a backtest measures none
     saved = load(long_run)
     assert saved.baselines is not None
-    names = list(saved.data_state["ids"])
     scale, naive_mae = (
-        dict(zip(names, each[:, 0].tolist(), strict=True))
+        pd.Series(each[:, 0].tolist(), list(saved.data_state["ids"]))
         for each in (saved.target_scaler.scale, saved.baselines.naive_mae)
     )
-    ids = forecasts["unique_id"].astype(str)
+    ids: Any = forecasts["unique_id"].astype(str)
     for name in FORECASTS:
         found = content["model"] if name == "model" else content["baselines"][name]
-        error = forecasts[name] - forecasts["truth"]
-        scaled = error / ids.map(lambda series: scale[series])
-        assert found["mse"] == pytest.approx((scaled**2).mean(), rel=1e-6)
-        assert found["mae"] == pytest.approx(errors[f"{name}_mae"].mean(), rel=1e-6)
+        error: Any = forecasts[name] - forecasts["truth"]
+        assert found["mse"] == pytest.approx(((error / ids.map(scale)) ** 2).mean(), rel=1e-6)
         assert found["mse"] == pytest.approx(steps[f"{name}_mse"].mean(), rel=1e-6)
-        mae = error.abs().groupby(ids).mean()
-        assert found["mae_raw"] == pytest.approx(mae.mean(), rel=1e-6)
-        assert found["mase"] == pytest.approx((mae / pd.Series(naive_mae)).mean(), rel=1e-6)
-        rmse = np.sqrt(np.asarray((error**2).groupby(ids).mean()))
-        assert found["rmse_raw"] == pytest.approx(rmse.mean(), rel=1e-6)
+        assert found["mae"] == pytest.approx(errors[f"{name}_mae"].mean(), rel=1e-6)
+        mae, mse = error.abs().groupby(ids).mean(), (error**2).groupby(ids).mean()
+        expected = [mae.mean(), (mae / naive_mae).mean(), np.sqrt(mse).mean()]
+        assert [found[key] for key in ("mae_raw", "mase", "rmse_raw")] == pytest.approx(expected, rel=1e-6)
 
 
 def test_refits_cut_every_series_at_one_date(tmp_path: Path) -> None:
@@ -231,3 +225,84 @@ def test_adaptive_intervals_are_scored_beside_conformal_ones(run: Path, tmp_path
         )  # rounding of a few bounds
         assert scores["width"] == pytest.approx((bounds[:, high] - bounds[:, low]).mean().item(), rel=1e-4)
     assert content["intervals"]["adaptive"] != content["intervals"]["conformal"]
+
+
+# ---- policies of training again: never, fine-tuning, from scratch
+
+POLICIES = ("never", "fine_tune", "scratch")
+RETRAINED = (*TINY, "data=csv", "data.path=load.csv", "steps=40", "refit_every=20", "trainer.max_epochs=2")
+CUT = pd.Timestamp("2024-01-12 16:00")
+"""The date of the second training, after 280 of 300 hours."""
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a backtest of all policies."""
+    place = tmp_path_factory.mktemp("policies")
+    write_csv(place / "load.csv", rows=300)
+    assert run_command("backtest", place, *RETRAINED, f"retrain=[{','.join(POLICIES)}]") == 0
+    return only(place, "runs/*_backtest_*")
+
+
+def read_forecasts(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / "forecasts.parquet")
+
+
+def test_all_policies_begin_with_one_training(policies: Path) -> None:
+    each: Any = {name: read_forecasts(policies / name) for name in POLICIES}
+    before: Any = {name: table[table["forecast_start"] < CUT] for name, table in each.items()}
+    after = {name: table[table["forecast_start"] >= CUT]["model"] for name, table in each.items()}
+    assert len(before["never"]) == 4 * 5 * 2
+    for name in ("fine_tune", "scratch"):
+        pd.testing.assert_frame_equal(before[name], before["never"], check_exact=True)
+        assert not np.allclose(after[name], after["never"])
+    assert not np.allclose(after["fine_tune"], after["scratch"])
+    saved = sorted(str(path.relative_to(policies)) for path in policies.glob("**/best.ckpt"))
+    assert saved == [
+        "fine_tune/trainings/1/best.ckpt", "scratch/trainings/1/best.ckpt", "trainings/0/best.ckpt"
+    ]  # fmt: skip
+    tuned, anew, first = (torch.load(policies / path, weights_only=True)["LightningData"] for path in saved)
+    assert torch.equal(tuned["scaler"]["scale"], first["scaler"]["scale"])
+    assert not torch.equal(anew["scaler"]["scale"], first["scaler"]["scale"])
+
+
+def test_the_table_of_policies_follows_from_their_backtests(policies: Path) -> None:
+    content = json.loads((policies / "retraining.json").read_text())["policies"]
+    assert list(content) == list(POLICIES)
+    losses = {
+        name: pd.read_csv(policies / name / "errors_by_origin.csv")["model_mse"].to_numpy()
+        for name in POLICIES
+    }
+    for name in POLICIES:
+        found = content[name]
+        assert found["mse"] == pytest.approx(losses[name].mean())
+        assert found["trainings"] == (1 if name == "never" else 2)
+        assert found["training_seconds"] > 0
+    assert "p_value" not in content["never"]
+    for name in ("fine_tune", "scratch"):
+        assert content[name]["change"] == pytest.approx(content[name]["mse"] / content["never"]["mse"] - 1)
+        expected = diebold_mariano(losses[name], losses["never"], 1, comparisons=2).adjusted_p_value
+        assert content[name]["p_value"] == pytest.approx(expected)
+        assert content[name]["training_seconds"] > content["never"]["training_seconds"]
+
+
+def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "load.csv", rows=300)
+    seen = []
+
+    def equal_errors(forecaster: torch.nn.Module, data: DataModule) -> float:
+        seen.append((forecaster, data.last_date("val")))
+        return 1.0
+
+    monkeypatch.setattr(backtest, "validation_loss", equal_errors)
+    assert run_command("backtest", tmp_path, *RETRAINED, "retrain=[never,fine_tune]") == 0
+    found = only(tmp_path, "runs/*_backtest_*")
+    never, tuned = (read_forecasts(found / name) for name in ("never", "fine_tune"))
+    np.testing.assert_array_equal(tuned["model"], never["model"])
+    kept, first = (found / place / "best.ckpt" for place in ("fine_tune/trainings/1", "trainings/0"))
+    assert kept.read_bytes() == first.read_bytes()
+    assert not np.allclose(tuned["linear"], never["linear"])
+    assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2
+    assert seen[0][0] is not seen[1][0]

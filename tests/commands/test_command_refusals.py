@@ -1,7 +1,6 @@
 """Command lines that a command refuses, with the text of each message; nothing is written.
 
-`test_bad_input` has the refusals of files and of settings of training, `test_early_refusals` those of settings of other
-commands, `test_refusals` those of forecasts in Python.
+`test_bad_input` has the refusals of files and of settings of training, `test_refusals` those of forecasts in Python.
 """
 
 import runpy
@@ -14,9 +13,10 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+import torch
 
 from forecast.training import preparation
-from tests.support.commands import TINY
+from tests.support.commands import TINY, run_command
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
 from tests.support.refusals import is_said
@@ -40,6 +40,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("checkpoint={run}/checkpoints/last.ckpt data.path=newer.csv", "checkpoints/last.ckpt: its run was not tested, so it holds no baselines and no calibration; give the folder of a finished run"),
     ],
     ("backtest", "series"): [
+        Case("checkpoint={series_run} data.path=long.csv model=informer", "model=informer: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"),
         Case("checkpoint={series_run} data.path=long.csv steps=52", "long.csv: there are 8 rows before the first origin, and the model reads seq_len=12: give fewer steps"),
     ],
     ("check", "table"): [
@@ -80,6 +81,9 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
     ],
     ("train", "table"): [
+        Case(f"{HOURLY} checkpoint=missing.ckpt", "missing.ckpt: there is no such checkpoint file or run folder"),
+        Case(f"{HOURLY} checkpoint=empty", "empty: …no checkpoints/last.ckpt…"),
+        Case(f"{HOURLY} checkpoint=other.ckpt", "other.ckpt…not written by forecast.train…"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "sample: feature columns HUFL, HULL, MUFL, MULL, LUFL, LULL, OT, where the checkpoint was trained on load, temperature: choose the same (data, data.columns, data.target, data.past_covariates, features)"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
@@ -106,13 +110,12 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
         tmp_path / "text.csv", index=False
     )
     frame.assign(load="much").to_csv(tmp_path / "texts.csv", index=False)
-    half_hours = pd.date_range("2024-01-01", periods=len(frame), freq="30min")
-    frame.assign(date=half_hours).to_csv(tmp_path / "half_hours.csv", index=False)
     summer = pd.date_range("2024-03-30", periods=72, freq="h", tz="Europe/Berlin")
     offsets = frame[:72].assign(date=[date.isoformat(sep=" ") for date in summer])
     offsets.to_csv(tmp_path / "offsets.csv", index=False)
     (tmp_path / "there.onnx.json").touch()
     (tmp_path / "empty").mkdir()
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.ckpt")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -183,3 +186,44 @@ def test_what_is_refused(
     assert error.startswith("error: ")
     assert is_said(case.says, error), error
     assert sorted(tmp_path.rglob("*")) == before
+
+
+INVALID = {
+    "train": [
+        "levels=[100]", "refit=half", "optimizer.fused=maybe", "logger.mode=never", "callbacks.checkpoint=null",
+        "callbacks.epochs.path=elsewhere.csv", "callbacks.early_stopping.monitor=val/loss", "+trainer.max_steps=2",
+        "trainer.max_epochs=0", "trainer.precision=bf16-true", "data.split=test", "data.split=[0.5,0.6]", "data.scaler=log",
+        "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0", "data.lower=low",
+        "refit=full schedule=plateau", "data.steps=rows data.calendar=weekly", "trainer=ddp_cpu data.batch_size=31",
+    ],
+    "backtest": [
+        "steps=0", "steps=3", "stride=0", "refit_every=0", "refit_every=9 retrain=often", "retrain=[never,scratch]",
+        "intervals=quantile", "loss=l3",
+    ],
+    "predict": [
+        "baseline=best", "intervals=none", "baseline=naive intervals=quantile", "levels=[0]", "horizon=0", "start=soon",
+        "start=01/02/2024", "output=a.txt",
+    ],
+    "evaluate": ["split=all", "output=a.txt"],
+    "explain": ["split=all", "slot=middle", "repeats=1", "importance_windows=1"],
+    "export": ["tolerance=0", "output=a.txt"],
+    "monitor": ["output=a.txt"],
+    "convert": ["data.stamp=middle", "data.duplicates=maybe"],
+}  # fmt: skip
+"""Settings that are invalid whatever the data, so that the message names the last one, and no file that is missing."""
+
+
+@pytest.mark.parametrize(
+    ("command", "settings"), [(command, each) for command, settings in INVALID.items() for each in settings]
+)
+def test_settings_are_refused_before_the_data(command: str, settings: str, tmp_path: Path, capsys) -> None:
+    is_trained = command in ("train", "backtest")
+    given = ["data.path=no.csv", *((*TINY, "data=csv") if is_trained else ())]
+    if command in ("predict", "evaluate", "explain", "export", "monitor"):
+        given.append("checkpoint=no_run")
+        (tmp_path / "no_run").touch()  # a checkpoint that cannot be read
+    assert run_command(command, tmp_path, *given, *settings.split()) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert settings.split()[-1].partition("=")[0].lstrip("+").split(".")[-1] in error
+    assert "no.csv" not in error
+    assert "no_run" not in error

@@ -20,10 +20,10 @@ LENGTHS = {"b": 70, "001": 3, "a c": 150, "é": 2, "z": 41}
 
 
 @pytest.fixture
-def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Convert:
+def convert(tmp_path: Path, capsys: pytest.CaptureFixture) -> Convert:
     """Convert a.csv in `tmp_path` to a.store, unless told otherwise; give the output, or the one line of the error."""
 
-    return converter(tmp_path, monkeypatch, capsys, *KEYS)
+    return converter(tmp_path, capsys, *KEYS)
 
 
 def long_table() -> pd.DataFrame:

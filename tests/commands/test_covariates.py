@@ -9,7 +9,7 @@ import pytest
 
 import forecast
 from forecast.inference.model import load
-from tests.support.commands import PLAIN, TINY, answer, only
+from tests.support.commands import PLAIN, TINY, only, run_command
 from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
 
 
@@ -19,9 +19,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("covariates")
     table().iloc[:-8].to_csv(folder / "history.csv")
     table()[FUTURE].iloc[-8:].to_csv(folder / "ahead.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        options = ("data=csv", "data.path=history.csv", *COVARIATES, "logger=[]", "trainer.max_epochs=2")
-        assert answer(patch, "train", folder, *TINY, PLAIN, *options) == 0
+    options = ("data=csv", "data.path=history.csv", *COVARIATES, "logger=[]", "trainer.max_epochs=2")
+    assert run_command("train", folder, *TINY, PLAIN, *options) == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 
@@ -51,32 +50,27 @@ def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: P
     assert "future" in chosen["covariates"]
 
 
-def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert answer(monkeypatch, "predict", place, "checkpoint=run") == 2  # the future covariates are not known
+def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(place: Path, tmp_path: Path) -> None:
+    assert run_command("predict", place, "checkpoint=run") == 2  # the future covariates are not known
     assert not (place / "forecast.csv").exists()
     ahead = (f"output={tmp_path}/a.csv", f"future={place}/ahead.csv")
-    assert answer(monkeypatch, "predict", place, "checkpoint=run", *ahead) == 0
+    assert run_command("predict", place, "checkpoint=run", *ahead) == 0
     longer = table()
     longer.iloc[-8:, :3] = np.nan
     longer.to_csv(tmp_path / "longer.csv")
     rows = (f"output={tmp_path}/b.csv", f"data.path={tmp_path}/longer.csv")
-    assert answer(monkeypatch, "predict", place, "checkpoint=run", *rows) == 0
+    assert run_command("predict", place, "checkpoint=run", *rows) == 0
     assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
 
 
-def test_every_command_reads_the_covariates(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_reads_the_covariates(place: Path, tmp_path: Path) -> None:
     for command, made, *options in (
         ("evaluate", "scores.json", "split=test", f"output={tmp_path}/scores.json"),
         ("backtest", "runs/*/backtest.json", "steps=20", f"output_root={tmp_path}/runs"),
         ("explain", "why/index.html", "window=last", f"output={tmp_path}/why"),
-        ("export", "model.onnx.json", f"output={tmp_path}/model.onnx"),
     ):
-        assert answer(monkeypatch, command, place, "checkpoint=run", *options) == 0
+        assert run_command(command, place, "checkpoint=run", *options) == 0
         assert len(list(tmp_path.glob(made))) == 1
 
 
@@ -108,7 +102,7 @@ def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
         *TINY, "data=csv", "data.path=load.csv", "data.columns=[load]", "data.future_covariates=[temperature]",
         "refit=full", "logger=[]", "pictures=false", "trainer.max_epochs=1", "hydra.run.dir=run",
     )  # fmt: skip
-    assert answer(monkeypatch, "train", tmp_path, *options) == 0
+    assert run_command("train", tmp_path, *options) == 0
     monkeypatch.chdir(tmp_path)
     model = forecast.load("run")
     assert model.refitted is not None

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sys
 import warnings
 from pathlib import Path
 
@@ -13,12 +12,10 @@ import pytest
 import torch
 
 from forecast import load
-from forecast.checkpoints.file import load_checkpoint
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import load_tested
 from forecast.inference.predict import calibration_for
-from forecast.system.errors import CheckpointError
-from tests.support.commands import ROOT, answer, only, train_here, workplace
+from tests.support.commands import ROOT, run_command
 from tests.support.fork_server import run_python
 
 
@@ -33,12 +30,8 @@ def test_the_test_again_gives_the_runs_own_numbers(
     folder: Path = request.getfixturevalue(kind)
     output = tmp_path / "scores.json"
     command = ["-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}"]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-    }  # one thread, as in training
-    result = run_python(command, cwd=folder.parents[1], env=environment)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}  # as in training
+    result = run_python(command, cwd=folder.parents[1], env=one_thread)
     assert result.returncode == 0, result.stderr
     again, first = read(output), read(folder / "metrics.json")
     for key in ("test", "baselines", "skill", "best_baseline", "intervals"):
@@ -49,12 +42,12 @@ def test_the_test_again_gives_the_runs_own_numbers(
     assert set(first["intervals"]) == {"conformal", *(["quantile"] if kind == "quantile_run" else [])}
 
 
-def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypatch) -> None:
+def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     part = frame.iloc[-60:]
     part.to_csv(tmp_path / "part.csv")
     options = (f"checkpoint={run}", "data.path=part.csv", "output=part.json")
-    assert answer(monkeypatch, "evaluate", tmp_path, *options) == 0
+    assert run_command("evaluate", tmp_path, *options) == 0
     found = read(tmp_path / "part.json")
     # the model reads 12 rows; the week that the seasonal naive repeats is longer than the file
     assert found["n_windows"] == 60 - 12 - 5 + 1
@@ -67,13 +60,6 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path, monkeypa
             (ahead.to_numpy() - part.to_numpy()[origin : origin + 5]) / model.scaler.scale[0].numpy()
         )
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
-
-
-def test_a_model_refitted_on_all_rows_is_not_scored(quantile_run: Path, tmp_path: Path, monkeypatch) -> None:
-    refit = quantile_run / "checkpoints" / "refit.ckpt"
-    assert answer(monkeypatch, "evaluate", tmp_path, f"checkpoint={refit}") == 2
-    with pytest.raises(CheckpointError):
-        load(quantile_run).evaluate()
 
 
 def test_refit_full_trains_on_every_row_and_says_which_model_is_which(quantile_run: Path) -> None:
@@ -107,22 +93,6 @@ def test_a_refitted_model_has_intervals_as_wide_as_the_tested_ones(quantile_run:
         torch.testing.assert_close(*widths)
 
 
-def test_a_refit_that_was_done_but_for_its_name_trains_no_more(tmp_path: Path, monkeypatch) -> None:
-    """Killed between its last state and `refit.ckpt`, where the best epoch was not the last one."""
-    typed = ("trainer.max_epochs=3", "logger=[]", "refit=full", "resume=auto")
-    monkeypatch.setattr("forecast.training.run.completed_epochs", lambda content: 2)
-    with monkeypatch.context() as patch:
-        patch.setattr("forecast.training.run.set_shrinkage", lambda *given: sys.exit(9))
-        assert train_here(patch, workplace(tmp_path), *typed) == 9
-    folder = only(tmp_path, "runs/*")
-    state = load_checkpoint(folder / "checkpoints" / "refit-last.ckpt")
-    assert state["callbacks"]["Checkpointing"]["is_finished"]
-    assert train_here(monkeypatch, tmp_path, *typed) == 0
-    refit = load_checkpoint(folder / "checkpoints" / "refit.ckpt")
-    assert refit["global_step"] == state["global_step"]
-    assert all(refit["state_dict"][name].equal(weight) for name, weight in state["state_dict"].items())
-
-
 def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:
     frame = pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
     model = load(run)
@@ -142,13 +112,13 @@ def test_evaluate_warns_of_windows_of_training_rows(run: Path) -> None:
         assert model.evaluate(later)["n_windows"] == len(origins) - trained - validated
 
 
-def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path, monkeypatch) -> None:
+def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "scores.json"
     options = (f"checkpoint={run}", "split=val", f"output={output}")
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 0
+    assert run_command("evaluate", run.parents[1], *options) == 0
     seen = pd.read_csv(run / "metrics.csv")["val/mse"].iloc[-1]
     assert read(output)["test"]["mse"] == pytest.approx(seen, rel=1e-6)
-    assert answer(monkeypatch, "evaluate", run.parents[1], *options) == 2  # the file is there
+    assert run_command("evaluate", run.parents[1], *options) == 2  # the file is there
 
 
 def test_a_checkpoint_file_alone_is_enough(run: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
 from forecast.tools.export import metadata
 from forecast.tools.export.metadata import metadata_path
-from tests.support.commands import LOAD, MLP, PLAIN, TINY, answer, only, workplace
+from tests.support.commands import LOAD, MLP, PLAIN, TINY, only, run_command, workplace
 from tests.support.long_files import long_frame
 
 MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
@@ -37,8 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory):
     def run(*overrides: str) -> tuple[Path, Path]:
         if overrides not in made:
             folder = workplace(tmp_path_factory.mktemp("run"))
-            with pytest.MonkeyPatch.context() as patch:
-                assert answer(patch, "train", folder, *EPOCH, *LOAD, *overrides) == 0
+            assert run_command("train", folder, *EPOCH, *LOAD, *overrides) == 0
             made[overrides] = folder, only(folder, "runs/*")
         return made[overrides]
 
@@ -90,8 +89,8 @@ def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """A run with ProbSparse as an ONNX file, and what the export printed."""
     folder, run = runs(*TINY, "attention=probsparse")
     path = tmp_path_factory.mktemp("exported") / "a model.onnx"
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
-        assert answer(patch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
+    with redirect_stdout(StringIO()) as said:
+        assert run_command("export", folder, f"checkpoint={run}", f"output={path}") == 0
     return Exported(folder, run, path, said.getvalue())
 
 
@@ -140,18 +139,31 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
     return np.load(folder / "forecast.npy")
 
 
-def test_the_printed_program_forecasts_without_this_package(
-    exported: Exported, tmp_path: Path, monkeypatch
-) -> None:
+def test_the_printed_program_forecasts_without_this_package(exported: Exported, tmp_path: Path) -> None:
+    """As PyTorch does, the step after the file."""
     folder, run, _, said = exported
-    monkeypatch.chdir(folder)
     assert "past (batch, 12, 2) float64" in said
     forecast = run_program(said, folder / "load.csv", tmp_path)
     table = read(folder)
     longer = table.reindex(pd.date_range(table.index[0], periods=len(table) + 5, freq="h"))
-    trained = load(run)
-    expected = ours(trained, users_inputs(trained, longer, [len(table) - 12]))
+    expected = ours(load(run), users_inputs(load(run), longer, [len(table) - 12]))
     assert np.abs(forecast - expected).max() < 1e-4
+
+
+def test_a_file_is_compared_with_the_data_where_they_are(runs, tmp_path: Path, capsys) -> None:
+    """Without them no file is written."""
+    folder, run = runs(*MLP)
+    asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "check_windows=9")
+    moved = (folder / "load.csv").rename(folder / "moved.csv")
+    capsys.readouterr()  # what the training said
+    try:
+        assert run_command("export", folder, *asked) == 2
+        assert capsys.readouterr().err.count("error: ") == 1
+        assert not list(tmp_path.iterdir())
+        assert run_command("export", folder, *asked, "data.path=moved.csv") == 0
+    finally:
+        moved.rename(folder / "load.csv")
+    assert "9 test windows" in capsys.readouterr().out
 
 
 def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -164,24 +176,9 @@ def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, c
 
     monkeypatch.setattr(metadata, "load_onnx", load_other)
     asked = (f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}", "check_windows=3")
-    assert answer(monkeypatch, "export", folder, *asked) == 2
+    assert run_command("export", folder, *asked) == 2
     assert capsys.readouterr().err.count("error: ") == 1
     assert not list(tmp_path.iterdir())
-
-
-def test_without_its_data_the_file_cannot_be_compared(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs(*MLP)
-    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}", "check_windows=2")
-    moved = (folder / "load.csv").rename(folder / "moved.csv")
-    capsys.readouterr()  # what the training said
-    try:
-        assert answer(monkeypatch, "export", folder, *asked) == 2
-        assert capsys.readouterr().err.count("error: ") == 1
-        assert not list(tmp_path.iterdir())
-        assert answer(monkeypatch, "export", folder, *asked, "data.path=moved.csv") == 0
-        assert "2 test windows" in capsys.readouterr().out
-    finally:
-        moved.rename(folder / "load.csv")
 
 
 @pytest.fixture(scope="module")
@@ -190,16 +187,8 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("series")
     long_frame(future=5).to_csv(folder / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = (
-        *TINY,
-        "attention=full",
-        "data=long",
-        "data.path=long.csv",
-        LOAD[-1],
-        *(f"data.{role}" for role in roles),
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "train", folder, *EPOCH, *given) == 0
+    given = (*TINY, "attention=full", "data=long", "data.path=long.csv", LOAD[-1])
+    assert run_command("train", folder, *EPOCH, *given, *(f"data.{role}" for role in roles)) == 0
     return folder, only(folder, "runs/*")
 
 
@@ -207,7 +196,7 @@ def test_many_series_with_covariates(series_run, tmp_path: Path, monkeypatch, ca
     folder, run = series_run
     path = tmp_path / "m.onnx"
     capsys.readouterr()
-    assert answer(monkeypatch, "export", folder, f"checkpoint={run}", f"output={path}") == 0
+    assert run_command("export", folder, f"checkpoint={run}", f"output={path}") == 0
     said = capsys.readouterr().out
     about = json.loads(metadata_path(path).read_text())
     assert about["inputs"] == {
@@ -223,6 +212,7 @@ def test_many_series_with_covariates(series_run, tmp_path: Path, monkeypatch, ca
     assert about["series"]["002"]["scale"] == pytest.approx(rows.std(ddof=0).tolist())
     assert about["checked"]["series"] == 4
     assert about["checked"]["largest_difference"] < 1e-5
+    monkeypatch.chdir(folder)
     expected = api.load(run).predict()
     for name in ("a", "002"):
         chosen = said.replace("series = 'a'", f"series = {name!r}")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast import Model, fit
+from forecast import fit
 from forecast.system.errors import DataError
 
 polars = pytest.importorskip("polars")
@@ -37,15 +37,11 @@ def sales() -> pd.DataFrame:
     )
 
 
-def train(monkeypatch: pytest.MonkeyPatch, folder: Path, frame: Any, **settings: Any) -> Model:
-    monkeypatch.chdir(folder)
-    return fit(frame, **SETTINGS, **settings)
-
-
 def test_many_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     frame = polars.from_pandas(sales())
-    model = train(monkeypatch, tmp_path, frame, id_column="shop")
-    expected = train(monkeypatch, tmp_path, sales(), id_column="shop").predict(sales(), levels=[80])
+    model = fit(frame, **SETTINGS, id_column="shop")
+    expected = fit(sales(), **SETTINGS, id_column="shop").predict(sales(), levels=[80])
     found = model.predict(frame, levels=[80])
     assert type(found) is type(frame)
     table = found.to_pandas()
@@ -60,9 +56,10 @@ def test_many_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     table = sales()[:155].drop(columns="shop")
     history, future = table[:150], table[150:].drop(columns="sold")
-    model = train(monkeypatch, tmp_path, polars.from_pandas(history))
+    model = fit(polars.from_pandas(history), **SETTINGS)
     found = model.predict(polars.from_pandas(history), future=polars.from_pandas(future))
     expected = model.predict(history.set_index("date"), future=future.set_index("date"))
     assert found.columns == ["date", "sold"]
@@ -70,5 +67,3 @@ def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.M
     assert found["date"].to_list() == [date.to_pydatetime() for date in expected.index]
     with pytest.raises(DataError):  # no column of dates
         model.predict(polars.from_pandas(history.drop(columns="date")))
-    with pytest.raises(DataError):
-        model.predict(polars.from_pandas(history).lazy())

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import forecast
-from tests.support.commands import TINY, answer, only
+from tests.support.commands import TINY, only, run_command
 
 ROWS, KNOWN, PRED_LEN = 300, 2, 5
 OPTIONS = (
@@ -41,8 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("known")
     table().to_csv(folder / "table.csv")
     given = (*TINY, *OPTIONS, "data.path=table.csv", "pictures=false", "hydra.run.dir=run")
-    with pytest.MonkeyPatch.context() as patch:
-        assert answer(patch, "train", folder, *given) == 0
+    assert run_command("train", folder, *given) == 0
     return folder
 
 
@@ -85,7 +84,7 @@ def test_past_forecasts_read_no_measured_future(
             given += [f"output={folder}/scores.json", "data.split=[0.7,0.1,0.2]"]
         else:
             given += [f"output_root={folder}", "steps=5"]
-        assert answer(monkeypatch, command, place, *given) == 0
+        assert run_command(command, place, *given) == 0
         pattern = "scores.json" if command == "evaluate" else "*/forecasts.parquet"
         found.append(only(folder, pattern).read_bytes())
     assert found[0] == found[1]

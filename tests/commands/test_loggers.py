@@ -10,23 +10,22 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
-import torch
 
 from forecast.system.keys import flatten, variant_id
-from forecast.training.schedules import cosine
-from tests.support.commands import finish, only, start, train, workplace
+from tests.commands.test_secrets import CANARY, ENVIRONMENT, holding
+from tests.support.commands import finish, only, run_command, start, train, workplace
 from tests.support.wandb_file import WandbRun, records
 
-SECRET = "0123456789abcdef" * 2 + "01234567"
+KEYS = {name: value for name, value in ENVIRONMENT.items() if not name.endswith("PROXY")}
 CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"}
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
-    """A run with every logger, in an environment that holds a secret."""
+    """A run with every logger, in an environment that holds secrets."""
     folder = workplace(tmp_path_factory.mktemp("loggers"))
-    loggers = "logger=[wandb,csv,tensorboard,mlflow]"
-    result = train(folder, loggers, "pictures=true", "trainer.max_epochs=3", "seed=7", WANDB_API_KEY=SECRET)
+    given = ("logger=[wandb,csv,tensorboard,mlflow]", "pictures=true", "trainer.max_epochs=3", "seed=7")
+    result = train(folder, *given, **KEYS)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*-s7_*"), result
 
@@ -68,26 +67,15 @@ def test_wandb_has_the_curves_and_the_final_scores(ran, wandb_run: WandbRun, met
     for name in ("skill", "seconds", "windows_per_second", "n_parameters", "best_epoch", "shrinkage_weight"):
         expected[name] = metrics[name]
     for level, scores in metrics["intervals"]["conformal"].items():
-        if isinstance(scores, dict):
-            expected |= {f"intervals/conformal/{level}/{name}": value for name, value in scores.items()}
-        else:
-            expected[f"intervals/conformal/{level}"] = scores  # pinball and crps, over all levels
+        of_level = scores if isinstance(scores, dict) else {"": scores}  # pinball and crps, over all levels
+        names = {name: f"intervals/conformal/{level}/{name}".rstrip("/") for name in of_level}
+        expected |= {names[name]: value for name, value in of_level.items()}
     for slot, sides in metrics["attention_slots"].items():
         expected |= {f"tokens/{slot}/{side}": sides[side] for side in ("queries", "keys")}
-    expected |= {
-        f"val/{name}": metrics[f"validation_{name}"] for name in ("mse", "mae")
-    }  # of the tested model
+    expected |= {f"val/{name}": metrics[f"validation_{name}"] for name in ("mse", "mae")}
     assert len(expected) == 4 * 8 + 6 + 2 * 6 + 4 + 6 + 2
     assert {name: wandb_run.summary[name] for name in expected} == pytest.approx(expected, rel=1e-6)
     assert not [name for name in wandb_run.summary if "validation" in name or "memory" in name]
-    row = next(row for row in wandb_run.history if row.get("epoch") == 1 and "lr" in row)
-    config = wandb_run.config
-    optimizer = torch.optim.SGD([torch.zeros(1)], lr=config["optimizer"]["lr"])
-    n_steps = (row["trainer/global_step"] + 1) // 2 * 3
-    factor = cosine(optimizer, n_steps)["scheduler"].lr_lambdas[0]
-    assert row["lr"] == pytest.approx(
-        config["optimizer"]["lr"] * factor(row["trainer/global_step"]), rel=1e-6
-    )
 
 
 def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: WandbRun) -> None:
@@ -96,14 +84,13 @@ def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: 
     assert [row["horizon/step"] for row in rows] == [1, 2, 3, 4, 5]
     for name in ("model", "naive", "seasonal_naive", "linear"):
         assert [row[f"horizon/{name}_mse"] for row in rows] == pytest.approx(list(by_step[f"{name}_mse"]))
-    assert not [name for name in wandb_run.summary if name.startswith("horizon/") and name.endswith("mse")]
     files = only(ran[0], "wandb/offline-run-*/files")
     for picture in ("forecasts", "error_by_step"):
         (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
         assert (files / name).read_bytes() == (ran[0] / f"{picture}.png").read_bytes()
 
 
-def test_each_service_says_one_line_and_no_secret_is_kept(ran, mlflow_run) -> None:
+def test_each_service_says_one_line(ran, mlflow_run) -> None:
     folder, result = ran
     offline = only(folder, "wandb/offline-run-*").relative_to(folder.parent.parent)
     said = (result.stdout + result.stderr).splitlines()
@@ -114,9 +101,21 @@ def test_each_service_says_one_line_and_no_secret_is_kept(ran, mlflow_run) -> No
     assert [line for line in said if "mlflow" in line.lower()] == [
         f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"
     ]
-    kept = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    assert kept == []
-    assert SECRET not in result.stdout + result.stderr
+
+
+def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(
+    ran, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, result = ran
+    folder = run.parents[1]
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert run_command("compare", folder, "runs=[runs]") == 0
+    assert run_command("dashboard", folder, "mode=offline") == 0
+    assert CANARY not in "".join((result.stdout, result.stderr, *capfd.readouterr()))
+    assert holding(folder) == []
+    (run / "planted").write_text(f"x{CANARY}")
+    assert holding(folder) == [run / "planted"]
 
 
 def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None:
@@ -176,7 +175,7 @@ def test_mlflow_has_what_wandb_has(ran, mlflow_run, wandb_run: WandbRun, metrics
 def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
     process = start(
         workplace(tmp_path), "trainer.max_epochs=100000", "callbacks.early_stopping.patience=100000",
-        "callbacks.progress.refresh_rate=1", "logger=wandb",
+        "callbacks.progress.refresh_rate=1", "logger=wandb", **ENVIRONMENT,  # type: ignore
     )  # fmt: skip
     assert process.stderr
     for line in process.stderr:
@@ -189,6 +188,7 @@ def test_an_interrupted_run_closes_wandb(tmp_path: Path) -> None:
     folder = only(tmp_path, "runs/*")
     assert (folder / "checkpoints" / "last.ckpt").exists()
     assert WandbRun(only(folder, "wandb/offline-run-*/*.wandb")).exit_code == 1
+    assert holding(tmp_path) == []
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.commands import answer, explain_and_export, only, train_here
+from tests.support.commands import LOAD, MLP, PLAIN, only, run_command, run_training
 from tests.support.csv_files import write_csv
 
 SEQ, PRED = 12, 5  # of TINY
@@ -24,8 +24,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lost[[0, -1]] = False
     frame.loc[lost, "load"] = np.nan
     frame.drop(index=[50, 51, 52, 280]).to_csv(folder / "load.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        assert train_here(patch, folder, "trainer.max_epochs=1", "logger=[]", "loss=quantile") == 0
+    given = ("trainer.max_epochs=1", "logger=[]", "loss=quantile")
+    assert run_command("train", folder, PLAIN, *MLP, *LOAD, *given) == 0
     return folder
 
 
@@ -49,55 +49,47 @@ def test_scores_count_measured_values(place: Path) -> None:
     assert all(np.isfinite(metrics["test"][name]) for name in ("mse", "mae", "rmse_raw", "smape", "mase"))
 
 
-def test_every_command_reads_it(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_command_reads_it(place: Path, tmp_path: Path) -> None:
     run = only(place, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     for command, *options in (
         ("evaluate", f"output={tmp_path}/scores.json"),
         ("predict", f"output={tmp_path}/next.csv"),
         ("backtest", "steps=40", f"output_root={tmp_path}"),
+        ("explain", f"output={tmp_path}/why"),
+        ("export", f"output={tmp_path}/model.onnx"),
     ):
-        assert answer(monkeypatch, command, place, f"checkpoint={run}", *options) == 0
+        assert run_command(command, place, f"checkpoint={run}", *options) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["test"] == pytest.approx(metrics["test"], rel=1e-5)
     assert np.isfinite(pd.read_csv(tmp_path / "next.csv")[["load", "load-lo-80"]].to_numpy()).all()
-    explain_and_export(monkeypatch, place, run, tmp_path)
 
 
-def test_a_missing_future_covariate_is_read_as_in_training(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_future_covariate_is_read_as_in_training(tmp_path: Path) -> None:
     """The value above it, also where it lies before the window of the forecast."""
     write_csv(tmp_path / "load.csv", rows=300)
     frame = pd.read_csv(tmp_path / "load.csv")
-    given = (
-        "data.columns=[load]",
-        "data.future_covariates=[temperature]",
-        "trainer.max_epochs=1",
-        "logger=[]",
-    )
+    roles = ("data.columns=[load]", "data.future_covariates=[temperature]")
     first = 270 - 48  # the first row that is read for a forecast from row 270
     frame.loc[first - 3 : first + 40, "temperature"] = np.nan
     frame.to_csv(tmp_path / "load.csv", index=False)
-    assert train_here(monkeypatch, tmp_path, *given) == 0
+    assert run_training(tmp_path, *roles, "trainer.max_epochs=1", "logger=[]") == 0
     run, start = only(tmp_path, "runs/*"), frame["date"][270].replace(" ", "T")
     frame["temperature"] = frame["temperature"].ffill()
     frame.to_csv(tmp_path / "filled.csv", index=False)
     for more in (("output=a.csv",), ("data.path=filled.csv", "output=b.csv")):
         given = (f"checkpoint={run}", f"start={start}", *more)
-        assert answer(monkeypatch, "predict", tmp_path, *given) == 0
+        assert run_command("predict", tmp_path, *given) == 0
     a, b = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     np.testing.assert_allclose(a["load"], b["load"], rtol=1e-6)
 
 
-def test_a_column_without_values_in_validation_takes_no_intervals_from_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_column_without_values_in_validation_takes_no_intervals_from_the_others(tmp_path: Path) -> None:
     write_csv(tmp_path / "load.csv", rows=300)
     frame = pd.read_csv(tmp_path / "load.csv")
     frame.loc[205:245, "temperature"] = np.nan
     frame.to_csv(tmp_path / "load.csv", index=False)
-    assert train_here(monkeypatch, tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
+    assert run_training(tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
     run = only(tmp_path, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     intervals = metrics["intervals"]["conformal"]
@@ -109,7 +101,7 @@ def test_a_column_without_values_in_validation_takes_no_intervals_from_the_other
         assert 0 < scores["crps"] < scores["mae"]
     assert 0 < intervals["80"]["coverage"] <= 1
     assert np.isfinite(intervals["crps"])
-    assert answer(monkeypatch, "predict", tmp_path, f"checkpoint={run}") == 0
+    assert run_command("predict", tmp_path, f"checkpoint={run}") == 0
     forecast = pd.read_csv(tmp_path / "forecast.csv")
     assert np.isfinite(forecast["load-lo-80"].to_numpy()).all()
     assert np.isnan(forecast["temperature-lo-80"].to_numpy()).all()

@@ -65,15 +65,6 @@ def test_a_resumed_run_continues_its_mlflow_run(root: Path) -> None:
     assert [p.step for p in second.experiment.get_metric_history(run.info.run_id, "val/mse")] == [3, 6]
 
 
-def test_a_resumed_run_starts_anew_in_a_database_that_does_not_know_it(root: Path) -> None:
-    first = make(root, "moved")
-    first.begin()
-    (root / "moved" / "logs" / "mlflow" / "run_id.txt").write_text("0" * 32)
-    moved = make(root, "moved")
-    moved.begin()
-    assert read(moved).info.status == "RUNNING"
-
-
 def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")

@@ -10,7 +10,7 @@ import pytest
 from forecast.checkpoints.contents import completed_epochs
 from forecast.checkpoints.file import load_checkpoint
 from forecast.inference.model import load
-from tests.support.commands import PLAIN, answer, finish, only, start, train, train_here, workplace
+from tests.support.commands import PLAIN, finish, only, run_command, run_training, start, train, workplace
 
 ROWS, AHEAD = 1500, 5
 OPTIONS = (
@@ -29,9 +29,9 @@ def table() -> pd.DataFrame:
     return pd.DataFrame({"load": load, "temperature": temperature}, dates)
 
 
-def test_it_learns_what_no_linear_model_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_learns_what_no_linear_model_can(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "history.csv")
-    assert answer(monkeypatch, "train", tmp_path, *OPTIONS) == 0
+    assert run_command("train", tmp_path, *OPTIONS) == 0
     run = only(tmp_path, "runs/*")
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["mse"] < 0.2 * metrics["baselines"]["linear"]["mse"]
@@ -40,13 +40,11 @@ def test_it_learns_what_no_linear_model_can(tmp_path: Path, monkeypatch: pytest.
     assert load(run).network.attention_layers() == []
 
 
-def test_the_quantile_loss_stops_training_and_selects_the_best_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_quantile_loss_stops_training_and_selects_the_best_epoch(tmp_path: Path) -> None:
     """Of a model without a warm start. The loss is that of the forecasts of the checkpoint, in scaled values."""
     asked = ("logger=[]", "loss=quantile", "trainer.max_epochs=30", "callbacks.early_stopping.patience=2")
     more = ("optimizer.lr=0.05", "schedule=plateau", "data.transform=asinh", "features=S", "data.target=load")
-    assert train_here(monkeypatch, workplace(tmp_path), *asked, *more) == 0
+    assert run_training(workplace(tmp_path), *asked, *more) == 0
     run = only(tmp_path, "runs/*")
     losses = pd.read_csv(run / "metrics.csv")["val/quantile_loss"]
     assert losses.argmin() == len(losses) - 3 < 27

@@ -10,7 +10,7 @@ import torch
 
 from forecast.inference.model import load
 from forecast.tools.monitor import examine
-from tests.support.commands import answer, train_here
+from tests.support.commands import run_command, run_training
 from tests.support.csv_files import write_csv
 
 ROWS = 400
@@ -23,24 +23,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("monitor")
     write_csv(folder / "newer.csv", rows=ROWS + 300)
     pd.read_csv(folder / "newer.csv").iloc[:ROWS].to_csv(folder / "load.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, refit in (("run", "null"), ("refitted", "full")):
-            options = ("trainer.max_epochs=1", "logger=[]", f"refit={refit}", f"hydra.run.dir=runs/{name}")
-            assert train_here(patch, folder, *options) == 0
+    for name, refit in (("run", "null"), ("refitted", "full")):
+        options = ("trainer.max_epochs=1", "logger=[]", f"refit={refit}", f"hydra.run.dir=runs/{name}")
+        assert run_training(folder, *options) == 0
     return folder
 
 
-def test_the_forecasts_after_the_test_are_scored(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    assert answer(monkeypatch, "monitor", place, "checkpoint=runs/run", "data.path=newer.csv") == 0
+def test_the_forecasts_after_the_test_are_scored(place: Path, capsys) -> None:
+    assert run_command("monitor", place, "checkpoint=runs/run", "data.path=newer.csv") == 0
     lines = capsys.readouterr().out.splitlines()
     found = json.loads((place / "monitor.json").read_text())
     assert found["periods"]["newer"]["first"] == FIRST_NEWER
     assert found["periods"]["newer"]["origins"] == 300 - 5 + 1
     pd.read_csv(place / "newer.csv").iloc[ROWS - 168 :].to_csv(place / "only_newer.csv", index=False)
     command = ("checkpoint=runs/run", "data.path=only_newer.csv", "output=e.json")
-    assert answer(monkeypatch, "evaluate", place, *command) == 0
+    assert run_command("evaluate", place, *command) == 0
     scores = json.loads((place / "e.json").read_text())
     assert found["periods"]["newer"]["mse"]["model"] == pytest.approx(scores["test"]["mse"], rel=1e-5)
     assert found["coverage"]["newer"]["conformal"]["80"] == scores["intervals"]["conformal"]["80"]["coverage"]
@@ -56,9 +53,9 @@ def test_the_forecasts_after_the_test_are_scored(
     assert (place / "monitor.png").stat().st_size > 10_000
 
 
-def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_a_refit_has_seen_are_not_scored(place: Path) -> None:
     command = ("checkpoint=runs/refitted", "data.path=newer.csv", "output=refitted.json")
-    assert answer(monkeypatch, "monitor", place, *command) == 0
+    assert run_command("monitor", place, *command) == 0
     found = json.loads((place / "refitted.json").read_text())
     other = json.loads((place / "monitor.json").read_text())
     assert found["drift"] == other["drift"]  # of the scale of the tested model, as the inputs of the run
@@ -66,10 +63,8 @@ def test_rows_that_a_refit_has_seen_are_not_scored(place: Path, monkeypatch: pyt
     assert found["periods"]["newer"]["first"] == FIRST_NEWER
 
 
-@pytest.mark.parametrize("rows", [0, 4, ROWS + 4], ids=lambda rows: f"{rows} rows")
-def test_too_few_newer_rows_give_the_verdict_unknown(
-    place: Path, rows: int, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+@pytest.mark.parametrize("rows", [4, ROWS + 4])
+def test_too_few_newer_rows_give_the_verdict_unknown(place: Path, rows: int, capsys) -> None:
     """A file with the first newer rows alone, or with all rows up to them."""
     table = pd.read_csv(place / "newer.csv")
     some = table[:rows] if rows >= ROWS else table[ROWS : ROWS + rows]
@@ -81,51 +76,28 @@ def test_too_few_newer_rows_give_the_verdict_unknown(
         "overwrite=true",
         "exit_code=true",
     )
-    assert answer(monkeypatch, "monitor", place, *command) == 0
+    assert run_command("monitor", place, *command) == 0
     found = json.loads((place / "few.json").read_text())
     assert found["verdict"] == "unknown"
     assert found["periods"]["newer"] == {"first": None, "last": None, "origins": 0, "mse": {}}
     assert "the file needs 5 rows after the test" in capsys.readouterr().out
 
 
-def test_a_scheduler_learns_of_drift_by_the_exit_status(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_a_scheduler_learns_of_drift_by_the_exit_status(place: Path, capsys) -> None:
     table = pd.read_csv(place / "newer.csv")
     table = table[: ROWS + 60]
     table.loc[ROWS:, "temperature"] += 1000
     table.to_csv(place / "shifted.csv", index=False)
     command = ("checkpoint=runs/run", "data.path=shifted.csv", "output=shifted.json", "overwrite=true")
-    assert answer(monkeypatch, "monitor", place, *command) == 0
-    assert answer(monkeypatch, "monitor", place, *command, "exit_code=true") == 3
+    assert run_command("monitor", place, *command) == 0
+    assert run_command("monitor", place, *command, "exit_code=true") == 3
     assert json.loads((place / "shifted.json").read_text())["changed"][-1] == "inputs"
     assert "the inputs differ from those of the run" in capsys.readouterr().out.splitlines()[-2]
 
 
-def test_dates_of_many_series_are_counted_once(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two series, of which one ends an hour earlier: with every second window, they are forecast in turn."""
-    rows = pd.read_csv(place / "newer.csv").rename(columns={"date": "ds", "load": "y"})
-    for name, end in (("long.csv", ROWS), ("newer.csv", ROWS + 300)):
-        series = [rows[:end].assign(unique_id="a"), rows[: end - 1].assign(unique_id="b")]
-        pd.concat(series).to_csv(tmp_path / name, index=False)
-    options = ("trainer.max_epochs=1", "logger=[]", "hydra.run.dir=run", "data=long", "data.path=long.csv")
-    assert train_here(monkeypatch, tmp_path, *options, "data.eval_stride=2") == 0
-    model = load(tmp_path / "run")
-    found = examine(model, model.read_data({"path": str(tmp_path / "newer.csv"), "split": "test"}))
-    assert str(found.newer.dates[0]) == FIRST_NEWER
-    assert (np.diff(found.newer.dates.to_numpy()) == np.timedelta64(1, "h")).all()
-    assert len(found.newer.dates) == 300 - 5 + 1
-    assert found.newer.overlap == found.test.overlap == 5
-    assert found.verdict.changes["errors"].degrees_of_freedom
-
-
-def test_training_continues_on_newer_rows_with_the_scale_of_the_model(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_continues_on_newer_rows_with_the_scale_of_the_model(place: Path) -> None:
     options = ("checkpoint=runs/run", "data.path=newer.csv", "trainer.max_epochs=2", "logger=[]")
-    assert train_here(monkeypatch, place, *options, "hydra.run.dir=runs/continued") == 0
+    assert run_training(place, *options, "hydra.run.dir=runs/continued") == 0
     before, after = (load(place / "runs" / name) for name in ("run", "continued"))
     assert after.trained_until > before.trained_until
     for one, other in zip(before.scaler.tensors, after.scaler.tensors, strict=True):
@@ -141,8 +113,7 @@ def test_errors_of_a_refit_have_the_units_of_the_test(place: Path, tmp_path: Pat
     rows.iloc[:ROWS].to_csv(tmp_path / "load.csv", index=False)
     rows.to_csv(tmp_path / "newer.csv", index=False)
     options = ("trainer.max_epochs=1", "logger=[]", "refit=full", "hydra.run.dir=run")
-    with pytest.MonkeyPatch.context() as patch:
-        assert train_here(patch, tmp_path, *options) == 0
+    assert run_training(tmp_path, *options) == 0
     checkpoints = tmp_path / "run" / "checkpoints"
     tested, refitted = (load(checkpoints / name) for name in ("best.ckpt", "refit.ckpt"))
     assert not torch.allclose(tested.target_scaler.scale, refitted.target_scaler.scale, rtol=0.05)

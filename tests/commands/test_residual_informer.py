@@ -1,7 +1,6 @@
 """`model=residual_informer` from the command line to its forecasts: never worse than its linear model."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.model import evaluate, load_tested
 from forecast.system.errors import ForecastError
-from forecast.training.checkpointing import MARGIN, shrinkage_and_error
-from tests.support.commands import only, train_here, workplace
+from forecast.training.checkpointing import shrinkage_and_error
+from tests.support.commands import only, run_training, workplace
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
@@ -32,12 +31,10 @@ def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
 
 
-def test_linear_model_is_kept_if_training_lowers_no_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> None:
     folder = workplace(tmp_path)
     asked = (*PRESET, *HARMFUL, "refit=full", "data.target=load")
-    assert train_here(monkeypatch, folder, *asked) == 0
+    assert run_training(folder, *asked) == 0
     run = only(folder, "runs/*")
     best = load_checkpoint(run / "checkpoints" / "best.ckpt")
     metrics = read_metrics(run)
@@ -62,8 +59,9 @@ def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
     pd.DataFrame({"date": dates, "load": level}).to_csv(tmp_path / "days.csv", index=False)
     sizes = ("seq_len=4", "label_len=4", "pred_len=4", "model.d_model=16", "model.d_ff=32")
     asked = ("data.path=days.csv", *sizes, "optimizer.lr=3e-3", "trainer.max_epochs=1", "refit=full")
-    assert train_here(monkeypatch, tmp_path, *PRESET, *asked, "data.batch_size=8") == 0
+    assert run_training(tmp_path, *PRESET, *asked, "data.batch_size=8") == 0
     run = only(tmp_path, "runs/*")
+    monkeypatch.chdir(tmp_path)
     tested, metrics = load_tested(run), read_metrics(run)
     windows = tested.data().windows["val"]
     batch = windows.gather(torch.arange(len(windows)))
@@ -86,10 +84,11 @@ def test_quantiles_that_were_never_trained_are_not_used(
 ) -> None:
     """If the linear model is kept, intervals are conformal."""
     folder = workplace(tmp_path)
-    assert train_here(monkeypatch, folder, *PRESET, *HARMFUL, "loss=quantile") == 0
+    assert run_training(folder, *PRESET, *HARMFUL, "loss=quantile") == 0
     run = only(folder, "runs/*")
     assert (read_metrics(run)["best_epoch"], [*read_metrics(run)["intervals"]]) == (0, ["conformal"])
     assert "intervals, quantile" not in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
     model = load(run)
     found = model.predict(levels=[80])
     conformal = model.predict(levels=[80], intervals="conformal")
@@ -112,29 +111,3 @@ def test_the_shrinkage_weight_is_half_if_the_test_is_inconclusive() -> None:
     few = 0.5 * start[:95]
     assert shrinkage_and_error(few, start[:95], overlap=47)[0] == 1
     assert shrinkage_and_error(few, start[:95], overlap=48)[0] == 0.5
-
-
-def test_the_median_decides_on_the_weight_and_all_quantiles_on_the_epoch() -> None:
-    start = torch.ones(2000, 2, dtype=torch.float64)
-    noise = torch.randn(2000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    widths = torch.stack(
-        [1.02 + 0.5 * noise, 0.8 + 0.5 * noise], dim=1
-    )  # a worse median between better bounds
-    weight, estimate = shrinkage_and_error(widths, start, overlap=96)
-    assert weight == 0.5
-    assert estimate == pytest.approx((1 + widths[:, 1].mean().item()) / 2)
-    weight, estimate = shrinkage_and_error(widths.flip(1), start, overlap=96)
-    assert weight > 0.99
-    assert estimate == math.inf
-
-
-def test_of_two_epochs_the_one_that_is_surely_better_is_kept() -> None:
-    start = torch.ones(2000, 1).double()
-    swing = torch.sin(torch.linspace(0, 3 * torch.pi, 2000)).double()[:, None]
-    noise = torch.randn(2000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    surely, perhaps = start - 0.04 + 0.5 * noise, start + 0.04 - 0.5 * swing
-    slightly = perhaps + 0.06
-    assert perhaps.mean() < surely.mean() < 1 - MARGIN < slightly.mean() < 1
-    errors = [shrinkage_and_error(losses, start, overlap=96)[1] for losses in (surely, perhaps, slightly)]
-    assert errors[0] < errors[1] < 1
-    assert errors[2] == math.inf

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from forecast import load
-from tests.support.commands import TINY, answer, only
+from tests.support.commands import TINY, only, run_command
 
 SERIES, ROWS, PRED_LEN = 8, 100, 5
 SETTINGS = (
@@ -21,8 +21,8 @@ SETTINGS = (
 
 def train(folder: Path, *overrides: str) -> str:
     """Run the command in `folder`, within this process; what it printed."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
-        assert answer(patch, "train", folder, *SETTINGS, *overrides) == 0
+    with redirect_stdout(io.StringIO()) as printed:
+        assert run_command("train", folder, *SETTINGS, *overrides) == 0
     return printed.getvalue()
 
 
@@ -61,24 +61,23 @@ def metrics(folder: Path) -> dict:
     return json.loads((folder / "metrics.json").read_text())
 
 
-def test_evaluate_gives_the_runs_own_numbers(run: Path, monkeypatch, capsys) -> None:
+def test_evaluate_gives_the_runs_own_numbers(run: Path, capsys) -> None:
     given = (f"checkpoint={run}", f"output={run}/again.json")
-    assert answer(monkeypatch, "evaluate", run.parents[1], *given) == 0
+    assert run_command("evaluate", run.parents[1], *given) == 0
     again, first = json.loads((run / "again.json").read_text()), metrics(run)
     for part in (lambda m: m["test"], lambda m: m["baselines"]["seasonal_naive"]):
         assert part(again) == pytest.approx(part(first), rel=1e-6)
     widths = [found["intervals"]["conformal"]["80"]["width_raw"] for found in (again, first)]
     assert widths[0] == pytest.approx(widths[1], rel=1e-6)
-    table, here = (
-        pd.read_parquet(run / name) for name in ("again_by_series.parquet", "errors_by_series.parquet")
-    )
-    pd.testing.assert_frame_equal(table, here)
+    names = ("again_by_series.parquet", "errors_by_series.parquet")
+    found, expected = (pd.read_parquet(run / name) for name in names)
+    pd.testing.assert_frame_equal(found, expected)
     assert "8 tested" in capsys.readouterr().out
 
 
-def test_every_series_is_forecast_after_its_end(run: Path, place: Path, monkeypatch) -> None:
+def test_every_series_is_forecast_after_its_end(run: Path, place: Path) -> None:
     options = (f"checkpoint={run}", "levels=[80]", f"output={run}/next.csv")
-    assert answer(monkeypatch, "predict", place, *options) == 0
+    assert run_command("predict", place, *options) == 0
     table = pd.read_csv(run / "next.csv", parse_dates=["ds"])
     assert list(table.columns) == ["unique_id", "ds", "y", "y-lo-80", "y-hi-80"]
     assert len(table) == SERIES * PRED_LEN
@@ -99,13 +98,8 @@ def test_every_series_is_forecast_after_its_end(run: Path, place: Path, monkeypa
     history, ahead = frame[frame["ds"] <= end], frame.loc[frame["ds"] > end, ["unique_id", "ds", "price"]]
     history.to_csv(run / "history.csv", index=False)
     ahead.to_csv(run / "ahead.csv", index=False)
-    parts = (
-        f"data.path={run}/history.csv",
-        f"future={run}/ahead.csv",
-        "data.ids=[shop_3]",
-        f"output={run}/one.csv",
-    )
-    assert answer(monkeypatch, "predict", place, f"checkpoint={run}", "levels=[80]", *parts) == 0
+    parts = (f"data.path={run}/history.csv", f"future={run}/ahead.csv", "data.ids=[shop_3]")
+    assert run_command("predict", place, f"checkpoint={run}", *parts, f"output={run}/one.csv") == 0
     one = pd.read_csv(run / "one.csv")
     np.testing.assert_allclose(one["y"], table.loc[table["unique_id"] == "shop_3", "y"], rtol=1e-5)
 

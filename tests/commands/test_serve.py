@@ -1,11 +1,17 @@
-"""`python -m forecast.serve`: a server on real runs, asked over HTTP."""
+"""`python -m forecast.serve`: a server on real runs, asked over HTTP, and its answers by ONNX Runtime.
 
+These equal those of PyTorch, which answers what the graph cannot. Each run is exported once, one of them by the server.
+"""
+
+import asyncio
 import json
+import multiprocessing
 import os
 import re
 import shutil
-import socket
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,28 +19,63 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
 
 import forecast
+from forecast.checkpoints.contents import find_trained
+from forecast.inference.model import load
+from forecast.system.errors import DataError
+from forecast.tools.serve import processes
+from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, graph_file, read_facts
+from forecast.tools.serve.processes import WorkerPool, WorkerProcess, WorkersLost
+from forecast.tools.serve.request import read_request
+from forecast.tools.serve.trained import export_model, find_obstacle
+from forecast.tools.serve.worker import ServedModel, load_models
 from tests.support.browser import opened
-from tests.support.covariate_file import FUTURE, table
+from tests.support.commands import MLP, PLAIN, run_command
+from tests.support.covariate_file import COVARIATES, FUTURE, table
 from tests.support.fork_server import start_python
+from tests.support.long_files import long_frame
 
-ROOT = Path(__file__).parents[2]
 MAX_WAITING = 3
 DAMAGED = "damaged"
 REASON = f"{DAMAGED}/checkpoints/best.ckpt: the file is damaged, or it is not a checkpoint"
-STATE = {
-    "status": "ready",
-    "models": ["covariates", "long"],
-    "unavailable": {DAMAGED: REASON},
-    "unanswered": 0,
-}
+MODELS = {"models": ["covariates", "long", "zone"], "unavailable": {DAMAGED: REASON}}
+STATE = {**MODELS, "status": "ready", "unanswered": 0}
+
+
+SMALL = (*MLP, PLAIN, "logger=[]", "trainer.max_epochs=1", "callbacks.progress.refresh_rate=0")
+LONG = (
+    "data=long", "data.path=long.csv", "data.id_column=unique_id", "data.date_column=ds", "data.target=y",
+    "data.static_covariates=[region,size]", "data.future_covariates=[price]",
+)  # fmt: skip
+RUNS: dict[str, tuple[str, ...]] = {
+    "covariates": ("data=csv", "data.path=table.csv", *COVARIATES),
+    "long": (*LONG, "refit=full"),
+    "zone": (
+        "data=csv", "data.path=zone.csv", "data.columns=[load]", "data.holidays=DE", "data.transform=log1p",
+        "data.lower=0", "loss=quantile", "levels=[50,80]",
+    ),
+}  # fmt: skip
+
+
+def train_runs(folder: Path) -> None:
+    """Train a run of each kind of data: covariates of every type, many series, local times with quantiles."""
+    table().to_csv(folder / "table.csv")
+    load = table()[["load"]]
+    zone = np.exp(13 + (load - load.mean()) / load.std() / 2)  # large beside the scale of its logarithm
+    zone.set_axis(zone.index.tz_localize("UTC").tz_convert("Europe/Berlin").rename("date")).to_csv(
+        folder / "zone.csv"
+    )
+    long_frame(future=10).to_csv(folder / "long.csv", index=False)
+    options_of_all = (*SMALL, "levels=[80]", "data.split=[0.5,0.3,0.2]")
+    for name, options in RUNS.items():
+        assert run_command("train", folder, *options_of_all, *options, f"hydra.run.dir=runs/{name}") == 0
 
 
 class Reply(NamedTuple):
@@ -71,17 +112,14 @@ def serving(
     log = os.open(folder / log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     process = start_python(
         ["-m", "forecast.serve", "runs", "port=0", *settings],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=log,  # which is closed here after the start
-        env=dict(os.environ),
-    )
+        cwd=folder, stdout=subprocess.PIPE, stderr=log, env=dict(os.environ),  # closed here after the start
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         said = ""
         while "address" not in said and (line := process.stdout.readline()):
             said += line
-        found = re.search(r"serving +covariates, long\naddress +(http\S+)", said)
+        found = re.search(r"serving +covariates, long, zone\naddress +(http\S+)", said)
         assert found is not None, (folder / log_file).read_text()
         yield process, Server(found[1], folder / "runs", process.pid)
     finally:
@@ -90,11 +128,12 @@ def serving(
 
 
 @pytest.fixture(scope="module")
-def server(served_runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with one worker, and a damaged model beside the others; SIGTERM ends it and its worker."""
     folder = tmp_path_factory.mktemp("serve")
-    for name in ("covariates", "long"):
-        shutil.copytree(served_runs[name], folder / "runs" / name)
+    train_runs(folder)
+    for name in ("covariates", "zone"):
+        export_model(name, find_trained(folder / "runs" / name))
     damaged = folder / DAMAGED / "checkpoints" / "best.ckpt"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes((folder / "runs" / "covariates" / "checkpoints" / "best.ckpt").read_bytes()[:20_000])
@@ -141,11 +180,8 @@ def test_the_example_of_a_model_is_answered(server: Server) -> None:
         assert reply.status == 200, reply.content
         about = server.get(f"v1/models/{model}").content
         assert len(reply.content["forecast"]) == about["pred_len"]
-        assert set(example["rows"]) >= {
-            about["date_column"],
-            *about["columns"],
-            *about["future_covariates"],
-        }
+        read = {about["date_column"], *about["columns"], *about["future_covariates"]}
+        assert set(example["rows"]) >= read
         assert about["refitted"] is (model == "long")
 
 
@@ -160,10 +196,7 @@ def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
     cases = [
         (b'{"rows": [{"date": NaN}]}', "the body is not JSON"),
         (b"[1, 2]", "the body is not a JSON object"),
-        (
-            {**example, "horizont": 1},
-            "horizont: there is no such field; the fields are rows, future, horizon",
-        ),
+        ({**example, "horizont": 1}, "horizont: there is no such field; the fields are rows, future, hor"),
         ({**example, "horizon": 10**9}, "horizon: Input should be less than or equal to 10000"),
         ({**example, "rows": without_load}, "rows: no column 'load'"),
         (change(example, load=[[1]] * n_rows), "rows, row 0, column load: [1] is not a number"),
@@ -177,7 +210,7 @@ def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
 
 
 def test_other_paths_and_large_bodies_are_refused(server: Server) -> None:
-    names = f"covariates, long, {DAMAGED}"
+    names = f"covariates, long, zone, {DAMAGED}"
     assert server.forecast("nope", {}).content == {"error": f"there is no model 'nope'; there are {names}"}
     assert server.get("v1/models/..%2Flong").status == 404
     assert server.get("docs").status == 404
@@ -195,27 +228,23 @@ def test_more_requests_than_may_wait_are_refused_and_none_is_lost(server: Server
     assert refused.content == {"error": f"{MAX_WAITING} requests are unanswered: try again later"}
     assert refused.headers["Retry-After"] == "1"
     assert server.get("health").content == STATE
-    metrics = server.get("metrics").content
-    assert (
-        f'forecast_requests_total{{model="long",status="503"}} {sum(r.status == 503 for r in replies):.1f}'
-        in metrics
-    )
+    counted = sum(reply.status == 503 for reply in replies)
+    line = f'forecast_requests_total{{model="long",status="503"}} {counted:.1f}'
+    assert line in server.get("metrics").content
 
 
 def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
     checkpoints = server.models / "long" / "checkpoints"
     assert server.get("v1/models/long").content["refitted"]
     shutil.move(checkpoints / "refit.ckpt", checkpoints / "other.ckpt")
-    wait_for(
-        lambda: not server.get("v1/models/long").content["refitted"]
-    )  # PyTorch answers with the other one
+    wait_for(lambda: not server.get("v1/models/long").content["refitted"])
     shutil.move(checkpoints / "other.ckpt", checkpoints / "refit.ckpt")
     assert server.get("v1/models/long").content["refitted"]
 
 
 def test_a_damaged_model_is_named_with_the_reason_while_the_others_answer(server: Server) -> None:
     assert server.get("health").content == STATE
-    assert server.get("v1/models").content == {key: STATE[key] for key in ("models", "unavailable")}
+    assert server.get("v1/models").content == MODELS
     for reply in (
         server.get(f"v1/models/{DAMAGED}"),
         server.forecast(DAMAGED, {"rows": [{"date": "2024-01-01"}]}),
@@ -231,37 +260,11 @@ def test_a_damaged_model_is_named_with_the_reason_while_the_others_answer(server
     assert server.get("health").content == STATE
 
 
-def test_clients_that_leave_before_their_body_arrives_are_no_errors(server: Server) -> None:
-    log, counted = server.models.parent / "serve.log", 'forecast_requests_total{model="long",status="499"}'
-    before, address = log.read_text(), urlsplit(server.url)
-    head = b"POST /v1/models/long/forecast HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
-    for _ in range(20):
-        with socket.create_connection((address.hostname, address.port)) as connection:
-            connection.sendall(head)
-    wait_for(lambda: f"{counted} 20.0" in server.get("metrics").content)
-    assert 'status="500"' not in server.get("metrics").content
-    assert log.read_text() == before
-
-
 def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.2)
-
-
-def test_the_usual_requests_load_no_torch(server: Server) -> None:
-    (worker,) = find_workers(server)
-    end(worker)  # its successor has no torch from earlier requests
-    wait_for(lambda: server.get("v1/models/long/example").status == 200)  # once the loss is noticed
-    example = server.get("v1/models/long/example").content
-    assert server.forecast("long", example).status == 200
-    (worker,) = find_workers(server)
-    assert not has_torch(worker)
-    y = example["rows"]["y"]
-    missing = change(example, y=[*y[:5], None, *y[6:]])  # which the graph does not complete
-    assert server.forecast("long", missing).status == 200
-    assert has_torch(worker)
 
 
 def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
@@ -280,37 +283,18 @@ def find_workers(server: Server, number: int = 1) -> list[psutil.Process]:
     return list_processes()
 
 
-def end(worker: psutil.Process) -> None:
-    """Kill a worker, and wait until all its threads have ended."""
-    worker.kill()
-    wait_for(lambda: not worker.is_running() or is_zombie(worker))
-
-
-def is_zombie(process: psutil.Process) -> bool:
-    """Whether a process has ended and waits for its parent. Its other threads may end after the first one."""
-    threads = list(Path(f"/proc/{process.pid}/task").iterdir())
-    return process.status() == psutil.STATUS_ZOMBIE and len(threads) == 1
-
-
-def has_torch(process: psutil.Process) -> bool:
-    return any("libtorch" in each.path for each in process.memory_maps())
-
-
 def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
     with opened(server.url, tmp_path) as driver:
+        wait = WebDriverWait(driver, 20)
         answer_of = lambda: driver.find_element("id", "answer").text  # noqa: E731
-        wait_until(driver, lambda: driver.find_element("id", "request").get_property("value"))
+        wait.until(lambda _: driver.find_element("id", "request").get_property("value"))
         driver.find_element("id", "send").click()
-        wait_until(driver, answer_of)
+        wait.until(lambda _: answer_of())
         assert answer_of().startswith("status 200")
         assert len(driver.find_elements("css selector", "#plot polyline")) == 1
         assert driver.get_log("browser") == []
-
-
-def wait_until(driver: Any, holds: Any) -> None:
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    WebDriverWait(driver, 20).until(lambda _: holds())
 
 
 def is_refused(server: Server) -> bool:
@@ -342,3 +326,277 @@ def test_requests_in_flight_are_answered_after_sigterm(server: Server) -> None:
         assert process.wait(60) == 0
         assert psutil.wait_procs(workers, timeout=20)[1] == []
     assert (folder / "stopped.log").read_text() == ""
+
+
+MAX_ROWS = 10_000
+
+
+@pytest.fixture(scope="module")
+def runs(server: Server) -> dict[str, Path]:
+    """A run of each kind of data, exported for the server."""
+    return {name: server.models / name for name in RUNS}
+
+
+def ask(run: Path, request: dict[str, Any], *, use_graph: bool) -> dict[str, Any]:
+    served = ServedModel("m", run, use_graph=use_graph)
+    return json.loads(served.forecast(json.dumps(request).encode(), MAX_ROWS))
+
+
+def example_of(run: Path) -> dict[str, Any]:
+    return json.loads(ServedModel("m", run, use_graph=True).example())
+
+
+def load_graph(run: Path) -> GraphEngine:
+    graph = ServedModel("m", run, use_graph=True).graph_engine()
+    assert graph is not None
+    return graph
+
+
+def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
+    try:
+        load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS)
+    except NeedsTorch:
+        return False
+    return True
+
+
+def vary(rows: dict[str, list[Any]], columns: list[str]) -> dict[str, list[Any]]:
+    """The rows with other numbers in these columns, within the range of those they have."""
+    random = np.random.default_rng(0)
+    return {
+        name: random.permutation(cells).tolist()
+        if name in columns and not isinstance(cells[0], str)
+        else cells
+        for name, cells in rows.items()
+    }
+
+
+def ask_both(run: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    return ask(run, request, use_graph=True), ask(run, request, use_graph=False)
+
+
+def check_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The same notes and warnings, and forecasts that differ by rounding."""
+    assert {**found, "forecast": []} == {**expected, "forecast": []}
+    tables = [pd.DataFrame(each["forecast"]) for each in (found, expected)]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-4, atol=1e-4)  # type: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {"levels": None}) for name in RUNS),
+        ("zone", {"horizon": 2, "levels": [80]}),
+        ("long", {"levels": []}),
+    ],
+)
+def test_the_graph_answers_as_pytorch_does(runs: dict[str, Path], name: str, options: dict[str, Any]) -> None:
+    run = runs[name]
+    example, about = example_of(run), json.loads(ServedModel("m", run, use_graph=True).describe())
+    columns = [*about["columns"], *about["future_covariates"]]
+    request = {**example, **options, "rows": vary(example["rows"], columns)}
+    assert is_answered_by_graph(run, request)
+    found, expected = ask_both(run, request)
+    check_same(found, expected)
+    assert found["trained_until"] == about["trained_until"]
+    last = pd.Timestamp(example["rows"][about["date_column"]][-1])
+    assert str(pd.Timestamp(found["trained_until"])) == str(last)  # in the zone of the data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"horizon": 8}, {"levels": [33]}, {"rows": "a missing value"}, {"rows": "a new series"}],
+    ids=str,
+)
+def test_pytorch_answers_what_the_graph_does_not(
+    runs: dict[str, Path], change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs["long"].parents[1])  # other levels are calibrated on the training data
+    run = runs["long" if change == {"rows": "a new series"} else "zone"]
+    request = example_of(run)
+    rows = request["rows"]
+    if change.get("rows") == "a missing value":
+        rows["load"][-2] = None
+    elif change.get("rows") == "a new series":
+        rows["unique_id"] = ["new"] * len(rows["unique_id"])
+        request["future"]["unique_id"] = ["new"] * len(request["future"]["unique_id"])
+    else:
+        request |= change
+    assert not is_answered_by_graph(run, request)
+    found, expected = ask_both(run, request)
+    assert found == expected
+    assert found["forecast"]
+    monkeypatch.setattr("forecast.tools.serve.worker.list_missing_packages", list)
+    with pytest.raises(DataError, match="this server runs without it"):
+        ask(run, request, use_graph=True)
+
+
+def test_a_model_whose_package_is_missing_is_left_out(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model reads the dates of public holidays, which the package `holidays` knows."""
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    served = load_models({name: runs[name] for name in ("zone", "long")}, True)
+    assert served["long"].unavailable == ""
+    assert served["zone"].unavailable.startswith("data.holidays=DE: holidays is not installed: pip install")
+    monkeypatch.delitem(sys.modules, "holidays")
+    assert served["zone"].answer("describe")[0] == 200
+    assert served["zone"].unavailable == ""
+
+
+def test_both_refuse_a_value_outside_the_domain_that_is_read(runs: dict[str, Path]) -> None:
+    run = runs["zone"]
+    request = example_of(run)
+    dates = pd.date_range(end=pd.Timestamp(request["rows"]["date"][-1]), periods=100, freq="h")
+    request["rows"] = {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
+    assert is_answered_by_graph(run, request)
+    check_same(*ask_both(run, request))  # a value long before the window is not read
+    for row in (70, 97):  # before the window, and in it
+        request["rows"]["load"] = [*np.arange(1.0, row + 1), -5.0, *np.arange(1.0, 100 - row)]
+        messages = []
+        for use_graph in (True, False):
+            with pytest.raises(DataError, match="takes values above -1") as caught:
+                ask(run, request, use_graph=use_graph)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "changed", "says"),
+    [
+        ("long", "y", lambda cells: [1e9, *cells[1:]], "far outside the training data, so that the forecast extrap"),
+        ("zone", "load", lambda cells: cells[:1] * len(cells), "constant in the 12 rows before the forecast: load is "),
+        ("covariates", "temperature", lambda cells: cells[:1] * len(cells), ""),  # a covariate may be constant
+        ("covariates", "load", lambda cells: [*cells[1:], True], "true and false in load are read as 1 and 0"),
+    ],
+    ids=["far", "constant", "constant covariate", "boolean"],
+)  # fmt: skip
+def test_inputs_unlike_the_training_data_give_a_warning(
+    runs: dict[str, Path], name: str, column: str, changed: Callable[[list[Any]], list[Any]], says: str
+) -> None:
+    """The graph and PyTorch, which answers `forecast predict` too, say the same."""
+    request = example_of(runs[name])
+    request["rows"][column] = changed(request["rows"][column])
+    of_graph, of_torch = (each["warnings"] for each in ask_both(runs[name], request))
+    assert of_graph == of_torch
+    assert is_answered_by_graph(runs[name], request)
+    assert of_graph[0].startswith(says) if says else of_graph == []
+
+
+def test_pytorch_answers_without_an_intact_graph_of_the_checkpoint(
+    runs: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    run, checkpoint = runs["zone"], find_trained(runs["zone"])
+    graph, facts = graph_file(checkpoint), facts_file(checkpoint)
+    files = {file: (file.read_bytes(), file.stat()) for file in (checkpoint, graph, facts)}
+    served, request = ServedModel("m", run, use_graph=True), example_of(run)
+    expected = ask(run, request, use_graph=False)
+    assert served.graph_engine() is not None
+
+    def restore() -> None:
+        for file, (content, times) in files.items():
+            file.write_bytes(content)
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    try:
+        for damaged in (files[facts][0][:100], b"[]"):
+            facts.write_bytes(damaged)
+            assert read_facts(checkpoint) is None  # the server exports it again
+            assert served.graph_engine() is None
+        restore()
+        graph.write_bytes(files[graph][0][:-100] + bytes(100))
+        os.utime(graph, ns=(0, files[graph][1].st_mtime_ns))  # as if it had always been so
+        assert ask(run, request, use_graph=True) == expected
+        assert [record.getMessage()[:29] for record in caplog.records] == ["m: its graph cannot be loaded"]
+        restore()
+        os.utime(checkpoint)  # it has changed, and is not exported yet
+        assert served.graph_engine() is None
+        assert served.forecast(json.dumps(request).encode(), MAX_ROWS)
+    finally:
+        restore()
+    assert served.graph_engine() is not None
+
+
+def test_a_model_that_cannot_be_exported_has_a_reason(runs: dict[str, Path]) -> None:
+    model = load(runs["covariates"])
+    assert find_obstacle(model) == ""
+    for option, value in {"as_of": {"temperature": "outlook"}, "known_steps": [3, None, None]}.items():
+        model.data_state = {**load(runs["covariates"]).data_state, option: value}
+        assert f"data.{option}" in find_obstacle(model)
+
+
+@pytest.fixture
+def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
+    pool = WorkerPool({"m": runs["zone"]}, workers=2, max_waiting=9, timeout=5)
+    pool.wait_until_loaded()
+    yield pool
+    pool.close()
+    assert not multiprocessing.active_children()
+
+
+def workers_of(pool: WorkerPool) -> list[int]:
+    """The processes of a pool."""
+    return [worker.process.pid or 0 for worker in pool.workers]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def test_a_lost_worker_is_replaced_and_the_other_one_stays(
+    pool: WorkerPool, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    body, failures = json.dumps(example_of(runs["zone"])).encode(), [OSError("no memory")]
+    lost, other = workers_of(pool)
+
+    def start_once_in_vain(*given: Any) -> WorkerProcess:
+        if failures:
+            raise failures.pop()
+        return WorkerProcess(*given)
+
+    async def ask_after_a_loss() -> list[Any]:
+        os.kill(lost, signal.SIGSTOP)
+        calls = [asyncio.create_task(pool.call("m", "forecast", body, MAX_ROWS)) for _ in range(9)]
+        await until(lambda: pool.unanswered == 9)
+        with pytest.raises(processes.Overloaded):
+            await pool.call("m", "describe")
+        await until(lambda: pool.unanswered == 1)  # the stopped worker has one of the calls
+        monkeypatch.setattr(processes, "WorkerProcess", start_once_in_vain)
+        os.kill(lost, signal.SIGKILL)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await until(lambda: lost not in workers_of(pool))
+        assert other in workers_of(pool)
+        return answers
+
+    answers = asyncio.run(ask_after_a_loss())
+    assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [WorkersLost]
+    assert [answer[0] for answer in answers if not isinstance(answer, Exception)] == [200] * 8
+    assert "a worker process could not be started: no memory" in caplog.text
+
+
+def test_a_worker_that_takes_too_long_is_replaced_and_named_once_in_the_log(
+    pool: WorkerPool, runs: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    body = json.dumps(example_of(runs["zone"])).encode()
+    stuck = workers_of(pool)
+    for worker in stuck:
+        os.kill(worker, signal.SIGSTOP)  # it is busy for ever, and ends only by SIGKILL
+
+    async def ask() -> list[Any]:
+        bodies = [body, b" " * 2_000_000, body, body, body]  # the second does not fit into the pipe
+        calls = [asyncio.create_task(pool.call("m", "forecast", each, MAX_ROWS)) for each in bodies]
+        await asyncio.sleep(0.5)  # both workers have begun a call
+        calls[0].cancel()  # its client has gone: the worker is replaced all the same
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        await until(lambda: not set(stuck) & set(workers_of(pool)))
+        return answers
+
+    gone, late, *others = asyncio.run(ask())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert isinstance(late, TimeoutError)
+    assert [(status, len(json.loads(content)["forecast"])) for status, content, _ in others] == [(200, 5)] * 3
+    assert pool.unanswered == 0
+    line = "m: a request took longer than timeout=5 s in its worker process, which is replaced"
+    assert [record.getMessage() for record in caplog.records] == [line] * 2

@@ -7,14 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.support.commands import answer, only, train_here
+from tests.support.commands import only, run_command, run_training
 from tests.support.long_files import long_frame
 
 DATA, AHEAD = ("long", "store"), 10
 KEYS = ("data.id_column=shop", "data.date_column=day")
 ROLES = ("data.columns=[y]", "data.past_covariates=[sky]", "data.future_covariates=[price]")
 MORE = [
-    ("data.path=sales.{}",),
     ("data.path=history.{}", "future=ahead.csv"),
     ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
     ("data.path=sales.{}", "baseline=seasonal_naive"),
@@ -39,21 +38,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.to_csv(folder / "sales.long", index=False)
     frame[known].to_csv(folder / "history.long", index=False)
     frame.loc[~known, ["shop", "day", "price"]].to_csv(folder / "ahead.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("sales", "history"):
-            assert answer(patch, "convert", folder, f"data.path={name}.long", *KEYS, "chunk=900") == 0
-        for data in DATA:
-            given = (f"data={data}", f"data.path=sales.{data}", "data.name=sales", *ROLES, "logger=[]")
-            more = (
-                "data.split=[0.5,0.3,0.2]",
-                "trainer.max_epochs=1",
-                "pictures=false",
-                f"output_root={data}",
-            )
-            keys = KEYS if data == "long" else ()
-            assert train_here(patch, folder, *given, *more, *keys) == 0
-            (folder / "runs").mkdir(exist_ok=True)
-            only(folder, f"{data}/*").rename(folder / "runs" / data)
+    for name in ("sales", "history"):
+        assert run_command("convert", folder, f"data.path={name}.long", *KEYS, "chunk=900") == 0
+    for data in DATA:
+        keys = KEYS if data == "long" else ()
+        given = (f"data={data}", f"data.path=sales.{data}", *keys, *ROLES, f"output_root={data}")
+        more = ("data.name=sales", "data.split=[0.5,0.3,0.2]", "trainer.max_epochs=1", "logger=[]")
+        assert run_training(folder, *given, *more) == 0
+        (folder / "runs").mkdir(exist_ok=True)
+        only(folder, f"{data}/*").rename(folder / "runs" / data)
     return folder
 
 
@@ -74,26 +67,22 @@ def test_training_gives_the_same_windows_and_scores(place: Path) -> None:
 
 
 @pytest.mark.parametrize("more", MORE, ids=lambda more: more[-1])
-def test_forecasts_from_either(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
-) -> None:
+def test_forecasts_from_either(place: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     frames = []
     for data in DATA:
         given = [text.format(data) for text in more]
         output = f"output={tmp_path}/{data}.csv"
-        assert answer(monkeypatch, "predict", place, "checkpoint=runs/store", output, *given) == 0
+        assert run_command("predict", place, "checkpoint=runs/store", output, *given) == 0
         frames.append(pd.read_csv(tmp_path / f"{data}.csv", index_col=["shop", "day"]))
     assert len(frames[0]) >= 3 * 5
     pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
 
 
-def test_a_backtest_is_that_of_the_long_file(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backtest_is_that_of_the_long_file(place: Path, tmp_path: Path) -> None:
     found = []
     for data in DATA:
         given = (f"checkpoint={place}/runs/store", f"data.path={place}/history.{data}", "steps=10")
-        assert answer(monkeypatch, "backtest", place, *given, f"output_root={tmp_path}/{data}") == 0
+        assert run_command("backtest", place, *given, f"output_root={tmp_path}/{data}") == 0
         found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
     assert len(found[0]) == 4 * 10
     pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)

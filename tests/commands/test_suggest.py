@@ -1,7 +1,5 @@
 """`suggest=true`: training with the settings that `forecast.check` suggests for the data."""
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +7,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from forecast import check, fit
-from forecast.check import suggest_settings
-from forecast.cli.compose import compose_command
-from forecast.system import distributed
-from tests.support.commands import PLAIN, answer, only
+from forecast import fit
+from tests.support.commands import PLAIN, only, run_command
 from tests.support.csv_files import numbers
 
 BRIEF = (
@@ -29,20 +24,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
-    return answer(
-        monkeypatch, "train", folder, "data=csv", "data.path=load.csv", "suggest=true", *BRIEF, *overrides
-    )
+def train(folder: Path, *overrides: str) -> int | str | None:
+    given = ("data=csv", "data.path=load.csv", "suggest=true", *BRIEF)
+    return run_command("train", folder, *given, *overrides)
 
 
 def test_suggested_settings_are_taken_unless_they_are_typed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = "output_root=first"
-    assert (
-        train(monkeypatch, folder, root, "pred_len=24", "label_len=12", "attention=linear", "model.d_model=8")
-        == 0
-    )
+    assert train(folder, root, "pred_len=24", "label_len=12", "attention=linear", "model.d_model=8") == 0
     config = OmegaConf.load(only(folder, "first/*/config.yaml"))
     assert config.model._target_ == "forecast.models.PatchEncoder"
     assert (config.pred_len, config.label_len, config.model.d_model) == (24, 12, 8)
@@ -62,60 +53,19 @@ OWN = "has its own settings; leave suggest=true out"
     ("overrides", "says"),
     [
         (("-m", "pred_len=4,8"), "suggest=true: pred_len decides the suggested settings; give it one value"),
-        (("experiment=informer2020/etth1_m",), f"suggest=true: experiment=informer2020/etth1_m {OWN}"),
         (("checkpoint=runs/x",), f"suggest=true: checkpoint=runs/x {OWN}"),
         (
-            ("seq_len=9999",),
-            "load.csv: the train split needs 10,095 rows (seq_len=9999, pred_len=96), and there are 2,352: ",
-        ),
-        (
             ("pred_len=999",),
-            "load.csv: the val split needs 999 rows (seq_len=720, pred_len=999), and there are 336: ",
+            "load.csv: the val split needs 999 rows (seq_len=720, pred_len=999), and there are 336",
         ),
     ],
 )
 def test_what_cannot_be_suggested_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys, overrides: tuple[str, ...], says: str
+    folder: Path, capsys, overrides: tuple[str, ...], says: str
 ) -> None:
-    assert train(monkeypatch, folder, "output_root=refused", *overrides) == 2
+    assert train(folder, "output_root=refused", *overrides) == 2
     assert f"error: {says}" in capsys.readouterr().err
     assert not (folder / "refused").exists()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "suggested"),
-    [
-        ("windows_per_epoch=64", "trainer.max_epochs"),
-        ("search=informer", "data.batch_size"),
-        ("model.decoder_layers=2", "model"),
-        ("cross=linear", "model"),
-        ("data.batch_size=auto", "data.batch_size"),
-        ("model.d_model=8", None),
-    ],
-)
-def test_settings_that_other_keys_decide_are_not_suggested(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, overrides: str, suggested: str | None
-) -> None:
-    monkeypatch.chdir(folder)
-    given = ["data=csv", "data.path=load.csv", "pred_len=4", overrides]
-    lines = suggest_settings(compose_command("train", given), given)
-    keys = {line.partition("=")[0] for line in lines}
-    every = {"model", "data.batch_size", "trainer.max_epochs", "seq_len"}
-    assert every & keys == every - {suggested}
-
-
-def test_only_the_first_process_examines_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer_of_first(what: str, choose: Callable[[], object]) -> object:
-        return ["seq_len=16", "model=mlp"] if what == "suggested settings" else choose()
-
-    monkeypatch.setattr(distributed, "choose_in_first", answer_of_first)
-    monkeypatch.setattr(check, "examine", None)
-    assert train(monkeypatch, folder, "output_root=second", "pred_len=4") == 0
-    config = OmegaConf.load(only(folder, "second/*/config.yaml"))
-    assert (config.seq_len, config.model._target_) == (16, "forecast.models.ResidualMLP")
-    # Lightning starts further processes with these arguments
-    assert sys.argv[1:3] == ["seq_len=16", "model=mlp"]
-    assert "suggest=true" not in sys.argv
 
 
 def test_fit_takes_suggested_settings_too_and_leaves_out_useless_columns(

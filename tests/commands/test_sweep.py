@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.support.commands import only, train, train_here, workplace
+from tests.support.commands import only, run_training, train, workplace
 from tests.support.wandb_file import WandbRun
 
 
@@ -24,26 +24,29 @@ def results(sweep: Path) -> dict[str, dict[str, Any]]:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     """Two models, two seeds and two horizons, one of which does not fit into the data."""
     folder = workplace(tmp_path_factory.mktemp("sweep"))
-    result = train(
-        folder,
-        "-m",
-        "model=informer,informer_stack",
-        "pred_len=5,500",
-        "seed=1,2",
-        "trainer.max_epochs=1",
-    )
+    grid = ("model=informer,informer_stack", "pred_len=5,500", "seed=1,2")
+    result = train(folder, "-m", *grid, "trainer.max_epochs=1")
     return only(folder, "runs/*"), result
 
 
 def test_a_failed_job_does_not_stop_the_others(swept) -> None:
+    """Each job has a line on the screen, and the rest in its log."""
     folder, result = swept
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
     failed = [line for line in result.stdout.splitlines() if line.startswith("failed: ")]
     assert len(failed) == 4
     assert all("needs 500" in line or "needs 512" in line for line in failed)
-    assert all("probsparse-csv-500-s" in line for line in failed)
     assert len(results(folder)) == 4
+    lines = [line for line in result.stdout.splitlines() if line.startswith("[")]
+    assert [line[:6] for line in lines] == [f"[{number}/8] " for number in range(1, 9)]
+    for name, metrics in results(folder).items():
+        typed = yaml.safe_load((folder / name / "overrides.yaml").read_text())
+        own = " ".join(each for each in typed if each.split("=")[0] in ("model", "pred_len", "seed"))
+        (line,) = (line for line in lines if f"] {own} " in line)
+        assert f"MSE {metrics['test']['mse']:.4f}   skill {metrics['skill']:+.3f} " in line
+        assert f"saved in {folder / name}" in (folder / name / "train.log").read_text()
+    assert "saved in " not in result.stdout
 
 
 OPTIONS = {"Informer": "informer", "InformerStack": "informer_stack"}
@@ -56,7 +59,7 @@ def variants(sweep: Path) -> pd.DataFrame:
 
 
 def test_the_summary_has_one_row_a_configuration(swept) -> None:
-    folder, _ = swept
+    folder, result = swept
     rows = variants(folder).to_dict("records")
     assert sorted((row["model"], row["pred_len"], row["seeds"]) for row in rows) == [
         ("Informer", 5, 2), ("InformerStack", 5, 2),
@@ -70,31 +73,8 @@ def test_the_summary_has_one_row_a_configuration(swept) -> None:
         assert len(set(scores)) == 2
         assert row["mse"] == pytest.approx(statistics.mean(scores))
         assert row["mse_dev"] == pytest.approx(statistics.stdev(scores))
-
-
-def test_each_run_has_a_line_on_the_screen_and_the_rest_in_its_log(swept) -> None:
-    folder, result = swept
-    lines = [line for line in result.stdout.splitlines() if line.startswith("[")]
-    assert [line[:6] for line in lines] == [f"[{number}/8] " for number in range(1, 9)]
-    assert sum("failed: " in line for line in lines) == 4
-    for name, metrics in results(folder).items():
-        typed = yaml.safe_load((folder / name / "overrides.yaml").read_text())
-        own = " ".join(each for each in typed if each.split("=")[0] in ("model", "pred_len", "seed"))
-        (line,) = (line for line in lines if f"] {own} " in line)
-        assert f"MSE {metrics['test']['mse']:.4f}   skill {metrics['skill']:+.3f} " in line
-        assert f"saved in {folder / name}" in (folder / name / "train.log").read_text()
-    assert "saved in " not in result.stdout
-
-
-def test_the_comparison_is_on_the_screen(swept) -> None:
-    folder, result = swept
-    for row in variants(folder).itertuples():
-        line = next(
-            line for line in result.stdout.splitlines() if f"{row.mse:.3f} ± {row.mse_dev:.3f}" in line
-        )
-        assert str(row.model) in line
+        assert f"{row['mse']:.3f} ± {row['mse_dev']:.3f}" in result.stdout
     place = folder.relative_to(folder.parent.parent)
-    assert f"saved {place}/summary.csv" in result.stdout
     best = min(results(folder), key=lambda name: results(folder)[name]["validation_mse"])
     assert f"python -m forecast.compare {place}\n" in result.stdout
     assert f"python -m forecast.predict checkpoint={place}/{best}\n" in result.stdout
@@ -104,10 +84,6 @@ def test_scores_share_a_wandb_group(swept) -> None:
     runs = [WandbRun(path) for path in swept[0].glob("*/wandb/offline-run-*/*.wandb")]
     assert len({run.run.run_id for run in runs}) == 4
     assert {run.run.run_group for run in runs} == {swept[0].name}
-    assert (
-        sorted(run.run.display_name for run in runs)
-        == ["probsparse-csv-5-s1"] * 2 + ["probsparse-csv-5-s2"] * 2
-    )
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +116,12 @@ def test_optuna_minimises_the_score_that_selects_epochs(searched) -> None:
     assert all(1e-4 <= rate <= 1e-2 for rate in rates)
 
 
-def test_a_search_goes_on_in_its_folder(searched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_on_in_its_folder(searched) -> None:
     folder, _ = searched
     before, place = trials(folder), folder.parent.parent
     (place / "load.csv").rename(place / "elsewhere.csv")  # so that its trials fail
     overrides = ("-m", "search=informer", "hydra.sweeper.n_trials=2", "logger=[]", "trainer.max_epochs=1")
     overrides += ("loss=quantile",)
-    assert train_here(monkeypatch, place, *overrides, f"hydra.sweep.dir={folder}") == 2
+    assert run_training(place, *overrides, f"hydra.sweep.dir={folder}") == 2
     assert trials(folder) == {**before, 3: None, 4: None}
     assert len(list(folder.glob("*/config.yaml"))) == 5

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.api import load
-from tests.support.commands import only, train_here
+from tests.support.commands import only, run_training
 
 OPTIONS = ("trainer.max_epochs=1", "logger=[]", "data.lower=0", "levels=[80]", "data.season=24")
 
@@ -24,9 +24,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     counts = pd.DataFrame(np.floor(np.exp(level)), dates, ["sales", "visits"])
     counts.to_csv(folder / "load.csv")
     np.log1p(counts).to_csv(folder / "logged" / "load.csv")
-    with pytest.MonkeyPatch.context() as patch:
-        assert train_here(patch, folder, *OPTIONS, "data.transform=log1p") == 0
-        assert train_here(patch, folder / "logged", *OPTIONS) == 0
+    assert run_training(folder, *OPTIONS, "data.transform=log1p") == 0
+    assert run_training(folder / "logged", *OPTIONS) == 0
     return folder
 
 

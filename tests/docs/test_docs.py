@@ -1,4 +1,4 @@
-"""The figures in the README and in docs/performance.md are those of the committed measurements."""
+"""The figures in the README are those of the committed measurements, and what pages name exists."""
 
 import csv
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.command import TABLES
+from forecast.evaluation.scores import BASELINES, SCORES
 from forecast.reports.plots import ATTENTION_TYPES
 
 ROOT = Path(__file__).parents[2]
@@ -16,9 +17,7 @@ DOCUMENTS = [
     *ROOT.glob("docs/**/*.md"),
     ROOT / "data/README.md",
 ]
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/performance.md")}
-
-
+README = (ROOT / "README.md").read_text()
 TYPES = {*ATTENTION_TYPES} - {"full", "uniform", "none"}
 
 
@@ -26,20 +25,11 @@ def cells(table: str) -> dict:
     return json.loads((ROOT / "docs" / "benchmarks" / f"{table}.json").read_text())["cells"]
 
 
-def times_faster(role: str) -> dict[tuple[str, str], float]:
-    """Speed-up over fused softmax by length and attention type."""
-    rows = [
-        row for name, cell in cells("cpu").items() if name.startswith(f"{role}/") for row in cell["result"]
-    ]
-    full = {row["length"]: row["median"] for row in rows if row["attention"] == "full"}
-    return {(row["length"], row["attention"]): full[row["length"]] / row["median"] for row in rows}
-
-
 def test_times_faster_than_fused_softmax() -> None:
     """The README quotes the layers of the efficient types, `gated_delta` apart; the pages have tables of the file."""
     rows = [row for row in cells("cpu")["layers"]["result"] if row["length"] == "2048"]
     full = {(row["part"], row["width"]): row["median"] for row in rows if row["attention"] == "full"}
-    text, efficient = " ".join(PAGES["README.md"].split()), TYPES - {"gated_delta"}
+    text, efficient = " ".join(README.split()), TYPES - {"gated_delta"}
 
     def times(part: str, width: int, types: set[str]) -> list[float]:
         found = [
@@ -61,7 +51,7 @@ def test_times_faster_than_fused_softmax() -> None:
 def test_times_faster_than_neuralforecast() -> None:
     steps = cells("peers")["steps"]["result"]
     seconds = {(row["case"], row["model"], row["precision"]): row["median"] for row in steps}
-    text = " ".join(PAGES["README.md"].split())
+    text = " ".join(README.split())
     for theirs, ours in (("float32", "float32"), ("bfloat16", "bfloat16"), ("float32", "bfloat16")):
         times = [
             seconds[case, "neuralforecast", theirs] / seconds[case, "ours, probsparse", ours]
@@ -73,7 +63,7 @@ def test_times_faster_than_neuralforecast() -> None:
 
 def test_figures_of_the_rankings() -> None:
     """The README names scores and ranks of the files that the pages list."""
-    text = " ".join(PAGES["README.md"].split())
+    text = " ".join(README.split())
     with (ROOT / "docs" / "benchmarks" / "fev_bench.csv").open(newline="") as file:
         sql = {row["model"]: f"{float(row['SQL']):.3f}" for row in csv.DictReader(file)}
     assert f"(lower is better) of {sql['default model']} and `model=mlp` {sql['`model=mlp`']}" in text
@@ -131,7 +121,7 @@ def test_the_table_of_models() -> None:
             seeds.add(len(found))
             means.append(sum(c[key] for c in found) / len(found))
         expected[name] = [f"{mean:.3f}" for mean in means]
-    (table,) = re.findall(r"(\| test MSE.*?)\n\n", PAGES["README.md"], re.DOTALL)
+    (table,) = re.findall(r"(\| test MSE.*?)\n\n", README, re.DOTALL)
     header, _, *lines = [
         [cell.strip(" *") for cell in line.strip("| ").split("|")] for line in table.splitlines()
     ]
@@ -140,37 +130,22 @@ def test_the_table_of_models() -> None:
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
 
 
-def test_figures_in_the_text_of_the_performance_page() -> None:
-    causal, types = times_faster("causal"), ("probsparse", "linear", "fastformer")
-    short, long = ([f"{causal[n, attention]:.0f}" for attention in types] for n in ("2048", "8192"))
-    rows = cells("cpu")["published"]["result"]
-    published = [f"{row['times_published']:.1f}" for row in rows if row["form"] == "shared"]
-    seconds = {
-        name: cell["result"][0]["median"] for name, cell in cells("cpu").items() if name.startswith("width/")
-    }
-    width = [
-        f"{seconds[f'width/{n}/float32'] / seconds[f'width/{n}/bfloat16']:.1f}" for n in (64, 128, 256, 512)
-    ]
-    gpu = cells("gpu-nvidia-h200")
-    layer = {
-        r["attention"]: 1000 * r["median"] for r in gpu["layers, self"]["result"] if r["length"] == "131072"
-    }
-    compiled = {
-        row["attention"]: f"{1000 * row['median']:.1f}" for row in gpu["compiled/336/168/168"]["result"]
-    }
-    text = " ".join(PAGES["docs/performance.md"].split())
-    for sentence in (
-        "`fastformer` are {}, {} and {} times faster at 2,048 tokens and".format(*short),
-        "tokens and {}, {} and {} times faster at 8,192".format(*long),
-        "is {} times faster at 96 steps, {} at 512 and {} at 2,048".format(*published),
-        "is {}× faster than in float32 at d_model 64, {}× at 128, {}× at 256 and {}× at 512".format(*width),
-        f"takes {layer['full']:.0f} ms with softmax, {layer['linear']:.0f} ms with `linear`, {layer['nystrom']:.0f} ms",
-        f"{layer['probsparse']:.1f} ms with `probsparse` and {layer['fastformer']:.1f} ms with `fastformer`",
-        f"`gated_delta` takes {layer['gated_delta']:.0f} ms",
-        f"takes {compiled['full']} ms in place of 11.8 with softmax, {compiled['probsparse']} in place of 14.7",
-        f"all {gpu['tests']['passed']} GPU tests passed",
-        "trains {:,.0f} windows per second in float32 and {:,.0f} in bfloat16".format(
-            *(gpu[f"training/{precision}"]["windows_per_second"] for precision in ("32-true", "bf16-mixed"))
-        ),
-    ):
-        assert sentence in text
+CONFIGURED = sorted(path.stem for path in ROOT.glob("conf/attention/*.yaml"))
+LISTS = [
+    ("README.md", r"^\| `NAME` \|", CONFIGURED),
+    ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*CONFIGURED} - {"none", "uniform"})),
+    ("README.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
+    ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
+]
+"""File, pattern of a line, and the names that it must match in place of NAME."""
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "names"), LISTS, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(
+    file: str, pattern: str, names: list[str]
+) -> None:
+    text = (ROOT / file).read_text()
+    assert names
+    assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []

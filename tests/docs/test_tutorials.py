@@ -49,7 +49,7 @@ def free_port() -> int:
 )
 def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
     script = script_of(path.read_text()).replace("8000", str(free_port()))
-    script = re.sub(r"windows_per_epoch=\d+", "windows_per_epoch=64", script)
+    script = re.sub(r"windows_per_epoch=\d+", "windows_per_epoch=64 pictures=false logger=[]", script)
     (tmp_path / "bin").mkdir()
     (tmp_path / "work").mkdir()
     env, server = write_python(tmp_path / "bin")

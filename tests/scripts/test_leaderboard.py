@@ -12,8 +12,6 @@ from experiments.leaderboard_tasks import (
     MISSING,
     TASKS,
     Task,
-    repeat_season,
-    repeat_season_normally,
     score_fev,
     score_gift,
 )
@@ -52,42 +50,6 @@ def test_the_scores_equal_sums_over_steps_and_deciles() -> None:
     assert gift == pytest.approx({"MASE": np.mean(errors), "CRPS": np.mean(losses) / size})
     fev = score_fev(DAYS, values, lambda origin: deciles[origin])
     assert fev == pytest.approx({"MASE": np.mean(errors), "SQL": np.mean(by_window)})
-
-
-def test_the_seasonal_naive_repeats_the_last_season_and_widens_each_season() -> None:
-    past = RANDOM.normal(size=(96, 1))
-    deciles = repeat_season_normally(past, 60, 24)
-    assert deciles[:, 0, 4] == pytest.approx([*past[-24:, 0], *past[-24:, 0], *past[-24:-12, 0]])
-    assert (repeat_season(past, 60, 24)[:, 0, 8] == repeat_season(past, 60, 24)[:, 0, 0]).all()
-    width = deciles[:, 0, 8] - deciles[:, 0, 0]
-    assert width[[24, 59]] == pytest.approx(width[0] * np.sqrt([2, 3]))
-
-
-def test_the_settings_have_the_horizons_and_windows_of_the_benchmark() -> None:
-    tasks = {task.name: task for task in TASKS["gift_eval"]}
-    assert len(tasks) == 24
-    rows = {"ett1/15T/long": 69_680, "ett2/H/medium": 17_420, "ett1/W/short": 103,
-            "jena_weather/H/short": 8_784, "m4_hourly/H/short": 1_008}  # fmt: skip
-    assert [len(tasks[name].origins(n)) for name, n in rows.items()] == [10, 4, 2, 19, 1]
-    assert [tasks[name].horizon for name in rows] == [720, 480, 8, 48, 48]
-
-
-def test_files_are_read_on_a_grid_without_the_last_incomplete_step(tmp_path: Path) -> None:
-    dates = pd.date_range("2020-01-01 00:10", "2020-01-03", freq="10min", name="date")
-    weather = pd.DataFrame({"p": 1.0, "OT": 2.0}, dates)
-    weather.loc["2020-01-02 05:00", "OT"] = MISSING
-    pd.concat([weather.iloc[:3], weather.iloc[2:]]).drop(dates[20]).to_csv(tmp_path / "weather.csv")
-    tens, hours = (Task("jena", ("weather.csv",), freq, 6) for freq in ("10T", "H"))
-    assert tens.read(tmp_path).isna().sum().tolist() == [1, 1]
-    assert len(hours.read(tmp_path)) == 48
-    assert np.min(hours.read(tmp_path)["weather OT"]) == pytest.approx((5 * 2 + MISSING) / 6)
-    assert np.min(hours.read_inputs(tmp_path)["weather OT"]) == 2
-    for file in ("A.csv", "B.csv"):
-        pd.DataFrame({"a": range(50)}, pd.date_range("2024", periods=50, freq="15min", name="date")).to_csv(
-            tmp_path / file
-        )
-    both = Task("ETT", ("A.csv", "B.csv"), "H", 6).read(tmp_path)
-    assert (list(both), len(both)) == (["A a", "B a"], 12)
 
 
 def write_prices(folder: Path, last: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Rows, windows, features and scores of the comparison with other libraries, which are not installed here."""
+"""Windows and features of the comparison with other libraries, which are not installed here."""
 
 from pathlib import Path
 
@@ -6,32 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.peer_forecasts import Rows, make_features, read_rows, score_naive
+from experiments.peer_forecasts import Rows, make_features, read_rows
 from experiments.peers import TASKS, Task
 from forecast.data import Panel
 from forecast.data.split import split_panel
 
 DATES = pd.date_range("2004-01-01", periods=1003, freq="h")
 TARGET = np.random.default_rng(0).normal(5, 3, size=1003)
-
-
-def write_load(folder: Path, load: np.ndarray) -> None:
-    table = {"Date": DATES.strftime("%Y/%-m/%-d"), "Hour": DATES.hour + 1, "load": load, "T": range(1003)}
-    pd.DataFrame(table).to_csv(folder / "GEFCom2014-E.csv", index=False)
-
-
-def test_rows_begin_with_the_first_value_and_are_scaled_by_the_training_rows(tmp_path: Path) -> None:
-    write_load(tmp_path, np.where(np.arange(1003) < 48, np.nan, TARGET))
-    rows = read_rows(TASKS["gefcom"], tmp_path)
-    assert str(rows.dates[0]) == "2004-01-03 00:00:00"
-    known = TARGET[48:][: int(0.7 * 955)]
-    assert rows.targets[:, 0] == pytest.approx((TARGET[48:] - known.mean()) / known.std())
-    assert rows.known["T"][0] == 48
-    assert {name: part[1] for name, part in rows.calendar().items()} == {
-        "hour": 1, "weekday": 5, "day of the year": 3,
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="4 columns to forecast in place of 7"):
-        read_rows(Task("GEFCom2014-E.csv", columns=7), tmp_path)
 
 
 def rows_of(target: np.ndarray, **known: np.ndarray) -> Rows:
@@ -53,15 +34,6 @@ def test_the_split_is_that_of_this_project(task: str, rows: int, split: list[flo
     for part, inside in split_panel(panel, split, seq_len=given.seq_len, season=1).items():
         steps = read.steps(read.starts(part))
         assert (steps[0, 0], steps[-1, -1]) == (max(inside.first[0], given.seq_len), inside.stop[0] - 1)
-
-
-def test_the_naive_forecast_has_the_mean_error_over_every_window_and_step(tmp_path: Path) -> None:
-    write_load(tmp_path, TARGET)
-    task, errors = TASKS["gefcom"], []
-    for start in range(1003 - 200, 1003 - 24 + 1):
-        errors += [(TARGET[start - 1] - TARGET[start + step]) / TARGET[:702].std() for step in range(24)]
-    expected = {"mse": np.mean(np.square(errors)), "mae": np.mean(np.abs(errors))}
-    assert score_naive(task, tmp_path) == pytest.approx(expected)
 
 
 def test_features_read_the_covariates_of_the_horizon_but_not_the_target() -> None:

@@ -76,31 +76,37 @@ def trained_on_series(folder: Path, frame: pd.DataFrame) -> Path:
     return only(folder, "runs/*")
 
 
-def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+def run_training(folder: Path, *overrides: str) -> int | str | None:
     """Run the training command on a small model within this process, which is faster; return the exit status."""
-    return answer(monkeypatch, "train", folder, PLAIN, *SMALL, *overrides)
+    return run_command("train", folder, PLAIN, *SMALL, *overrides)
 
 
-def explain_and_export(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Path, output: Path) -> None:
-    """Explain a run into `output`/why and export it as `output`/model.onnx, with the data in `folder`."""
-    assert answer(monkeypatch, "explain", folder, f"checkpoint={run}", f"output={output}/why") == 0
-    export = (f"checkpoint={run}", f"output={output}/model.onnx")
-    assert answer(monkeypatch, "export", folder, *export) == 0
+def run_command(name: str, folder: Path, *overrides: str) -> int | str | None:
+    """Run `python -m forecast.<name>` within this process, in `folder`; return the exit status."""
+    run = main_with_run_folder if name in WITH_RUN_FOLDER else main_without_run_folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [name, *overrides])
+        patch.setenv("HYDRA_FULL_ERROR", "0")
+        try:
+            run(name)
+        except SystemExit as exit:
+            return exit.code
+    return 0
+
+
+def train_here(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> int | str | None:
+    """Do as `run_training`, and stay in `folder`."""
+    monkeypatch.chdir(folder)
+    return run_training(folder, *overrides)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
+    """Do as `run_command`, and stay in `folder`."""
+    monkeypatch.chdir(folder)
+    return run_command(name, folder, *overrides)
 
 
 def only(folder: Path, pattern: str) -> Path:
     (path,) = folder.glob(pattern)
     return path
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides: str) -> int | str | None:
-    """Run `python -m forecast.<name>` within this process, in `folder`; return the exit status."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", [name, *overrides])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-    run = main_with_run_folder if name in WITH_RUN_FOLDER else main_without_run_folder
-    try:
-        run(name)
-    except SystemExit as exit:
-        return exit.code
-    return 0

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import answer
+from tests.support.commands import run_command
 
 Convert = Callable[..., str]
 
 
-def converter(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, *fixed: str
-) -> Convert:
+def converter(folder: Path, capsys: pytest.CaptureFixture, *fixed: str) -> Convert:
     """A function that converts a.csv in a folder to a.store, unless told otherwise.
 
     It returns what the command printed, or its one line of error. `fixed` overrides come with every call.
@@ -20,7 +18,7 @@ def converter(
 
     def run(*overrides: str, status: int = 0) -> str:
         given = [] if any(o.startswith("data.path=") for o in overrides) else ["data.path=a.csv"]
-        code = answer(monkeypatch, "convert", folder, *given, *fixed, "output=a.store", *overrides)
+        code = run_command("convert", folder, *given, *fixed, "output=a.store", *overrides)
         said = capsys.readouterr()
         assert code == status, said
         if status == 0:

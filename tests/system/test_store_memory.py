@@ -32,8 +32,9 @@ def write_store(path: Path, blocks: int) -> None:
     values = 20 + 5 * np.sin(angle[:, None] + np.linspace(0, 2 * np.pi, len(COLUMNS))) + noise
     first, rows = pd.Timestamp("2000-01-01"), blocks * BLOCK
     store.write_store(
-        path, (values for _ in range(blocks)), columns=COLUMNS, dtype="<f4", freq="s", first=first,
-        last=first + pd.Timedelta(seconds=rows - 1), date_column="date", id_column=None, ids=[TABLE_ID],
+        path, (values for _ in range(blocks)), columns=COLUMNS, dtype="<f4", freq="s", first=first,  # type: ignore[reportArgumentType]
+        last=first + pd.Timedelta(seconds=rows - 1),  # type: ignore[reportArgumentType]
+        date_column="date", id_column=None, ids=[TABLE_ID],
         lengths=[rows], first_dates=[str(first)], texts={},
     )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Files that date a step by its end (`data.stamp=end`): forecasts are dated in the same way, and fit below the file."""
+"""Dates of steps that are named by their ends (`data.stamp=end`), and of trading sessions, which are no even steps.
+
+Forecasts are dated in the same way, and fit below the file.
+"""
 
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from forecast.data.files.sources import read_table
 from forecast.inference.forecasters import choose_forecaster
 from forecast.tools.serve.request import ForecastRequest, RequestReader
 from forecast.tools.serve.trained import make_example, reading_settings
-from tests.support.commands import TINY, answer, only
+from tests.support.commands import TINY, only, run_command, run_training
 
 ZONE, PRED = "America/New_York", 5
 BEGINS = pd.date_range("2024-02-20", periods=480, freq="h", tz=ZONE)
@@ -37,9 +40,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ends")
     table(slice(0, LAST)).to_csv(folder / "load.csv", index=False)
     table(slice(LAST, LAST + PRED)).drop(columns="load").to_csv(folder / "ahead.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        base = ("data=csv", "data.path=load.csv", "data.columns=[load]", "logger=[]", "pictures=false")
-        assert answer(patch, "train", folder, *TINY, *base, *OPTIONS, "trainer.max_epochs=1") == 0
+    base = ("data=csv", "data.path=load.csv", "data.columns=[load]", "logger=[]", "pictures=false")
+    assert run_command("train", folder, *TINY, *base, *OPTIONS, "trainer.max_epochs=1") == 0
     only(folder, "runs/*").rename(folder / "run")
     return folder
 
@@ -48,11 +50,9 @@ def read(path: Path) -> pd.DatetimeIndex:
     return read_table(path, timezone=ZONE, stamp="end", columns=["load"], drop=["temperature"]).grid
 
 
-def test_a_forecast_appended_to_its_file_continues_it(
-    place: Path, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_forecast_appended_to_its_file_continues_it(place: Path, tmp_path: Path, capsys) -> None:
     options = ("checkpoint=run", "future=ahead.csv", "levels=[]", f"output={tmp_path}/forecast.csv")
-    assert answer(monkeypatch, "predict", place, *options) == 0
+    assert run_command("predict", place, *options) == 0
     assert "dates      ends of the steps, as in the data (data.stamp=end)" in capsys.readouterr().out
     found = pd.read_csv(tmp_path / "forecast.csv")
     ends = (BEGINS[LAST : LAST + PRED].tz_convert("UTC") + pd.Timedelta(hours=1)).tz_convert(ZONE)
@@ -82,3 +82,36 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
     example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
     assert str(example.grid[model.seq_len - 1]) == model.trained_until
+
+
+DAYS = pd.bdate_range("2024-01-01", "2024-03-15").drop("2024-01-15")
+TIMES = pd.timedelta_range("09:30:00", periods=7, freq="h")
+SESSIONS = pd.DatetimeIndex((DAYS.to_numpy()[:, None] + TIMES.to_numpy()).ravel(), name="date")
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with load.csv, 53 sessions of 7 rows, and a run on it."""
+    folder = tmp_path_factory.mktemp("sessions")
+    rng = np.random.default_rng(0)
+    values = np.tile(np.arange(7.0), len(DAYS)) + rng.normal(size=len(SESSIONS))
+    pd.DataFrame({"load": values}, index=SESSIONS).to_csv(folder / "load.csv")
+    assert run_training(folder, "trainer.max_epochs=1", "logger=[]", "data.steps=rows") == 0
+    return folder
+
+
+def test_newer_data_of_two_days_keep_the_calendar_of_training(sessions: Path, tmp_path: Path) -> None:
+    newer = pd.read_csv(sessions / "load.csv").iloc[-19:-2]  # to Friday, 13:30
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    run = only(sessions, "runs/*")
+    asked = f"checkpoint={run}", f"data.path={tmp_path}/newer.csv", f"output={tmp_path}/next.csv"
+    assert run_command("predict", sessions, *asked) == 0
+    dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
+    hours = ["15 14:30", "15 15:30", "18 09:30", "18 10:30", "18 11:30"]
+    assert [*dates] == [pd.Timestamp(f"2024-03-{hour}") for hour in hours]
+    frame = newer.set_index(pd.DatetimeIndex(newer["date"]))[["load"]]
+    assert [*forecast.load(run).predict(frame).index] == [*dates]
+    asked = *asked, "data.calendar=[Tue,Wed,Thu,Fri]", "overwrite=true"
+    assert run_command("predict", sessions, *asked) == 0
+    dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
+    assert dates[2] == pd.Timestamp("2024-03-19 09:30")  # type: ignore
