@@ -39,6 +39,7 @@ from forecast.data.files.text import (
     warn_of_skipped_lines,
 )
 from forecast.system.errors import DataError, check_count
+from forecast.system.formatting import write_setting
 from forecast.system.location import opened
 
 MAX_CATEGORIES = 100_000
@@ -126,6 +127,12 @@ class Chunks(ABC):
         unknown = [name for name in roles.values if name not in self.texts and name not in self._numbers]
         self.texts |= {name: [] for name in unknown if _is_text(cells, name, self.options)}
         numbers = [name for name in roles.values if name not in self.texts]
+        for name in filter(self._numbers.__contains__, numbers):
+            if _is_text(cells, name, self.options):
+                drop = write_setting("data.drop", [name])
+                raise cells.error(
+                    f"text, where rows above are numbers, or true and false: set {drop}", column=name
+                )
         block = read_targets(cells, replace(roles, targets=tuple(numbers)), self.options)
         values = pd.DataFrame(block, columns=numbers)
         self._numbers |= set(values.columns[values.notna().any()])

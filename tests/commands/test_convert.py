@@ -130,9 +130,14 @@ DAYS = "date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"
         (
             DAYS + "2020-01-03,4\n",
             [],
-            "line 5, column 'date': 2020-01-03 00:00:00 is in line 4 too: remove one, name the series",
+            "line 5, column 'date': 2020-01-03 00:00:00 is in line 4 too: sort the file by date first",
         ),
         (DAYS, ["data.duplicates=sum"], "data.duplicates=sum: a store merges no rows"),
+        (
+            "date,load,opens\n2020-01-01,1,yes\n2020-01-02,2,no\n2020-01-03,3,maybe\n",
+            ["chunk=20", "data.freq=D"],
+            "column 'opens': text, where rows above are numbers, or true and false: set data.drop=[opens]",
+        ),
         ("date,load\n" + "2020-01-01,1;" * 1_400_000, ["chunk=1000000"], "line 2: longer than 16 MiB"),
     ],
 )
@@ -158,12 +163,12 @@ def test_numbers_that_float32_would_round_too_far_stay_float64(tmp_path: Path, c
 
 
 def texts(rows: int) -> pd.DataFrame:
-    """Columns that are text from the first row on, late, after yes and no, as NA too, and as numbers in quotes."""
+    """Columns that are text from the first row on, late, beside yes and no, as NA too, and as numbers in quotes."""
     random, row, frame = np.random.default_rng(5), np.arange(rows), numbers(rows)
     return frame.assign(
         sky=random.choice(["rain", " sun ", "NA", "", "çok"], rows),
         late=[None] * (rows // 2) + random.choice(["b", "a"], rows - rows // 2).tolist(),
-        opens=np.where(row == rows - 9, "maybe", random.choice(["yes", "no", ""], rows)),
+        opens=np.where(row == 1, "maybe", random.choice(["yes", "no", ""], rows)),
         code=random.choice(["7", "12"], rows),
         flag=random.choice(["true", "false"], rows),
     ).drop(index=[*range(20, 30), rows - 30])

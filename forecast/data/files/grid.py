@@ -222,10 +222,11 @@ def cut_to_targets(where: str, panel: Panel) -> Panel:
         if count.any():
             rows = plural(int(count.sum()), "row")
             warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
-    if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
-        return replace(panel, ends=ends)
     if not panel.is_on_disk:
+        if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
+            return replace(panel, ends=ends)
         return panel.take_rows(np.arange(len(panel)), firsts, stops, ends)
+    # the grid of some series of a store may begin later and end earlier
     grid_starts = panel.grid_starts + firsts - panel.starts
     begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
     grid_starts, grid = grid_starts - begin, panel.grid[begin:end]

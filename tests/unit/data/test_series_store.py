@@ -105,7 +105,7 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
         ),
         (
             {"columns": ["empty"]},
-            r"a.store: no value of series '002' of empty: choose others \(data.columns\)",
+            r"a.store: no value of series '002' of empty: choose other columns or series \(data.columns, data.ids\)",
         ),
     ],
 )
