@@ -20,7 +20,8 @@ BLOCKS = 256
 MAX_SERIES = 64
 """Number of series, evenly spaced, that are read."""
 
-ROWS_AT_ONCE = 1 << 18
+NUMBERS_AT_ONCE = 1 << 20
+"""Numbers that are read at once: 8 MiB of float64, a few times over."""
 
 
 def tabulate_run_inputs(data: DataModule) -> pd.DataFrame:
@@ -53,9 +54,10 @@ def tabulate_inputs(data: DataModule, rows: RowRanges, blocks: int) -> pd.DataFr
     blocks = max(1, min(blocks, dates))
     edges = np.linspace(0, dates, blocks + 1).astype(int)
     sums = np.zeros((3, len(names), blocks))
+    at_once = max(1, NUMBERS_AT_ONCE // len(names))
     for series in chosen:
-        for at in range(int(rows.first[series]), stop := int(rows.stop[series]), ROWS_AT_ONCE):
-            values = read_inputs(data, at, min(ROWS_AT_ONCE, stop - at)).T.astype(np.float64)
+        for at in range(int(rows.first[series]), stop := int(rows.stop[series]), at_once):
+            values = read_inputs(data, at, min(at_once, stop - at)).T.astype(np.float64)
             place = at + to_grid[series] - begin + np.arange(values.shape[1])
             block = np.searchsorted(edges, place, side="right") - 1
             for column, each in enumerate(values):
