@@ -14,6 +14,7 @@ from scipy import stats
 from experiments import cells as declared
 from experiments.command import TABLES
 from experiments.store import Store
+from experiments.studies import EQUAL_TYPES
 from forecast.reports.compare.task import mean_and_std
 from forecast.system.files import atomic_file
 from tables import list_rows, markdown_table, milliseconds, pivot
@@ -207,6 +208,19 @@ def show_maps(results: Results) -> list[str]:
     return pivot(rows, "attention", "data", show)
 
 
+def show_verdicts(results: Results) -> list[str]:
+    """Show the share of significant tests between equal types, and between these and `none`, by the number of seeds."""
+    shares: dict[tuple[str, str], list[float]] = {}
+    for row in results.store("verdicts").rows():
+        for name, share in row.items():
+            if name.count("/") == 3:  # two types, the number of seeds, and whether both types have the same
+                _, other, count, which = name.split("/")
+                types = "equal types" if other in EQUAL_TYPES else f"softmax attention and `{other}`"
+                shares.setdefault((f"{types}, {which} seeds", f"{count} seeds"), []).append(share)
+    rows = [{"types": types, "seeds": seeds, "shares": each} for (types, seeds), each in shares.items()]
+    return pivot(rows, "types", "seeds", lambda row: f"{min(row['shares']):.1%} to {max(row['shares']):.1%}")
+
+
 def describe_ratios(ratios: Sequence[float]) -> str:
     """Return the geometric mean of ratios, given by their logarithms, its 95% interval and the number below 1."""
     low, high = stats.t.interval(0.95, len(ratios) - 1, np.mean(ratios), stats.sem(ratios))
@@ -379,6 +393,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "tasks": show_tasks,
     "lengths": show_lengths,
     "maps": show_maps,
+    "verdicts": show_verdicts,
     "ablation": show_ablation,
     "covariates": show_covariates,
     "recall": show_recall,
