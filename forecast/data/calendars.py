@@ -320,7 +320,11 @@ def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[s
 
 
 def _restore(state: Mapping[str, Any]) -> Calendar:
-    return Calendar(**{**state, "slots": tuple(state["slots"])})
+    if state.get("step") is not None:
+        raise DataError(
+            "the checkpoint's rows are months, whose calendar this version does not read: train again"
+        )
+    return Calendar(tuple(state["slots"]), state["closed"])
 
 
 def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:

@@ -18,6 +18,7 @@ from forecast.data.row_ranges import BYTES_AT_ONCE, RunningStatistics
 from forecast.data.store import write_store
 from forecast.system.errors import DataError, RowOrderError
 from forecast.system.files import atomic_folder
+from forecast.system.formatting import write_setting
 
 ROUNDED = 1e-4
 """Largest rounding error of float32, as a fraction of the column's standard deviation."""
@@ -68,7 +69,7 @@ class Table:
         for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
                 raise DataError(
-                    f"{where}: column {quote(name)} has no value: set data.drop=[{name}], or leave it out of "
+                    f"{where}: column {quote(name)} has no value: set {write_setting('data.drop', [name])}, or leave it out of "
                     "data.columns"
                 )
         write_store(
@@ -177,4 +178,4 @@ def _advise(rows: TableRows) -> str:
     if rows.roles.id is not None or text is None:
         layout = "csv" if rows.roles.id is None else "long"
         return f"{advice}, or train in memory (data={layout} data.sort=true data.duplicates=first)"
-    return f"{advice}; if {quote(text)} names series, set data.id_column={text}"
+    return f"{advice}; if {quote(text)} names series, set {write_setting('data.id_column', text)}"

@@ -273,7 +273,12 @@ class DataModule:
 
         Asked for its windows, it raises DataError if the checkpoint was trained on other columns.
         """
-        return self if state is self.state else self._with(state=state)
+        if state is self.state:
+            return self
+        other, season = self._with(state=state), "seasonal_naive_season"
+        if self.state is not None and self.state.get(season) == state.get(season) and "rows" in vars(self):
+            other.rows = self.rows  # of the same training; a second split would repeat its warnings
+        return other
 
     def with_optional(self, columns: frozenset[str]) -> "DataModule":
         """A module whose source may lack these columns."""

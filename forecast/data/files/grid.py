@@ -13,7 +13,14 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, first_measured, last_measured, select_columns
+from forecast.data.row_ranges import (
+    PerSeries,
+    StoredValues,
+    first_measured,
+    last_measured,
+    ranges,
+    select_columns,
+)
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,
@@ -69,6 +76,8 @@ def align(
     """
     _refuse_infinite(rows)
     rows = order_rows(rows, sort=sort, duplicates=duplicates)
+    if not is_part:
+        rows = _cut_rows(rows)  # before the step and the calendar are taken from the dates
     if steps == "rows":
         grid, days = _dates_of_rows(rows, calendar)
         freq = freq or days.freq
@@ -201,6 +210,30 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     return first
 
 
+def _cut_rows(rows: TableRows) -> TableRows:
+    """Leave out the rows of each series that `cut_to_targets` does, unless a series has no value, which it names."""
+    given = np.isfinite(rows.values[:, : len(rows.roles.targets or ())]).any(axis=1)
+    if np.asarray(given)[np.concatenate([rows.starts, rows.stops - 1])].all():
+        return rows
+    numbers = np.arange(len(rows))
+    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), rows.starts)
+    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), rows.starts)
+    if (ends <= rows.starts).any():
+        return rows
+    stops = rows.stops if rows.roles.future else ends
+    warn_of_rows_left_out(str(rows.cells.path), firsts - rows.starts, rows.stops - stops)
+    return rows.take(ranges(firsts, stops))
+
+
+def warn_of_rows_left_out(where: str, before: PerSeries, after: PerSeries) -> None:
+    """Warn of rows of each series before its first value of a target and after the last one."""
+    for count, what in ((before, "before the first"), (after, "after the last")):
+        if count.any():
+            warnings.warn(
+                f"{where}: left out {plural(int(count.sum()), 'row')} {what} value of a target", stacklevel=3
+            )
+
+
 def cut_to_targets(where: str, panel: Panel) -> Panel:
     """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
 
@@ -212,16 +245,13 @@ def cut_to_targets(where: str, panel: Panel) -> Panel:
         empty = firsts == panel.stops
         if empty.any():
             series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
+            others = "columns or series (data.columns, data.ids)" if series else "columns (data.columns)"
             raise DataError(
-                f"{where}: no value{series} of {', '.join(panel.targets[:20])}: choose other columns or series "
-                "(data.columns, data.ids)"
+                f"{where}: no value{series} of {', '.join(panel.targets[:20])}: choose other {others}"
             )
         ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
     stops = panel.stops if panel.future is not None else ends
-    for count, what in ((firsts - panel.starts, "before the first"), (panel.stops - stops, "after the last")):
-        if count.any():
-            rows = plural(int(count.sum()), "row")
-            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
+    warn_of_rows_left_out(where, firsts - panel.starts, panel.stops - stops)
     if not panel.is_on_disk:
         if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
             return replace(panel, ends=ends)

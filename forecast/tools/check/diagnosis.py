@@ -130,7 +130,10 @@ def _read_panel(data: DataModule) -> Panel:
     panel = data.source.read()
     check_fits_memory(panel)
     future = None if panel.future is None else np.asarray(panel.future)
-    return replace(panel, values=np.asarray(panel.values), future=future)
+    panel = replace(panel, values=np.asarray(panel.values), future=future)
+    return panel.take_rows(
+        np.arange(len(panel)), panel.starts, panel.stops, panel.ends
+    )  # of a store, some are cut
 
 
 def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
