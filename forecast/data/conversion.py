@@ -68,9 +68,9 @@ class Table:
         """Write the rows as a store. Raises DataError for a column without a value; `where` begins its message."""
         for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
+                drop = write_setting("data.drop", [name])
                 raise DataError(
-                    f"{where}: column {quote(name)} has no value: set {write_setting('data.drop', [name])}, or leave it out of "
-                    "data.columns"
+                    f"{where}: column {quote(name)} has no value: set {drop}, or leave it out of data.columns"
                 )
         write_store(
             folder,
