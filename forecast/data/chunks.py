@@ -305,6 +305,13 @@ class CsvChunks(Chunks):
         return DataError(f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table")
 
 
+_READABLE = (
+    pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_dictionary,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+)  # fmt: skip
+"""Types of the columns of values."""
+
+
 class ParquetChunks(Chunks):
     """A Parquet file with a column of dates, typed or as text, and columns of numbers or text."""
 
@@ -321,6 +328,13 @@ class ParquetChunks(Chunks):
         if len(set(names)) < len(names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
         roles = self.roles.resolve(str(self.path), names)
+        for name in roles.values:
+            kind = self._file.schema_arrow.field(name).type
+            if not any(is_kind(kind) for is_kind in _READABLE):
+                drop = write_setting("data.drop", [name])
+                raise DataError(
+                    f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: set {drop}"
+                )
         with named_parquet_errors(self.path):
             for batch in self._file.iter_batches(
                 max(1, self.size // (8 * len(roles.all))), columns=list(roles.all)

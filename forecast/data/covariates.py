@@ -195,11 +195,14 @@ def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categ
 def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:
     """The code of each known category in a column, NaN if the column has none.
 
-    It is the position in `texts`; in a column without `texts`, whose cells are numbers, the number itself.
+    It is the position in `texts`; in a column without `texts`, the number of its cells: rows that hold yes and no alone
+    were read as 1 and 0. Two categories of one number have none.
     """
     if texts is None:
-        numbers = pd.Series(pd.to_numeric(pd.Series(known, dtype=object), errors="coerce"))
-        return numbers.astype(float).tolist()
+        plain = pd.Series(known, dtype=object)
+        numbers = pd.Series(pd.to_numeric(plain, errors="coerce")).astype(float)
+        numbers = numbers.fillna(plain.str.strip().str.lower().map(BOOLEANS))
+        return numbers.mask(numbers.duplicated(keep=False)).tolist()
     places = pd.Index(texts).get_indexer(pd.Index(known))
     return np.where(places < 0, np.nan, places).tolist()
 

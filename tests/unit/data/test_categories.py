@@ -130,3 +130,20 @@ def test_only_the_most_frequent_categories_are_read() -> None:
     data.setup()
     assert data.categories is not None
     assert sorted(data.categories["promo"]) == sorted({*names[:MAX_INDICATORS]})
+
+
+def test_a_file_of_yes_and_no_alone_has_the_categories_of_training() -> None:
+    """Such a column is read as the numbers 1 and 0."""
+    frame = table()
+    frame["promo"] = np.where(np.arange(ROWS) % 7 < 3, "Yes", "no")
+    frame.loc[frame.index[5], "promo"] = "maybe"
+    trained = ready(frame)
+    later = frame.iloc[20:-4].assign(promo=lambda part: part["promo"].str.lower())
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        found = encode_categories(
+            "mine", frame_data(later, **SIZES, **ROLES).source_panel, trained.categories
+        )
+    names = ["promo=Yes", "promo=maybe", "promo=no"]
+    assert found.future_columns[:3] == tuple(names)
+    expected = pd.get_dummies(frame["promo"], prefix="promo", prefix_sep="=")[names].iloc[20:-4]
+    np.testing.assert_array_equal(np.asarray(found.future)[:, :3], expected.to_numpy(float))
