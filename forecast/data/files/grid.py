@@ -336,9 +336,8 @@ def _infer_step(rows: TableRows) -> str:
     step = steps[counts.argmax()]
     if step >= np.timedelta64(28, "D") and (gaps % step).any():
         raise DataError(
-            f"{rows.cells.path}: the dates are on no common day of the months, such as the first or the last, nor on a "
-            "weekday of one of their weeks: write the months alone, as 2024-01 (of 2024-01-15 with "
-            "data.date_format=%Y-%m-15), or give the step (data.freq)"
+            f"{rows.cells.path}: the dates are not on the first or the last days of months, nor on a weekday of one of "
+            "their weeks: write months as 2024-01 (text such as 2024-01-15 is read so with data.date_format=%Y-%m-15)"
         )
     return name_step(step)
 
