@@ -210,8 +210,10 @@ def test_refusals_of_publishing_and_the_file_with_an_account(tmp_path: Path, pub
             ("mode=auto", {"api_key": "a" * 40}, refused_key),
         ):
             status, out, error = publish(argument, server=server, **account)
-            assert (status, out, error.count("\n")) == (2, "", 1)
-            assert error.startswith(f"error: {message}")
+            # pytest shows the deprecations of packages that the first call imports
+            (said,) = (line for line in error.splitlines() if not line.startswith("warning: "))
+            assert (status, out) == (2, "")
+            assert said.startswith(f"error: {message}")
         status, out, error = publish("mode=offline", server=server)
     assert (status, server.views) == (0, []), error
     assert API_KEY not in (tmp_path / "dashboard.json").read_text() + out
