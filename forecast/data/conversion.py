@@ -39,9 +39,8 @@ class Table:
         self.ids, self.lengths, self.first_dates = list[str](), list[int](), list[str]()
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
-        self._undecided = np.zeros(
-            len(first.columns), dtype=np.int64
-        )  # rows before the first value of a column
+        # rows before the first value of a column
+        self._undecided = np.zeros(len(first.columns), dtype=np.int64)
         path.write_bytes(b"")
 
     def append(self, chunk: Panel) -> None:
@@ -92,9 +91,8 @@ class Table:
 
     def _blocks(self, is_text: list[bool]) -> Iterator[Float64[np.ndarray, "rows columns"]]:
         values = np.memmap(self._path, np.float64, "r", shape=(self.n_rows, len(self.first.columns)))
-        undecided = np.where(
-            is_text, 0, self._undecided
-        )  # a missing number, which has the code of an empty text
+        # a missing number has the code of an empty text there
+        undecided = np.where(is_text, 0, self._undecided)
         size = max(1, BYTES_AT_ONCE // (8 * values.shape[1]))
         for begin in range(0, self.n_rows, size):
             block = values[begin : begin + size]

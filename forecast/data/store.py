@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from forecast.data.calendars import is_zone, utc_offset_of
 from forecast.data.files.columns import ColumnRoles, check_as_of
-from forecast.data.files.grid import cut_to_targets
+from forecast.data.files.grid import find_target_rows
 from forecast.data.files.sources import check_list, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
@@ -313,7 +313,7 @@ class StoreSource(Source):
             future=future if roles.future else None,
             texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
         )
-        panel = cut_to_targets(str(self.path), panel)
+        panel = self._cut_to_targets(panel)
         return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
 
     def _choose_series(self, panel: Panel) -> Panel:
@@ -325,3 +325,15 @@ class StoreSource(Source):
         chosen = np.flatnonzero(find_series(self.ids, panel.ids, str(self.path)))
         names = ("ids", "grid_starts", "starts", "ends", "stops")
         return replace(panel, **{name: getattr(panel, name)[chosen] for name in names})
+
+    def _cut_to_targets(self, panel: Panel) -> Panel:
+        """The panel of the rows that `find_target_rows` keeps, and of their dates."""
+        assert isinstance(panel.values, StoredValues)
+        firsts, ends, stops = find_target_rows(
+            str(self.path), panel.values.select(range(len(panel.targets))), panel.targets, panel.starts, panel.stops,
+            panel.ids if panel.has_ids else None, keep_end=panel.future is not None,
+        )  # fmt: skip
+        grid_starts = panel.grid_starts + firsts - panel.starts
+        begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
+        grid_starts, grid = grid_starts - begin, panel.grid[begin:end]
+        return replace(panel, grid=grid, grid_starts=grid_starts, starts=firsts, ends=ends, stops=stops)

@@ -1,6 +1,7 @@
 """The regular grid of dates of a table: order, step, one row per date, and the alignment of its rows to a panel."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -16,10 +17,10 @@ from forecast.data.panel import Panel
 from forecast.data.row_ranges import (
     PerSeries,
     StoredValues,
+    Values,
     first_measured,
     last_measured,
     ranges,
-    select_columns,
 )
 from forecast.data.time_features import (
     describe_frequency,
@@ -76,8 +77,9 @@ def align(
     """
     _refuse_infinite(rows)
     rows = order_rows(rows, sort=sort, duplicates=duplicates)
+    ends = rows.stops
     if not is_part:
-        rows = _cut_rows(rows)  # before the step and the calendar are taken from the dates
+        rows, ends = _cut_to_targets(rows)
     if steps == "rows":
         grid, days = _dates_of_rows(rows, calendar)
         freq = freq or days.freq
@@ -87,13 +89,13 @@ def align(
     static, roles = take_static(rows), rows.roles
     at, lengths = _place_on_grid(rows, grid, freq)
     starts = lengths.cumsum() - lengths
-    panel = Panel(
+    return Panel(
         ids=rows.ids.rename(roles.id),
         grid=grid.as_unit("ns" if roles.id is not None else rows.unit).rename(roles.date),
         freq=freq,
         grid_starts=_find_dates(grid, rows.dates[rows.starts])[0],
         starts=starts,
-        ends=starts + lengths,
+        ends=at[ends - 1] + 1,
         stops=starts + lengths,
         targets=roles.targets or (),
         values=_insert_rows(rows.values, at, int(lengths.sum())),
@@ -106,7 +108,6 @@ def align(
         texts=rows.texts,
         calendar=days,
     )
-    return panel if is_part else cut_to_targets(str(rows.cells.path), panel)
 
 
 def _insert_rows(
@@ -210,57 +211,60 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     return first
 
 
-def _cut_rows(rows: TableRows) -> TableRows:
-    """Leave out the rows of each series that `cut_to_targets` does, unless a series has no value, which it names."""
-    given = np.isfinite(rows.values[:, : len(rows.roles.targets or ())]).any(axis=1)
-    if np.asarray(given)[np.concatenate([rows.starts, rows.stops - 1])].all():
-        return rows
-    numbers = np.arange(len(rows))
-    firsts = np.minimum.reduceat(np.where(given, numbers, len(rows)), rows.starts)
-    ends = np.maximum.reduceat(np.where(given, numbers + 1, 0), rows.starts)
-    if (ends <= rows.starts).any():
-        return rows
-    stops = rows.stops if rows.roles.future else ends
-    warn_of_rows_left_out(str(rows.cells.path), firsts - rows.starts, rows.stops - stops)
-    return rows.take(ranges(firsts, stops))
+def _cut_to_targets(rows: TableRows) -> tuple[TableRows, PerSeries]:
+    """The rows that `find_target_rows` keeps, and of each series the row after its last value of a target."""
+    targets = rows.values[:, : len(rows.roles.targets or ())]
+    ids = rows.ids if rows.roles.id is not None else None
+    firsts, ends, stops = find_target_rows(
+        str(rows.cells.path), targets, rows.roles.targets or (), rows.starts, rows.stops, ids,
+        keep_end=bool(rows.roles.future),
+    )  # fmt: skip
+    lengths = stops - firsts
+    ends = lengths.cumsum() - lengths + ends - firsts
+    return rows if len(rows) == lengths.sum() else rows.take(ranges(firsts, stops)), ends
 
 
-def warn_of_rows_left_out(where: str, before: PerSeries, after: PerSeries) -> None:
-    """Warn of rows of each series before its first value of a target and after the last one."""
-    for count, what in ((before, "before the first"), (after, "after the last")):
-        if count.any():
-            warnings.warn(
-                f"{where}: left out {plural(int(count.sum()), 'row')} {what} value of a target", stacklevel=3
-            )
+def find_target_rows(
+    where: str,
+    targets: Values,
+    names: Sequence[str],
+    starts: PerSeries,
+    stops: PerSeries,
+    ids: pd.Index | None,
+    *,
+    keep_end: bool,
+) -> tuple[PerSeries, PerSeries, PerSeries]:
+    """Find the rows of each series from its first value of a target to the last one; warn of the others.
 
+    Args:
+        where: begins messages.
+        targets, names: the columns of the targets, and their names.
+        starts, stops: the first row of each series, and the row after its last one.
+        ids: of the series; None: there is one without a name.
+        keep_end: whether rows after the last value stay, which give future covariates.
 
-def cut_to_targets(where: str, panel: Panel) -> Panel:
-    """Leave out the rows of each series before its first value of a target and after the last one, with warnings.
+    Returns:
+        Of each series the first row that is kept, the row after the last value, and the row after the last one kept.
 
-    Rows after the last value stay if there are future covariates. Raises DataError for a series without a value.
+    Raises:
+        DataError: a series has no value.
     """
-    targets, firsts, ends = select_columns(panel.values, range(len(panel.targets))), panel.starts, panel.stops
+    firsts, ends = starts, stops
     if not isinstance(targets, StoredValues) or any(targets.missing):
-        firsts = first_measured(targets, panel.starts, panel.stops)
-        empty = firsts == panel.stops
-        if empty.any():
-            series = f" of series {quote(panel.ids[int(empty.argmax())])}" if panel.has_ids else ""
-            others = "columns or series (data.columns, data.ids)" if series else "columns (data.columns)"
-            raise DataError(
-                f"{where}: no value{series} of {', '.join(panel.targets[:20])}: choose other {others}"
-            )
-        ends = last_measured(targets, panel.starts, panel.stops, of_any=True)[:, 0] + 1
-    stops = panel.stops if panel.future is not None else ends
-    warn_of_rows_left_out(where, firsts - panel.starts, panel.stops - stops)
-    if not panel.is_on_disk:
-        if np.array_equal(firsts, panel.starts) and np.array_equal(stops, panel.stops):
-            return replace(panel, ends=ends)
-        return panel.take_rows(np.arange(len(panel)), firsts, stops, ends)
-    # the grid of some series of a store may begin later and end earlier
-    grid_starts = panel.grid_starts + firsts - panel.starts
-    begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
-    grid_starts, grid = grid_starts - begin, panel.grid[begin:end]
-    return replace(panel, grid=grid, grid_starts=grid_starts, starts=firsts, ends=ends, stops=stops)
+        firsts = first_measured(targets, starts, stops)
+        if (empty := firsts == stops).any():
+            series, others = "", "columns (data.columns)"
+            if ids is not None:
+                series = f" of series {quote(ids[int(empty.argmax())])}"
+                others = "columns or series (data.columns, data.ids)"
+            raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
+        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
+    kept = stops if keep_end else ends
+    for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
+        if count.any():
+            rows = plural(int(count.sum()), "row")
+            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
+    return firsts, ends, kept
 
 
 def _dates_of_rows(rows: TableRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
