@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -46,6 +47,13 @@ class Context:
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
     _lock: Lock = field(default_factory=Lock)
+
+    def choose_folder(self, cell: Cell, commit: str) -> Path:
+        """The folder of an unfinished cell of this code; emptied if the code may have changed since."""
+        folder = self.scratch / "_".join([cell.table, *cell.name.split("/"), commit])
+        if commit.endswith(CHANGED) and folder.exists():
+            shutil.rmtree(folder)
+        return folder
 
     def python(self, *arguments: str) -> Cost:
         """Run `python arguments` and return its cost. Raises CellFailed if it fails, is stopped, or the time is up."""

@@ -1,7 +1,9 @@
 """Measurements that pages of docs/ quote: intervals, attention maps, many series, the server, wrong verdicts."""
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.cells import ALL_TYPES, DATA, Cell
-from experiments.run import CellFailed, Context
+from experiments.run import CellFailed, Context, describe_commit
 from experiments.store import Row
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
@@ -45,24 +47,17 @@ EQUAL_TYPES = {
     "sliding_window": "attention=sliding_window attention_window=1000",  # every token is in the window
 }
 """Settings that compute softmax attention by the code of three types."""
+QUIET = ("logger=[]", "pictures=false")
 MAPS = {
-    f"{data}/{attention}": (
-        *DATA[data],
-        f"pred_len={horizon}",
-        f"attention={attention}",
-        "logger=[]",
-        "pictures=false",
-    )
+    f"{data}/{attention}": (*DATA[data], f"pred_len={horizon}", f"attention={attention}", *QUIET)
     for data, horizon in (("sample", 24), ("load", 168))
     for attention in ALL_TYPES
     if attention != "none"
 }
-VERDICTS = (
-    "data=sample", "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", "logger=[]", "pictures=false",
-)  # fmt: skip
+VERDICTS = ("data=sample", "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", *QUIET)
 SMALL = (
     "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",
-    "windows_per_epoch=2048", "logger=[]", "pictures=false",
+    "windows_per_epoch=2048", *QUIET,
 )  # fmt: skip
 
 
@@ -166,14 +161,14 @@ def run_verdicts(cell: Cell, context: Context) -> Row:
     Each draw takes as many seeds for each type, of the same numbers or of other ones, as a user would have trained.
     """
     losses: dict[str, dict[int, np.ndarray]] = {name: {} for name in (*EQUAL_TYPES, "none")}
+    place = context.choose_folder(cell, describe_commit())
     for seed, (name, runs) in product(range(1, SEEDS + 1), losses.items()):
-        folder = context.scratch / "verdicts" / name / str(seed)
-        if not (folder / "metrics.json").exists():  # a finished run
-            given = EQUAL_TYPES.get(name, f"attention={name}").split()
-            context.python(
-                "-m", "forecast.train", *cell.overrides, *given, f"seed={seed}", f"hydra.run.dir={folder}"
-            )
+        given = (*cell.overrides, *EQUAL_TYPES.get(name, f"attention={name}").split(), f"seed={seed}")
+        folder = place / hashlib.sha256(" ".join(given).encode()).hexdigest()[:12]
+        if not (folder / "metrics.json").exists():  # a finished run of these settings
+            context.python("-m", "forecast.train", *given, f"hydra.run.dir={folder}")
         runs[seed] = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"].to_numpy()
+    shutil.rmtree(place)
     random = np.random.default_rng(0)
     draws = [random.permutation(range(1, SEEDS + 1)).tolist() for _ in range(DRAWS)]
     pairs = [*combinations(EQUAL_TYPES, 2), *((name, "none") for name in EQUAL_TYPES)]

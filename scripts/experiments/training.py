@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.cells import Cell
-from experiments.run import CHANGED, CellFailed, Context, describe_commit
+from experiments.run import CellFailed, Context, describe_commit
 from experiments.store import Row
 from forecast.cli.overrides import quote_value
 from forecast.evaluation.scores import BASELINES
@@ -25,9 +25,7 @@ TRAINING_SHARE = 0.7
 def run_training(cell: Cell, context: Context) -> Row:
     """Train and test; return the scores, the costs and the commit. A stopped run of the same code is resumed."""
     commit = describe_commit()
-    folder = context.scratch / "_".join([cell.table, *cell.name.split("/"), commit])
-    if commit.endswith(CHANGED) and folder.exists():  # the code may have changed since the run was started
-        shutil.rmtree(folder)
+    folder = context.choose_folder(cell, commit)
     own = (
         "logger=[]",
         "pictures=false",
