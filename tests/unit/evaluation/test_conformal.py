@@ -108,11 +108,14 @@ def test_a_calibration_survives_a_checkpoint() -> None:
     assert torch.equal(around[1, 2, 0], forecast[1, 2, 0] + found.offsets[:, 2, 0])
 
 
-@pytest.mark.filterwarnings("ignore:levels.*left out:UserWarning")
 def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
     found = Calibration.fit(draw_errors(9, 2, 1), [80, 95], horizons=5)  # 18 errors, of the 39 that 95% needs
-    assert calibrated_levels(found, [80, 95]) == (80,)
-    assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
+    with pytest.warns(
+        UserWarning, match="95% needs 20 validation windows to calibrate on, and there are 9: left"
+    ):
+        assert calibrated_levels(found, [80, 95]) == (80,)
+    with pytest.warns(UserWarning, match="80% needs"):
+        assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
     enough = Calibration.fit(draw_errors(20, 2, 1), horizons=10)
     assert calibrated_levels(enough, [95]) == calibrated_levels(enough.first(1), [95]) == (95,)
 

@@ -7,26 +7,12 @@ import pandas as pd
 import pytest
 
 from forecast.data.files.dates import split_dates
-from forecast.data.files.sources import LongSource, read_frame, read_table
+from forecast.data.files.sources import LongSource, read_table
 from forecast.data.files.text import find_parts
 
 BUSINESS = pd.bdate_range("2023-10-02", "2024-03-28")
 HOLIDAYS = pd.DatetimeIndex(["2023-11-23", "2023-12-25", "2024-01-01", "2024-01-15"])
 PRICES = pd.DataFrame({"price": np.arange(125.0)}, index=BUSINESS.difference(HOLIDAYS))
-
-
-def write(path: Path, frame: pd.DataFrame, **how) -> Path:
-    frame.rename_axis("date").to_csv(path, **how)
-    return path
-
-
-def test_rows_are_steps_and_keep_their_dates(tmp_path: Path) -> None:
-    panel = read_table(write(tmp_path / "a.csv", PRICES), steps="rows")
-    np.testing.assert_array_equal(panel.grid.to_numpy(), PRICES.index.to_numpy("datetime64[us]"))
-    np.testing.assert_array_equal(panel.values[:, 0], PRICES["price"])
-    assert (panel.freq, panel.season, panel.missing.tolist()) == ("B", 5, [0])
-    after = panel.with_dates_after_ends(3).grid[-3:]
-    assert [str(date.date()) for date in after] == ["2024-03-29", "2024-04-01", "2024-04-02"]
 
 
 def long_file(path: Path, **series: pd.DataFrame) -> Path:
@@ -86,16 +72,6 @@ def test_dates_of_months_quarters_and_parts(
     np.testing.assert_array_equal(panel.values[:, 0], np.arange(len(panel.grid)))
 
 
-def test_a_file_without_header_and_dates(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("".join(f"{n},{2 * n}\n" for n in range(10)))
-    options = {"header": "none", "start": "2024-02-28", "freq": "D"}
-    assert read_table(tmp_path / "a.csv", names=["load", "price"], **options).columns == ("load", "price")
-    panel = read_table(tmp_path / "a.csv", **options)
-    assert panel.columns == ("column_1", "column_2")
-    assert panel.grid.tolist() == pd.date_range("2024-02-28", periods=10).tolist()
-    np.testing.assert_array_equal(panel.values[:, 1], 2 * np.arange(10))
-
-
 def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,v\n" + "".join(f"{name},{n}\n" for n, name in enumerate("aababb")))
     panel = LongSource(
@@ -103,14 +79,6 @@ def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     ).read()
     assert panel.grid_starts.tolist() == [0, 0]
     assert panel.values[:, 0].tolist() == [0, 1, 3, 2, 4, 5]
-
-
-def test_periods_are_dates_at_their_beginnings() -> None:
-    frame = pd.DataFrame({"x": range(8)}, index=pd.period_range("2001Q1", periods=8, freq="Q"))
-    long = frame.assign(series="a").rename_axis("quarter").reset_index()
-    options = {"id_column": "series", "date_column": "quarter", "columns": ["x"]}
-    for panel in (read_frame(frame), read_frame(long, **options)):
-        assert (panel.freq, str(panel.grid[-1].date())) == ("QS-JAN", "2002-10-01")  # type: ignore
 
 
 @pytest.mark.parametrize(

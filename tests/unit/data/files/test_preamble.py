@@ -9,7 +9,6 @@ import pytest
 
 from forecast.data.files.sources import LongSource, read_table
 from forecast.system.errors import DataError
-from tests.support.commands import answer
 from tests.support.csv_files import write
 from tests.support.refusals import is_said
 
@@ -35,7 +34,6 @@ def test_lines_above_the_header_are_named_and_skipped(text: str, lines: int, tmp
     np.testing.assert_array_equal(panel.values, np.arange(30)[:, None] + [[0, 0.5]])
 
 
-STATION = "Station,Berlin\nFrom,2024-01-01\nTo,2024-03-01\n"
 METEOROLOGICAL = "Heathrow (London Airport)\n   yyyy  mm   tmax     sun\n" + "".join(
     f"   {1948 + n // 12}  {n % 12 + 1:2}    {n % 7 + 8.9:4.1f}    {n % 5 + 30.5:>5}\n" for n in range(60)
 )
@@ -44,9 +42,7 @@ METEOROLOGICAL = "Heathrow (London Airport)\n   yyyy  mm   tmax     sun\n" + "".
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        (f"{STATION}date,load,price\n{ROWS}", ": the header seems to be line 4: set data.skip_rows=3"),
         (f"time,load,price\nUTC,kW,EUR\n{ROWS}", "set data.date_column to the name of the dates; rows …"),
-        (ROWS, ": for a file without a header set data.header=none"),
         (f"sep=;\n{TITLED}", "line 4: set data.skip_rows=3"),
         (
             f"sep=;\n{TITLED}".replace(",", ";"),
@@ -93,18 +89,6 @@ def test_a_file_of_the_future_may_have_the_same_lines_and_one_of_static_covariat
     assert panel.static["region"].tolist() == ["north"]
     assert panel.future is not None
     np.testing.assert_array_equal(panel.future[-3:, 0], 7)
-
-
-def test_a_store_skips_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    write(tmp_path, TITLED)
-    assert answer(monkeypatch, "convert", tmp_path, "data.path=table.csv") == 2
-    assert "set data.skip_rows=2" in capsys.readouterr().err
-    settings = ("data.path=table.csv", "data.skip_rows=2", "chunk=200")
-    assert answer(monkeypatch, "convert", tmp_path, *settings) == 0
-    (tmp_path / "bad").mkdir()
-    write(tmp_path / "bad", TITLED.replace(",20,20.5", ",twenty,20.5"))
-    assert answer(monkeypatch, "convert", tmp_path / "bad", *settings) == 2
-    assert "line 24, column 'load': 'twenty' is not a number" in capsys.readouterr().err
 
 
 ROWS_OF_HOURS = [f"2021-03-01 {hour:02}:00,{hour},{hour * 0.5}" for hour in range(10)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.data.files.sources import read_table
-from tests.support.csv_files import real_file, write
+from tests.support.csv_files import write
 
 HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00", "2021-03-01 04:00"]
 
@@ -17,15 +17,6 @@ def lines(*rows: str, header: str = "date,load,price") -> str:
 
 
 GOOD = [f"{hour},{n},{n * 0.5}" for n, hour in enumerate(HOURS)]
-
-
-def test_the_published_file_is_read():
-    table = read_table(real_file("ETTh1.csv"))
-    assert table.values.shape == (17_420, 7)
-    assert table.columns == ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
-    assert table.freq == "h"
-    assert table.values[0, 0] == 5.827000141143799
-    assert str(table.grid[-1]) == "2018-06-26 19:00:00"
 
 
 def test_columns_are_chosen_in_order(tmp_path: Path):

@@ -1,13 +1,18 @@
 """A published data set is downloaded once, and a bad download leaves nothing behind."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hydra.utils import instantiate
 
+from forecast.cli.compose import compose_config
 from forecast.system.errors import DataError
+from tests.support.csv_files import real_file, write
 from tests.support.download_server import CONTENT, MD5, SHA256, Server, published, serving
+from tests.support.refusals import Refusal
 
 
 @pytest.fixture
@@ -18,13 +23,16 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.parametrize("hash", [SHA256, MD5])
 def test_the_right_file_is_downloaded_once(tmp_path: Path, server: Server, hash: str):
+    """A file of another hash is replaced."""
     root = tmp_path / "not" / "yet" / "there"
     for _ in range(2):
         data = published(root, server.url("right"), hash)
         data.setup()
         assert data.n_windows == {"train": 185, "val": 25, "test": 55}
-    assert (root / "set.csv").read_bytes() == CONTENT
     assert server.requests == ["/right"]
+    write(root, CONTENT[:100], "set.csv")
+    published(root, server.url("right"), hash).setup()
+    assert (root / "set.csv").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("page", ["wrong", "cut", "missing"])
@@ -37,16 +45,9 @@ def test_a_bad_download_leaves_nothing_behind(
         file.write_bytes(before)
     with pytest.raises(DataError):
         published(tmp_path, server.url(page)).setup()
-    assert {left.name for left in tmp_path.iterdir()} <= {".set.csv.lock"} | (
-        {"set.csv"} if before else set()
-    )
+    left = {each.name for each in tmp_path.iterdir()}
+    assert left <= {".set.csv.lock"} | ({"set.csv"} if before else set())
     assert before is None or file.read_bytes() == before
-
-
-def test_a_file_of_another_hash_is_replaced(tmp_path: Path, server: Server):
-    (tmp_path / "set.csv").write_bytes(CONTENT[:100])
-    published(tmp_path, server.url("right")).setup()
-    assert (tmp_path / "set.csv").read_bytes() == CONTENT
 
 
 def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
@@ -57,3 +58,42 @@ def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
         job.join()
     assert server.requests == ["/right"]
     assert (tmp_path / "set.csv").read_bytes() == CONTENT
+
+
+@pytest.mark.slow
+def test_the_published_hash_is_that_of_the_file():
+    """The other tests on real data read ETTh1."""
+    root = real_file("ETTh2.csv").parent
+    data = instantiate(compose_config("data=etth2", f"data.root='{root}'", "data.url=null").data)
+    data.setup()
+    assert sum(data.n_windows.values()) > 13_000
+
+
+def missing(folder: Path) -> None:
+    with serving() as server:
+        published(folder, server.url("missing")).setup()
+
+
+def refused_connection(folder: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/right"
+        published(folder, url, by_hand="ask the library").setup()
+
+
+def wrong_hash(folder: Path) -> None:
+    write(folder, CONTENT, "set.csv")
+    published(folder, None, "0" * 64, by_hand="make it").setup()
+
+
+REFUSED = [
+    Refusal("a missing page", "set.csv: cannot be downloaded (404 Client Error: Not Found for url: …): put it there by hand: from http://…/missing", DataError, missing),
+    Refusal("a refused connection", "set.csv: cannot be downloaded (…refused…): put it there by hand: ask the library", DataError, refused_connection),
+    Refusal("no address", "set.csv: no such file: put it there by hand: make it", DataError, lambda folder: published(folder, None, None, by_hand="make it").setup()),
+    Refusal("a file of another hash", "set.csv: not the published file (wrong hash): put it there by hand: make it", DataError, wrong_hash),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.what)
+def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    refusal.check(tmp_path)
