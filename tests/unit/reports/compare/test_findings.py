@@ -43,7 +43,6 @@ def task_of(root: Path, errors: dict[str, float], **more) -> Task:
 @pytest.mark.parametrize(
     ("windows", "other", "spread", "verdict", "sentences"),
     [
-        (40, 0.5, 1e-5, "too few windows or seeds", ["full has the lowest MSE", "too few test windows or seeds."]),
         (200, 0.4005, 1e-5, "too few windows or seeds", ["no variant is known", "1 variant is not compared with"]),
         (1000, 0.4001, 1e-5, "no significant difference", ["Use full: it has the lowest MSE", "Equivalent: linear."]),
         (1000, 0.41, 0.06, "no significant difference", ["no variant is known", "1 variant is not told apart from"]),
@@ -54,7 +53,7 @@ def test_verdicts_and_their_sentences(
     windows: int, other: float, spread: float, verdict: str, sentences: list[str], tmp_path: Path
 ) -> None:
     errors = {"full": 0.4, "linear": other}
-    task = task_of(tmp_path, errors, windows=windows, spread=spread, seeds=5, ms_per_window=1.0)
+    task = task_of(tmp_path, errors, windows=windows, spread=spread, seeds=4, ms_per_window=1.0)
     assert task.get_verdict(task.variants[1]) == verdict
     answer = describe_task(task)[0]
     assert [sentence for sentence in sentences if sentence not in answer] == []
@@ -86,12 +85,11 @@ def test_a_variant_is_faster_if_all_its_runs_are(
     [
         ({"full": 0.4, "linear": 0.45}, "2 of 2 variants have a lower error than the best baseline"),
         ({"full": 0.6, "linear": 0.7}, "Use the best baseline, linear baseline (MSE 0.500): it is significantly"),
-        ({"full": 0.4, "linear": 0.5}, "1 of 2 variants has a lower error than the best baseline"),
         ({"full": 0.499}, "1 of 1 variant has a lower error than the best baseline, linear baseline"),
     ],
 )  # fmt: skip
 def test_sentences_on_the_best_baseline(errors: dict[str, float], sentence: str, tmp_path: Path) -> None:
-    task = task_of(tmp_path, errors, windows=2000, seeds=4)
+    task = task_of(tmp_path, errors, windows=2000)
     findings = describe_task(task)
     assert findings[0 if task.is_baseline_better else -1].startswith(sentence)
     assert task.is_baseline_better == (min(errors.values()) > 0.5)
@@ -116,7 +114,7 @@ def test_a_model_that_equals_the_best_baseline_is_not_worse(tmp_path: Path) -> N
     ],
 )  # fmt: skip
 def test_what_attention_is_worth(errors: dict[str, float], expected: str, tmp_path: Path) -> None:
-    findings = describe_task(task_of(tmp_path, errors, windows=2000, seeds=4))
+    findings = describe_task(task_of(tmp_path, errors, windows=2000))
     found = [sentence for sentence in findings if sentence.startswith("Attention is worth")]
     assert [sentence.startswith(expected) for sentence in found] == ([True] if expected else [])
 
@@ -161,7 +159,7 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
         (24, {"full": 0.46, "linear": 0.45, "none": 0.6}),
     ):
         for (kind, mse), seed in product(errors.items(), (1, 2)):
-            config = {**configuration(f"attention={kind}", f"pred_len={horizon}"), "seed": seed}
+            config = {**configuration(f"attention={kind}"), "pred_len": horizon, "seed": seed}
             make_run(
                 tmp_path / f"{horizon}-{kind}-{seed}",
                 config,
