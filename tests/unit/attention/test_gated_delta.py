@@ -143,24 +143,9 @@ def test_the_gates_of_a_new_layer() -> None:
     assert strength.tolist() == [[[0.5]] * 5]
 
 
-def test_the_gates_of_a_head_come_from_its_own_key() -> None:
-    layer = GatedDeltaAttention(20, 5, role="self").double()
-    assert layer.decay is not None
-    torch.nn.init.normal_(layer.decay.weight)  # zeros at the start
-    _, k, _ = heads()
-    changed = k.clone()
-    changed[:, 1] += 1
-    for found, exact in zip(layer.memory_gates(changed), layer.memory_gates(k), strict=True):
-        assert found is not None
-        assert exact is not None
-        others = [0, 2, 3, 4]
-        torch.testing.assert_close(found[:, others], exact[:, others])
-        assert (found[:, 1] - exact[:, 1]).abs().min() > 0
-
-
 def test_chunks_of_a_gpu_grow_with_the_length_and_change_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [chunk_size(n, 64, gpu=True) for n in (20, 1024, 4096, 16_384, 131_072)] == [32, 32, 64, 128, 128]
-    q, k, v, log_decay, strength = (x.float() for x in memories("self", 600))
+    q, k, v, log_decay, strength = (x.float() for x in memories("self", 300))
     outs = []
     for size in (16, 256):
         monkeypatch.setattr(module, "chunk_size", lambda length, head_dim, *, gpu, size=size: size)

@@ -2,7 +2,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from forecast.attention import NystromAttention
 from forecast.attention.full import full_attention
 from forecast.attention.nystrom import depthwise_convolution, iterative_pinv, nystrom_attention, segment_means
 from tests.support.attention_types import HEADS, MEMORY_LEN, QUERY_LEN, heads
@@ -71,11 +70,3 @@ def test_pinv_runs_in_float32_under_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inverse = iterative_pinv(kernel, 6)
     torch.testing.assert_close(inverse, iterative_pinv(kernel, 6), rtol=0, atol=0)
-
-
-def test_convolution_can_be_turned_off():
-    assert NystromAttention(20, 5, role="self", conv_kernel=None).conv_weight is None
-    assert NystromAttention(20, 5, role="cross").conv_weight is None
-    weight = NystromAttention(20, 5, role="self").conv_weight
-    assert weight is not None
-    assert weight.shape == (5, 1, 33, 1)

@@ -1,7 +1,8 @@
-"""Options and tensors that attention types refuse, with the text of each message."""
+"""Options and tensors that attention types and models refuse, with the text of each message."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,8 +18,10 @@ from forecast.attention.fastformer import additive_attention
 from forecast.attention.full import full_attention
 from forecast.attention.gated_delta import delta_rule
 from forecast.attention.linear import linear_attention
+from forecast.models import InformerStack, ResidualInformer, ResidualMLP
 from tests.support.attention_types import HEAD_DIM, HEADS, build, heads, inputs
-from tests.support.refusals import Refusal
+from tests.support.models import slots
+from tests.support.refusals import Refusal, describe_options
 
 
 def refused(what: str, says: str, call: Callable[[], object]) -> Refusal:
@@ -36,11 +39,7 @@ OPTIONS = [
     refused("role", "attention role must be one of self, causal, cross, not 'both'", lambda: FullAttention(20, 5, role="both")),
     refused("causal nystrom", "nystrom attention cannot serve role 'causal'; it serves self, cross", lambda: NystromAttention(20, 5, role="causal")),
     refused("fastformer as cross-attention", "fastformer attention cannot serve role 'cross'; it serves self, causal", lambda: FastformerAttention(20, 5, role="cross")),
-    refused("heads that do not divide", "d_model 20 is not divisible by n_heads 3 into whole heads", lambda: FullAttention(20, 3, role="self")),
-    refused("dropout", "dropout=1.0 must be at least 0 and below 1", lambda: FullAttention(20, 5, role="self", dropout=1.0)),
-    refused("factor", "probsparse factor must be a whole number of at least 1, not 0", lambda: ProbSparseAttention(20, 5, role="self", factor=0)),
     refused("ranking", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", ranking="some")),
-    refused("feature_map", "linear feature_map must be one of elu, relu, taylor, favor, not 'exp'", lambda: LinearAttention(20, 5, role="self", feature_map="exp")),
     refused("num_features without favor", "linear num_features needs feature_map=favor, not 'elu'", lambda: LinearAttention(20, 5, role="self", num_features=8)),
     refused("eps", "linear eps must be positive, not 0.0", lambda: LinearAttention(20, 5, role="self", eps=0.0)),
     refused("num_landmarks", "nystrom num_landmarks must be a whole number of at least 1, not 0", lambda: NystromAttention(20, 5, role="self", num_landmarks=0)),
@@ -58,6 +57,27 @@ TENSORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("refusal", [*OPTIONS, *TENSORS], ids=lambda refusal: refusal.what)
+def model(cls: Callable[..., object], says: str, **sizes: Any) -> Refusal:
+    given: dict[str, Any] = {
+        "n_features": 5,
+        "n_targets": 2,
+        "n_time_features": 3,
+        "seq_len": 23,
+        "pred_len": 7,
+    }
+    if cls is not ResidualMLP:
+        given |= {"attention": slots("full"), "label_len": 1, "d_model": 12, "n_heads": 4, "d_ff": 18}
+    return refused(describe_options(sizes), says, lambda: cls(**{**given, **sizes}))
+
+
+MODELS = [
+    model(InformerStack, "seq_len=3 cannot be halved for a stack of 3 encoders", seq_len=3, encoder_layers=3),
+    model(ResidualInformer, "patch_len=0 must be a whole number of at least 1", patch_len=0),
+    model(ResidualInformer, "tokens must be one of mixed, independent, joint, not 'own'", tokens="own"),
+    model(ResidualMLP, "tokens must be one of mixed, independent, not 'joint'", tokens="joint"),
+]
+
+
+@pytest.mark.parametrize("refusal", [*OPTIONS, *TENSORS, *MODELS], ids=lambda refusal: refusal.what)
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)

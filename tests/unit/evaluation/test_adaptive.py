@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from forecast.evaluation.conformal import MAX_RATE, RATE, Calibration, adapt
-from forecast.evaluation.measurement import Origins
-from forecast.inference.backtest import adaptive_quantiles
 
 STEPS, TARGETS = 5, 2
 
@@ -69,23 +67,6 @@ def test_an_error_moves_no_offset_before_it_is_known(calibration: Calibration, s
             others = [s for s in range(STEPS) if s != step]
             assert torch.equal(old[:, :, others], new[:, :, others])
         assert not torch.equal(before[-1], after[-1])
-
-
-def test_past_forecasts_follow_the_errors_of_their_own_series(calibration: Calibration) -> None:
-    counts, stride = [4, 0, 6], 2
-    errors = drawn(10, STEPS, TARGETS, seed=6) * 3
-    rows = np.concatenate([100 * s + stride * np.arange(n) for s, n in enumerate(counts)])
-    series = np.repeat(np.arange(3), counts)
-    point = drawn(10, STEPS, TARGETS, seed=7)
-    found = torch.full((10, STEPS, TARGETS, len(calibration.quantiles)), torch.nan)
-    for numbers, quantiles in adaptive_quantiles(
-        calibration, Origins(rows, series, rows, stride), point, point + errors
-    ):
-        found[numbers] = quantiles
-    for own in (slice(0, 4), slice(4, 10)):
-        *expected, _ = adapt(calibration, errors[own][None], stride)
-        offsets = torch.cat(expected).permute(0, 2, 3, 1)
-        torch.testing.assert_close(found[own], point[own][..., None] + offsets)
 
 
 def test_coverage_under_drift_is_nearer_to_the_level() -> None:

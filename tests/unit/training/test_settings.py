@@ -1,5 +1,6 @@
 """Values `auto` on simulated machines and on data with planted transforms; batches that do not fit into memory."""
 
+import math
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, ReadonlyConfigError
 
-from forecast.cli.compose import compose_config
-from forecast.cli.overrides import options
-from forecast.data import DataModule, csv_data
+from forecast.data import Batch, DataModule, csv_data, frame_data
+from forecast.data.scaler import Scaler
+from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import ConfigError
-from forecast.training import build, create_model
-from forecast.training.build import choose_transforms, resolve_settings
+from forecast.training import create_model
 from forecast.training.preparation import check_trainer
 from tests.support.configurations import composed_once, with_values
 
 AMX = {"amx_bf16"}
+
+
+@pytest.fixture(scope="module")
+def build():
+    """Imported here: Lightning takes seconds, which only the process that runs these tests pays."""
+    from forecast.training import build
+
+    return build
 
 
 @pytest.fixture
@@ -56,12 +63,12 @@ def machine(monkeypatch):
     ],
 )
 def test_precision_follows_the_device_the_width_and_the_checkpoint(
-    machine, flags, capability, typed, saved, expected
+    machine, build, flags, capability, typed, saved, expected
 ):
     machine(flags, capability)
     config = with_values(composed_once(), "model.d_model=512", *typed.split())
     content = {"hyper_parameters": {"trainer": {"precision": saved}}} if saved else None
-    resolved = resolve_settings(config, content=content).config
+    resolved = build.resolve_settings(config, content=content).config
     assert resolved.trainer.precision == expected
     assert resolved.optimizer.fused == (expected != "16-mixed")
     assert config.optimizer.fused == "auto"
@@ -69,9 +76,9 @@ def test_precision_follows_the_device_the_width_and_the_checkpoint(
         resolved.trainer.precision = "64-true"
 
 
-def test_fused_is_left_out_for_an_optimizer_that_has_no_such_option():
+def test_fused_is_left_out_for_an_optimizer_that_has_no_such_option(build):
     config = with_values(composed_once(), "optimizer._target_=torch.optim.RMSprop")
-    assert "fused" not in resolve_settings(config).config.optimizer
+    assert "fused" not in build.resolve_settings(config).config.optimizer
 
 
 def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
@@ -82,15 +89,6 @@ def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
     assert create_model.cpu_flags() == set()
 
 
-@pytest.mark.parametrize("option", options("trainer"))
-def test_every_trainer_is_made(option: str) -> None:
-    config = resolve_settings(compose_config(f"trainer={option}")).config
-    if config.trainer.accelerator == "gpu" and not torch.cuda.is_available():
-        pytest.skip(f"trainer={option} needs a GPU; its keys are checked above")
-    trainer = instantiate(config.trainer, logger=False, enable_checkpointing=False)
-    assert trainer.num_devices == config.trainer.devices
-
-
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
@@ -98,7 +96,7 @@ def test_every_trainer_is_made(option: str) -> None:
         ("trainer.num_nodes=2 trainer.precision=32-true", r"with torchrun or srun \(docs/scaling\.md\)"),
     ],
 )
-def test_a_trainer_that_the_machine_does_not_support(typed: str, says: str) -> None:
+def test_a_trainer_that_the_machine_does_not_support(build: Any, typed: str, says: str) -> None:
     config = with_values(composed_once("trainer=ddp_cpu"), *typed.split())
     with pytest.raises(ConfigError, match=says):
         check_trainer(config, build.make_trainer(config, names=(), logger=False))
@@ -195,26 +193,26 @@ def data(file: Path, **options: object) -> DataModule:
     ],
 )  # fmt: skip
 def test_a_column_gets_the_transform_that_it_needs(
-    file: Path, options: dict[str, Any], expected: dict[str, str]
+    build: Any, file: Path, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    chosen = choose_transforms(data(file, **options), "mae")
+    chosen = build.choose_transforms(data(file, **options), "mae")
     assert {name: kind for name, (kind, _) in chosen.items()} == expected
     assert all(relative < 0.97 for _, relative in chosen.values())
 
 
-def test_later_rows_choose_nothing(file: Path, tmp_path: Path) -> None:
+def test_later_rows_choose_nothing(build: Any, file: Path, tmp_path: Path) -> None:
     table, other = pd.read_csv(file), tmp_path / "mine.csv"
     table.loc[int(0.8 * ROWS) :, ["even", "heavy"]] = 1e6
     table.to_csv(other, index=False)
     before, after = (
-        choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other)
+        build.choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other)
     )
     assert before == after
 
 
 @pytest.mark.parametrize("saved", [None, {"even": "asinh"}])
 def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
-    file: Path, saved: dict[str, str] | None
+    build: Any, file: Path, saved: dict[str, str] | None
 ) -> None:
     settings = {
         "loss": "mae",
@@ -224,7 +222,7 @@ def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
     }
     config, module = OmegaConf.create(settings), data(file, columns=["even", "heavy"])
     content = {"hyper_parameters": {"data": {"transform": saved}}} if saved else None
-    resolved, lines = resolve_settings(config, module, content)
+    resolved, lines = build.resolve_settings(config, module, content)
     expected = saved or {"heavy": "asinh"}
     assert (resolved.data.transform, config.data.transform) == (expected, "auto")
     assert [line.startswith("transform  heavy asinh (-") for line in lines] == [True] * (saved is None)
@@ -232,3 +230,95 @@ def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
     assert module.target_scaler.domain.transforms == tuple(
         expected.get(name, "none") for name in ("even", "heavy")
     )
+
+
+# ---- the module
+
+
+def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(
+    build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.training.module import load_whole
+
+    dates = pd.date_range("2024-01-01", periods=160, name="date")
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(160, 3)), dates, ["load", "wind", "price"])
+    frame["load"] += frame["price"]  # so that the linear model reads covariates
+    sizes = {"name": "frame", "seq_len": 8, "pred_len": 2, "split": [0.6, 0.2, 0.2], "season": 7}
+    data = frame_data(frame, past_covariates=["wind"], future_covariates=["price"], **sizes)
+    data.setup()
+    config = with_values(
+        composed_once(), "seq_len=8", "pred_len=2", "label_len=2", "model.patch_len=2", "model.d_model=8",
+        "model.n_heads=2", "model.d_ff=8", "loss=quantile",
+    )  # fmt: skip
+    trained = build.make_forecaster(config, data, FittedBaselines.fit(data)).eval()
+    assert trained.model.state_dict()["linear.covariates"] is not None
+    monkeypatch.setattr(FittedBaselines, "fit_linear", None)
+    whole = load_whole(build.make_model(config, data), {"state_dict": trained.state_dict()}).eval()
+    batch = data.windows["test"].gather(torch.arange(5))
+    inputs = batch.past, batch.past_time, batch.future_time
+    assert torch.equal(whole(*inputs), trained.model(*inputs))
+
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+def batch_of(future: torch.Tensor) -> Batch:
+    empty = torch.zeros(len(future), 0, 0)
+    index = torch.arange(len(future))
+    return Batch(empty, empty, future, empty, index, torch.zeros_like(index))
+
+
+@pytest.mark.parametrize("quantiles", [None, QUANTILES])
+def test_the_loss_of_a_window_is_the_mean_over_its_values(quantiles: tuple[float, ...] | None) -> None:
+    from forecast.training.module import window_losses
+
+    generator = torch.Generator().manual_seed(0)
+    future = torch.randn(5, 4, 2, generator=generator)
+    future[1, 2, 0] = future[3] = torch.nan
+    shape = future.shape if quantiles is None else (*future.shape, len(quantiles))
+    forecast = torch.randn(shape, generator=generator)
+    found = window_losses(
+        forecast, batch_of(future), Scaler(torch.zeros(1, 2), torch.ones(1, 2)), quantiles
+    ).numpy()
+    for window in range(5):
+        total = absolute = 0.0
+        for place in np.ndindex(4, 2):
+            truth, predicted = future[window][place].item(), forecast[window][place].numpy()
+            if np.isnan(truth):
+                continue
+            if quantiles is None:
+                total += (truth - predicted) ** 2
+            else:
+                pairs = zip(quantiles, predicted, strict=True)
+                total += sum((p - (truth < q)) * (truth - q) for p, q in pairs) / len(quantiles)
+                absolute += abs(truth - predicted[1])
+        assert found[window, -1] == pytest.approx(total / 8, rel=1e-5)
+        if quantiles is not None:
+            assert found[window, 0] == pytest.approx(absolute / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize(("scores", "best"), [((math.nan, 0.5, 0.7), 1), ((0.5, math.nan, 0.4), 2)])
+def test_an_epoch_without_a_finite_score_is_not_the_best(
+    scores: tuple[float, ...], best: int, tmp_path: Path
+) -> None:
+    """float16 can overflow in validation."""
+    import lightning as L
+    from lightning.pytorch.trainer.states import TrainerFn
+
+    from forecast.training.checkpointing import Checkpointing
+
+    class Module(L.LightningModule):
+        validation_metric = "val/mse"
+        data = None
+
+    checkpointing, module = Checkpointing(str(tmp_path)), Module()
+    trainer = L.Trainer(logger=False, enable_checkpointing=False)
+    trainer.state.fn = TrainerFn.FITTING
+    chosen = -1
+    for epoch, score in enumerate(scores):
+        trainer.callback_metrics[module.validation_metric] = torch.tensor(score)
+        checkpointing.on_validation_end(trainer, module)
+        if checkpointing._is_best:
+            chosen = epoch
+            (tmp_path / "best.ckpt").touch()
+    assert chosen == best

@@ -218,6 +218,12 @@ def test_reasons_contain_no_absolute_paths(
     assert here.reason == reasons[1]
 
 
+def make_backtest(run: Path) -> None:
+    (run / "metrics.json").unlink()
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump({**config, "refit_every": None}))
+
+
 LOCKS = []
 
 
@@ -236,13 +242,7 @@ def lock_run(run: Path) -> None:
         (lambda run: (run / "metrics.json").write_text('{"test": {"mse": null}}'), "its test MSE is not a number"),
         (lambda run: (run / "errors_by_step.csv").unlink(), "errors_by_step.csv is missing"),
         (lambda run: (run / "config.yaml").write_text("benchmark: {}\n"), "not a training run"),
-        (
-            lambda run: [
-                (run / "metrics.json").unlink(),
-                (run / "config.yaml").write_text(yaml.safe_dump({**configuration("attention=full"), "refit_every": None})),
-            ],
-            "a backtest",
-        ),
+        (lambda run: make_backtest(run), "a backtest"),
         (lambda run: (run / "config.yaml").write_text("a: ["), "cannot be read: "),
         (lambda run: (run / "config.yaml").unlink(), "not a run folder"),
     ],

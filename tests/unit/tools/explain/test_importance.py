@@ -1,4 +1,4 @@
-"""Importance of inputs, on series whose dependence on them is known."""
+"""Importance of inputs, on series whose dependence on them is known, and the choice of a window."""
 
 from typing import Any
 
@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from forecast.data import Batch, DataModule
-from forecast.tools.explain.explanation import windows_at_every_step
+from forecast.system.errors import ConfigError
+from forecast.tools.explain.explanation import choose_window, windows_at_every_step
+from forecast.tools.explain.figures import MAX_BARS, draw_importance
 from forecast.tools.explain.importance import (
+    Importance,
     InputGroup,
     InputKind,
     WindowSample,
@@ -19,7 +22,7 @@ from forecast.tools.explain.importance import (
     list_known_inputs,
     measure_importance,
 )
-from tests.support.long_files import long_frame, long_frame_data
+from tests.support.long_files import PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
 
 LAG, HOUR, A = 0.8, 0.6, 0.25
 """What y, in original units, has of itself 24 hours before, of the hour and of the covariate A; it has no B."""
@@ -177,3 +180,69 @@ def test_no_window_is_its_own_donor() -> None:
         assert torch.equal(index.sort().values, sample.others.index)
         assert not (index == sample.batch.index).any()
     assert len({tuple(index.tolist()) for index in seen}) > 5
+
+
+# ---- figures
+
+
+def importance(kind: InputKind, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:
+    return Importance(InputGroup(kind, name, (0,), lags), mse, 0.1)
+
+
+def test_the_most_important_inputs_are_drawn_with_their_lags() -> None:
+    found = [
+        importance(InputKind.LEVEL, "y", 3.0),
+        *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MAX_BARS + 5)),
+        importance(InputKind.LAGS, "y", 0.4, (1, 24)),
+        importance(InputKind.LAGS, "y", -0.6, (25, 48)),
+    ]
+    (axis,) = draw_importance(found, "title").figure.axes
+    labels = [label.get_text() for label in axis.get_yticklabels()]
+    assert labels[:3] == ["y, level", "y, lags 1–24", f"part {MAX_BARS + 4}, calendar"]
+    assert len(labels) == len(axis.patches) == MAX_BARS
+    assert axis.patches[1].get_width() == 0.4  # type: ignore[attr-defined]
+
+
+# ---- the choice of a window by date, also where data.eval_stride scores only some windows
+
+STRIDE = 4
+
+
+@pytest.fixture(scope="module")
+def data() -> DataModule:
+    sizes = {"seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2], "name": "sales"}
+    roles = {
+        "past_covariates": ["temperature"],
+        "future_covariates": ["price"],
+        "static_covariates": ["region"],
+    }
+    made = long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles)
+    made.setup()
+    return made
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_windows_at_every_step_are_all_windows_of_the_split(data: DataModule, split: str) -> None:
+    expected = list(by_hand(long_frame(), split, ["y", "temperature"], ["y"], ["price"]))
+    every = windows_at_every_step(data, split)
+    assert len(every) == len(expected)
+    assert (len(data.windows[split]) < len(every)) == (split != "train")
+
+
+def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> None:
+    """The first series that has it."""
+    candidates = list(by_hand(long_frame(), "test", ["y", "temperature"], ["y"], ["price"]))
+    dates = pd.date_range("2024-01-01", "2024-04-01", freq="D")
+    found = {date: next((window for window in candidates if window[-1] == date), None) for date in dates}
+    for date, expected in found.items():
+        if expected is None:
+            with pytest.raises(ConfigError):
+                choose_window(data, "test", str(date))
+            continue
+        window = choose_window(data, "test", str(date))
+        assert (window.series, window.origin) == (expected[4], date)
+        np.testing.assert_allclose(window.batch.past[0], expected[0], atol=1e-5)
+        np.testing.assert_allclose(window.batch.future[0], expected[2], atol=1e-5)
+    for name, expected in (("first", candidates[0]), ("last", candidates[-1])):
+        window = choose_window(data, "test", name)
+        assert (window.series, window.origin) == (expected[4], expected[-1])

@@ -1,6 +1,9 @@
-"""Requests for forecasts as rows of a table."""
+"""The server: requests as rows of a table, the models that it finds, and errors in its workers."""
 
+import json
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,8 @@ import pytest
 from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
-from forecast.system.errors import DataError
+from forecast.system.errors import CheckpointError, DataError, NotInstalled
+from forecast.tools.serve.processes import find_models
 from forecast.tools.serve.request import (
     ForecastRequest,
     RequestReader,
@@ -19,6 +23,7 @@ from forecast.tools.serve.request import (
     read_request,
     to_columns,
 )
+from forecast.tools.serve.worker import ServedModel, Unavailable
 
 ROLES = ColumnRoles((), "date", ("load",), past=("weather",))
 
@@ -99,3 +104,53 @@ def test_what_is_refused(call: Callable[[], Any], says: str) -> None:
         call()
     assert says in str(caught.value)
     assert "data." not in str(caught.value)  # settings, which a request does not have
+
+
+def make_run(folder: Path) -> Path:
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "best.ckpt").touch()
+    return folder
+
+
+def test_a_link_gives_its_name_and_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = make_run(tmp_path / "v1"), make_run(tmp_path / "v2")
+    link = tmp_path / "solar"
+    link.symlink_to(first)
+    monkeypatch.chdir(tmp_path)
+    found = find_models(["solar"])
+    assert found == {"solar": link}
+    link.unlink()
+    link.symlink_to(second)
+    assert found["solar"].resolve() == second
+    assert find_models([str(tmp_path)]).keys() == {"solar", "v1", "v2"}
+
+
+SECRET = CheckpointError("daily rows, and /secret/m/best.ckpt reads hours")
+DAMAGED = Unavailable("m/best.ckpt is damaged")
+MISSING = NotInstalled("data.holidays=DE", "holidays", "holidays")
+INTERNAL = "internal error; the log of the server has the traceback"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says", "logs"),
+    [
+        (SECRET, 422, "daily rows, and m/best.ckpt reads hours", []),
+        (DAMAGED, 503, "m is unavailable: m/best.ckpt is damaged", []),
+        (MISSING, 503, "m is unavailable: data.holidays=DE: holidays is not installed: ", []),
+        (RuntimeError("at /secret/place"), 500, INTERNAL, ["a request to m failed"]),
+    ],
+)
+def test_an_error_is_answered_by_its_kind(
+    error: Exception, status: int, says: str, logs: list[str], monkeypatch: pytest.MonkeyPatch, caplog
+) -> None:
+    def fail(served: ServedModel) -> bytes:
+        raise error
+
+    monkeypatch.setattr(ServedModel, "describe", fail)
+    with caplog.at_level(logging.ERROR):
+        found, body, unavailable = ServedModel("m", Path("/secret/m"), use_graph=True).answer("describe")
+    assert found == status
+    assert json.loads(body)["error"].startswith(says)
+    assert bool(unavailable) is (status == 503)
+    assert [record.getMessage() for record in caplog.records] == logs
+    assert all(record.exc_info and record.exc_info[1] is error for record in caplog.records)
