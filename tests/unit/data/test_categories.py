@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from forecast.data import DataModule, csv_data, frame_data, long_data, read_table
-from forecast.data.covariates import MAX_INDICATORS, encode_categories
+from forecast.data.covariates import encode_categories
 
 ROWS, SEQ_LEN, PRED_LEN = 60, 6, 3
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -112,24 +112,6 @@ def test_categories_of_numbers_are_matched_as_numbers(tmp_path: Path) -> None:
     panel = encode_categories("mine", read_table(tmp_path / "a.csv", **ROLES), data.categories)  # type: ignore
     assert panel.future is not None
     np.testing.assert_array_equal(panel.future[:, :3].argmax(1), np.arange(ROWS) % 3)
-
-
-@pytest.mark.filterwarnings("ignore:.*categories:UserWarning")
-def test_only_the_most_frequent_categories_are_read() -> None:
-    rows = 3 * MAX_INDICATORS
-    names = [f"sku {i}" for i in [*range(MAX_INDICATORS)] * 2 + [*range(MAX_INDICATORS, 2 * MAX_INDICATORS)]]
-    dates = pd.date_range("2024-01-01", periods=rows, freq="h", name="date")
-    frame = pd.DataFrame({"load": np.arange(rows) % 7, "promo": names}, dates)
-    options = {
-        "columns": ["load"],
-        "past_covariates": [],
-        "future_covariates": ["promo"],
-        "split": [0.9, 0.05, 0.05],
-    }
-    data = frame_data(frame, **{**SIZES, **options})
-    data.setup()
-    assert data.categories is not None
-    assert sorted(data.categories["promo"]) == sorted({*names[:MAX_INDICATORS]})
 
 
 def test_a_file_of_yes_and_no_alone_has_the_categories_of_training() -> None:

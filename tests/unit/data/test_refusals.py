@@ -359,8 +359,9 @@ SERIES = [
 
 def a_store(folder: Path) -> Path:
     """Write a store of 500 hours of load, price and wind, and of a sky in words."""
+    sky = ["fair"] * 499 + ["rain"]
     table = read_table(
-        write(folder, numbers(500).assign(sky="fair").to_csv(index=False)), past_covariates=["sky"]
+        write(folder, numbers(500).assign(sky=sky).to_csv(index=False)), past_covariates=["sky"]
     )
     return write_store(folder / "a.store", table)
 
@@ -418,6 +419,7 @@ STORES = [
     stored("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
     stored("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
     stored("a.store: no column 'snow'; there are 'load', 'price', 'wind', 'sky' (data.future_covariates)", DataError, future_covariates=["snow"]),
+    stored("a.store: …column 'sky' changes: a static…", DataError, static_covariates=["sky"]),
     stored("a.store: column 'sky' holds text, such as 'fair': leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)", DataError),
 ]  # fmt: skip
 

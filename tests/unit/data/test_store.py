@@ -1,23 +1,29 @@
-"""A store on disk has the windows of the file that it was made from. Incomplete stores are refused in one line."""
+"""A store on disk has the windows of the file that it was made from, of one series or many."""
 
 import pickle
 import shutil
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from forecast.data import DataModule, csv_data, read_table, store_data
+from forecast.data import DataModule, csv_data, long_data, read_table, store_data
+from forecast.data.files.sources import LongSource
 from forecast.data.row_ranges import StoredValues
 from forecast.data.step_features import carry_into
 from forecast.data.store import PARTS, open_store
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.system.errors import DataError
 from tests.support.csv_files import numbers
+from tests.support.long_files import long_frame
 from tests.support.stores import write_store
 
-SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+SIZES = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
+TABLE = {**SIZES, "seq_len": 20, "pred_len": 6}
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +38,14 @@ def store(file: Path) -> Path:
     return write_store(file.with_name("a.store"), read_table(file))
 
 
-def both(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
-    made = csv_data(path=file, **SIZES | options), store_data(path=store, **SIZES | options)
+def both_tables(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
+    made = csv_data(path=file, **TABLE | options), store_data(path=store, **TABLE | options)
     for data in made:
         data.setup()
     return made
 
 
-@pytest.mark.parametrize(("as_of", "known"), [(None, None), (None, 2), ({"price": "told"}, {"price": 4})])
+@pytest.mark.parametrize(("as_of", "known"), [(None, None), ({"price": "told"}, {"price": 4})])
 def test_future_covariates_with_missing_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None
 ) -> None:
@@ -64,7 +70,7 @@ def test_future_covariates_with_missing_values(
         "as_of": as_of,
         "known_steps": known,
     }
-    memory, disk = both(tmp_path / "a.csv", store, **roles)
+    memory, disk = both_tables(tmp_path / "a.csv", store, **roles)
     assert disk.panel.missing_future.tolist() == memory.panel.missing_future.tolist()
     assert disk.panel.missing_future[0] > 100
     assert disk.scaled.time.n_features == memory.scaled.time.n_features
@@ -108,7 +114,7 @@ def test_what_is_taken_from_the_training_rows_in_parts(
 ):
     monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", 500)
     monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 300)
-    memory, disk = both(file, store, season=300)
+    memory, disk = both_tables(file, store, season=300)
     torch.testing.assert_close(disk.scaler.center, memory.scaler.center, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(disk.scaler.scale, memory.scaler.scale, rtol=1e-12, atol=1e-12)
     mine, its = FittedBaselines.fit(disk), FittedBaselines.fit(memory)
@@ -123,7 +129,86 @@ def test_nothing_is_written_to_a_store(store: Path):
     assert not table.values.mapped.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         table.values.mapped[0, 0] = 1
-    data = store_data(path=store, **SIZES)
+    data = store_data(path=store, **TABLE)
     data.setup()
     data.windows["train"].gather(torch.arange(5)).past.zero_()
     assert before == {name: (store / name).read_bytes() for name in PARTS}
+
+
+# ---- many series
+
+NUMBERS = ["y", "temperature", "price"]
+
+
+def frame_of(future: int = 0, gaps: bool = False) -> pd.DataFrame:
+    """Series with a text column; with gaps, values are missing, also at the ends of the target."""
+    frame, random = long_frame(future), np.random.default_rng(2)
+    frame["sky"] = random.choice(["sun", "rain", "snow"], len(frame))
+    if gaps:
+        frame[NUMBERS] = frame[NUMBERS].mask(random.random((len(frame), 3)) < 0.15)
+        begins = frame.groupby("unique_id").cumcount()
+        frame["y"] = frame["y"].mask(begins < 2)
+    return frame
+
+
+def both_long(folder: Path, frame: pd.DataFrame, **options: Any) -> tuple[DataModule, DataModule]:
+    """The data modules of the long file and of its store."""
+    file, store = folder / "a.csv", folder / "a.store"
+    frame.to_csv(file, index=False)
+    with warnings.catch_warnings(action="ignore"):
+        texts = ["region", "sky"]
+        whole = LongSource(path=file, columns=[*NUMBERS, "size"], past_covariates=texts, freq="D").read()
+        write_store(store, whole)
+        options = {"columns": ["y"], **SIZES, **options}
+        made = long_data(path=file, freq="D", **options), store_data(path=store, **options)
+        for data in made:
+            data.setup()
+    return made
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"past_covariates": ["temperature", "sky"]},
+    {"future_covariates": ["price"], "past_covariates": ["temperature"]},
+    {"future_covariates": ["price", "sky"], "known_steps": {"price": 2}},
+    {"future_covariates": ["price"], "as_of": {"price": "temperature"}},
+    {"split": ["2024-02-05", "2024-02-15"], "eval_stride": 2},
+    {"scale_by": "all"},
+    {"static_covariates": ["region", "size"]},
+    {"ids": ["é", "002"], "future_covariates": ["price"], "static_covariates": ["region"]},
+    {"scaler": "minmax"},
+    {"scaler": "robust"},
+    {"transform": "asinh", "lower": -1000},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "options"), [*enumerate(OPTIONS)], ids=str)
+def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options: dict[str, Any]) -> None:
+    gaps = number % 2 == 0
+    memory, disk = both_long(tmp_path, frame_of(3 if "future_covariates" in options else 0, gaps), **options)
+    assert disk.panel.is_on_disk
+    assert (disk.n_windows, disk.freq, disk.season) == (memory.n_windows, memory.freq, memory.season)
+    assert disk.panel.ids.equals(memory.panel.ids)
+    assert disk.panel.grid.equals(memory.panel.grid)
+    assert disk.panel.missing.tolist() == memory.panel.missing.tolist()
+    for name in ("grid_starts", "lengths"):
+        np.testing.assert_array_equal(getattr(disk.panel, name), getattr(memory.panel, name))
+    for one, other in zip(disk.scaler.tensors, memory.scaler.tensors, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    states = [data.state_dict() for data in (disk, memory)]
+    for key in (
+        "ids",
+        "has_scale",
+        "categories",
+        "trained_until",
+        "validated_until",
+        "id_column",
+        "date_column",
+    ):
+        assert states[0][key] == states[1][key]
+    disk = disk.with_state(memory.state_dict())  # now the scalers are one to the bit
+    for split, windows in memory.windows.items():
+        index = torch.randperm(len(windows))
+        for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
+            torch.testing.assert_close(mine, its, rtol=0, atol=0, equal_nan=True)

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from forecast.data import csv_data, long_data, read_frame
 from forecast.data.calendars import UtcOffset
 from forecast.data.files.sources import FrameSource, read_table
-from forecast.data.store import open_store
-from tests.support.commands import answer
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Sydney", "Asia/Kolkata", "UTC"]
 
@@ -24,7 +22,7 @@ def local_file(path: Path, utc: pd.DatetimeIndex, zone: str) -> Path:
     return path
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.integers(1990, 2035),
     st.sampled_from(["03-01", "03-20", "10-01", "10-20"]),  # clocks change within the 40 days after
@@ -138,11 +136,6 @@ def test_split_and_rows_are_local_times(tmp_path: Path):
     assert table.utc_offset.read(pd.Timestamp("2024-10-27 02:30")) == pd.Timestamp("2024-10-27 00:30")  # type: ignore
 
 
-def hours_off(dates: pd.DatetimeIndex, hours: np.ndarray) -> set[int]:
-    """By how many hours the dates differ from values that count the hours since 1970."""
-    return set((dates.to_numpy().astype("datetime64[h]").astype(int) - hours).astype(int).tolist())
-
-
 def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
     dates = pd.date_range("2024-06-01", periods=50, freq="h", tz="Etc/GMT+7")
     price = range(60)
@@ -161,43 +154,17 @@ def test_future_covariates_take_the_utc_offset_of_the_series(tmp_path: Path):
     assert panel.grid.equals(pd.date_range("2024-06-01", periods=60, freq="h"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Etc/GMT+7"])
-def test_a_store_and_a_dataframe_keep_their_utc_offset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
-):
-    dates = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zone)
-    utc_offset = 0 if zone.startswith("America") else -7 * 60
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        file = read_table(with_offsets(tmp_path / "a.csv", dates))
-        frame = pd.DataFrame({"load": file.values[:, 0]}, index=dates)
-        frame.reset_index(names="date").to_parquet(tmp_path / "a.parquet")
-        for asked in (("data.path=a.csv",), ("data.path=a.parquet", "chunk=1500")):
-            store = f"output={Path(asked[0]).suffix}.store"
-            assert answer(monkeypatch, "convert", tmp_path, *asked, store) == 0
-        stores = [open_store(tmp_path / name) for name in (".csv.store", ".parquet.store")]
-        assert stores[1].utc_offset.minutes == 0  # a Parquet file holds UTC
-        for table in (file, read_frame(frame), stores[0]):
-            assert table.utc_offset.minutes == utc_offset
-        for table in (file, read_frame(frame), *stores):
-            moved = table.at_utc_offset(UtcOffset(-8 * 60))
-            assert moved.utc_offset.minutes == -8 * 60
-            assert hours_off(moved.grid, moved.values[:, 0]) == {-8}
-
-
-def test_days_have_no_utc_offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_days_have_no_utc_offset(tmp_path: Path):
     """Midnights of a zone are days, whatever they are ahead of UTC."""
     dates = pd.date_range("2024-01-01", periods=300, freq="D", tz="Europe/Berlin")
     days, values = pd.date_range("2024-01-01", periods=300, freq="D"), np.arange(300.0)
     frame = pd.DataFrame({"date": dates, "load": values})
     frame.to_parquet(tmp_path / "a.parquet")
     frame.assign(date=dates.map(pd.Timestamp.isoformat)).to_csv(tmp_path / "a.csv", index=False)
-    assert answer(monkeypatch, "convert", tmp_path, "data.path=a.parquet", "chunk=1000") == 0
     long = frame.assign(unique_id="a")
     tables = [
         read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv", timezone="Europe/Berlin"),
-        read_frame(frame.set_index("date")), open_store(tmp_path / "a.store"),
+        read_frame(frame.set_index("date")), read_table(tmp_path / "a.parquet"),
         FrameSource(long, id_column="unique_id", date_column="date", target="load").read(),
     ]  # fmt: skip
     for table in tables:

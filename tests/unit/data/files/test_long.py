@@ -1,0 +1,205 @@
+"""Files of many series: ids in several columns, and one series per row, with the steps in the header."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecast.data.files.columns import split_ids
+from forecast.data.files.sources import LongSource, read_frame, read_table
+from forecast.data.panel import Panel
+from forecast.data.store import open_store
+from forecast.system.errors import DataError
+from tests.support.commands import answer
+
+COLUMNS = ["store", "dept"]
+OPTIONS = {"id_column": COLUMNS, "date_column": "date", "target": "sold"}
+
+
+def sales() -> pd.DataFrame:
+    """Rows of four series, of which two have one store, and two one department; ids of stores begin with a zero."""
+    parts = []
+    for number, (store, dept) in enumerate([("01", "a"), ("01", "b"), ("02", "a"), ("10", "b")]):
+        dates = pd.date_range("2021-03-01", periods=30 + number, freq="D")
+        sold = np.arange(len(dates)) + 100.0 * number
+        parts.append(pd.DataFrame({"store": store, "dept": dept, "date": dates, "sold": sold}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def joined(frame: pd.DataFrame) -> Panel:
+    """The panel of a frame whose columns pandas joins."""
+    frame = frame.assign(**{"store/dept": frame.pop("store") + "/" + frame.pop("dept")})
+    return read_frame(frame, id_column="store/dept", date_column="date", target="sold")
+
+
+def write(folder: Path, frame: pd.DataFrame, suffix: str) -> Path:
+    path = folder / f"sales.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    return path
+
+
+def assert_same(panel: Panel, expected: Panel) -> None:
+    assert sorted(panel.ids) == sorted(expected.ids)
+    for name in expected.ids:
+        (mine, values), (theirs, others) = read_series(panel, name), read_series(expected, name)
+        pd.testing.assert_index_equal(mine, theirs)
+        np.testing.assert_array_equal(values, others)
+
+
+def read_series(panel: Panel, name: str) -> tuple[pd.DatetimeIndex, np.ndarray]:
+    """The dates and the values of a series."""
+    number = panel.ids.get_loc(name)
+    rows = np.arange(int(panel.starts[number]), int(panel.ends[number]))
+    return panel.dates(rows).as_unit("us"), np.asarray(panel.values[rows], dtype=float)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_ids_of_a_file_are_joined(tmp_path: Path, suffix: str) -> None:
+    panel = LongSource(path=write(tmp_path, sales(), suffix), **OPTIONS).read()
+    assert panel.ids.name == "store/dept"
+    assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/b"]
+    assert_same(panel, joined(sales()))
+    frame = sales().assign(dept=lambda rows: rows["dept"].where(rows["store"] != "10"))
+    panel = LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
+    assert panel.ids.tolist() == ["01/a", "01/b", "02/a", "10/"]
+    frame.loc[3, ["store", "dept"]] = None
+    with pytest.raises(DataError):  # a row without any part
+        LongSource(path=write(tmp_path, frame, suffix), **OPTIONS).read()
+
+
+def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, sales(), "csv")
+    options = ("data.id_column=[store,dept]", "chunk=300", "output=sales.store")
+    assert answer(monkeypatch, "convert", tmp_path, f"data.path={path}", *options) == 0
+    store = open_store(tmp_path / "sales.store")
+    assert store.ids.name == "store/dept"
+    assert_same(store, joined(sales()))
+
+
+def test_static_covariates_are_found_by_the_joined_id(tmp_path: Path) -> None:
+    sizes = pd.DataFrame(
+        {"dept": list("aabb"), "store": ["02", "01", "01", "10"], "size": [3.0, 1.0, 2.0, 4.0]}
+    )
+    folder = tmp_path / "static"
+    folder.mkdir()
+    path = write(tmp_path, sales(), "csv")
+    options = {"static_covariates": ["size"], "static_path": write(folder, sizes, "parquet")}
+    panel = LongSource(path=path, **OPTIONS, **options).read()
+    assert panel.static.loc[panel.ids, "size"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_joined_ids_are_split_unless_a_text_has_the_sign_between_them() -> None:
+    table = pd.DataFrame({"sold": [1, 2]}, pd.Index(["01/a", "02/b"], name="store/dept"))
+    found = split_ids(table, COLUMNS).reset_index().to_dict("list")
+    assert found == {"store": ["01", "02"], "dept": ["a", "b"], "sold": [1, 2]}
+    unclear = table.set_index(pd.Index(["01/a", "02/b/c"], name="store/dept"))
+    assert split_ids(unclear, COLUMNS) is unclear
+
+
+# ---- one series per row
+
+HEADER = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\n"
+WIDE = HEADER + "Mali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
+TWINS = WIDE.replace("Mali", "Chad")
+DATED: dict[str, Any] = {"day_first": False, "freq": "B"}
+
+
+def write_wide(folder: Path, text: str, name: str = "wide.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="latin-1")
+    return path
+
+
+def by_pandas(text: str, ids: list[str]) -> dict[str, list[float]]:
+    """The values of each series as pandas turns them, by id."""
+    table = pd.read_csv(pd.io.common.StringIO(text)).assign(row=lambda rows: range(1, len(rows) + 1))  # type: ignore[attr-defined]
+    long = table.melt([*ids, *({"country", "lat", "row"} - {*ids})], var_name="ds", value_name="y").assign(
+        ds=lambda rows: pd.to_datetime(rows["ds"], format="%m/%d/%y")
+    )
+    panel = read_frame(
+        long.astype(dict.fromkeys(ids, str)), id_column=ids, date_column="ds", target="y", freq="B"
+    )
+    return values_by_id(panel)
+
+
+def values_by_id(panel) -> dict[str, list[float]]:
+    return {
+        name: panel.values[int(panel.starts[number]) : int(panel.ends[number]), 0].tolist()
+        for number, name in enumerate(panel.ids)
+    }
+
+
+def assert_equal(found: dict[str, list[float]], expected: dict[str, list[float]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"), [(WIDE, ["country"]), (TWINS, ["country", "lat"]), (TWINS, ["row"])]
+)
+def test_values_are_those_that_pandas_melts(text: str, ids: list[str], tmp_path: Path) -> None:
+    drop = [name for name in ("country", "lat") if name not in ids]
+    panel = LongSource(path=write_wide(tmp_path, text), melt=True, id_column=ids, drop=drop, **DATED).read()
+    assert_equal(values_by_id(panel), by_pandas(text, ids))
+    assert len(panel) == 2
+
+
+def test_text_is_read_with_the_options_of_the_file(tmp_path: Path) -> None:
+    text = WIDE.replace(".", ",").replace(",17,5,", ",17.5,").replace(",15,4,", ",15.4,").replace(",", ";")
+    text = text.replace("Chad", "Côte").replace("17.5", "17,5").replace(";2;3;;", ";2,5;1.003,25;?;")
+    options = {"separator": ";", "decimal": ",", "thousands": ".", "encoding": "latin-1", "na_values": ["?"]}
+    options |= {"drop": ["lat"]}
+    panel = LongSource(
+        path=write_wide(tmp_path, text), melt=True, id_column="country", **options, **DATED
+    ).read()
+    assert_equal(
+        values_by_id(panel),
+        {"Mali": [1.0, 2.0, 5.0, 6.0, 7.0], "Côte": [2.5, 1003.25, np.nan, 7.0, 8.0, 9.0]},
+    )
+
+
+@pytest.mark.parametrize("name", ["d_{}", "{}"])
+def test_numbered_steps_after_other_columns(name: str, tmp_path: Path) -> None:
+    header = ",".join(["item", "size", *(name.format(number) for number in range(1, 13))])
+    path = write_wide(tmp_path, f"{header}\nA,7{',5' * 12}\nB,8{',6' * 12}\n")
+    with pytest.raises(DataError, match="a file with one series per row needs data=long"):
+        LongSource(path=path).read()
+    options: dict[str, Any] = {"id_column": "item", "start": "2010-01-01", "freq": "D"}
+    panel = LongSource(path=path, melt=True, drop=["size"], **options).read()
+    assert_equal(values_by_id(panel), {"A": [5.0] * 12, "B": [6.0] * 12})
+
+
+@pytest.mark.parametrize(
+    ("names", "freq"),
+    [
+        (["1960", "1961", "1962", "1963"], "YS-JAN"),
+        (["Nov 2004", "Dec 2004", "Jan 2005", "Feb 2005"], "MS"),
+        (["1980Q3", "1980Q4", "1981Q1", "1981Q2"], "QS-JAN"),
+    ],
+)
+def test_names_of_years_quarters_and_months(names: list[str], freq: str, tmp_path: Path) -> None:
+    path = write_wide(tmp_path, f"land,code,{','.join(names)}\nAruba,x,1,2,3,4\nChad,y,5,6,,8\n")
+    panel = LongSource(path=path, melt=True, id_column="land", drop=["code"]).read()
+    assert_equal(values_by_id(panel), {"Aruba": [1.0, 2, 3, 4], "Chad": [5.0, 6, np.nan, 8]})
+    assert panel.freq == freq
+
+
+@pytest.mark.filterwarnings("ignore:.*looks like dates and is used")
+def test_a_column_of_dates_names_no_series(tmp_path: Path) -> None:
+    columns = [f"s_{number}" for number in range(1, 25)]
+    rows = [f"2024-03-01T{hour:02}:00:00Z{',5' * 24}" for hour in range(12)]
+    path = write_wide(tmp_path, "\n".join([",".join(["timestamp", *columns]), *rows]) + "\n")
+    panel = read_table(path)
+    assert panel.values.shape == (12, 24)
+    assert list(panel.columns) == columns
+
+
+def test_steps_without_names_of_steps_are_numbered_by_their_places(tmp_path: Path) -> None:
+    """A file without a header may have its ids between the steps."""
+    path = write_wide(tmp_path, f"5,5,H1{',5' * 9}\n6,6,H2{',6' * 9}\n")
+    options: dict[str, Any] = {"header": "none", "id_column": "column_3", "start": "2010-01-01", "freq": "h"}
+    panel = LongSource(path=path, melt=True, **options).read()
+    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 11})
