@@ -68,13 +68,6 @@ def test_slow_oracle(interaction, causal, scale):
     torch.testing.assert_close(out, expected)
 
 
-def test_shared_heads_pool_with_one_vector():
-    layer = FastformerAttention(D_MODEL, HEADS, role="self", interaction="concat", share_heads=True)
-    assert layer.query_logit.shape == layer.key_logit.shape == (1, HEAD_DIM)
-    assert layer.concat_weight is not None
-    assert layer.concat_weight.shape == (1, HEAD_DIM, 2 * HEAD_DIM)
-
-
 def test_own_value_projection():
     """Zero value rows leave only the bias of W and the query."""
     layer = FastformerAttention(D_MODEL, HEADS, role="self", share_query_value=False)

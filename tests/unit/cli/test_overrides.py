@@ -40,12 +40,6 @@ def test_any_text_survives_quoting(text: str) -> None:
     assert override.value() == text
 
 
-def test_commas_separate_values_in_a_sweep() -> None:
-    (override,) = OverridesParser.create().parse_overrides([quote("data.path=a b.csv,c d.csv", sweep=True)])
-    assert override.is_sweep_override()
-    assert list(override.sweep_string_iterator()) == ["'a b.csv'", "'c d.csv'"]
-
-
 def test_a_value_in_quotes_is_one_value_of_a_sweep() -> None:
     typed = """data.target='south [bikes, both ways]',"a, b",it's"""
     (parsed,) = parse([quote(typed, sweep=True)])

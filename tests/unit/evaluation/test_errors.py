@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forecast.data.scaler import Scaler
 from forecast.evaluation.errors import Errors, ErrorSums, window_errors
 from forecast.evaluation.intervals import crps, pinball
-from forecast.evaluation.scores import DECILES, SCALED_SCORES, SCORES
+from forecast.evaluation.scores import DECILES, SCORES
 
 WINDOWS, STEPS, VARIABLES = 11, 5, 3
 CENTER = torch.tensor([[10.0, -4.0, 0.5]], dtype=torch.float64)
@@ -111,15 +111,6 @@ def test_undefined_ratios_leave_their_variable_out() -> None:
     assert scores["wape"] == pytest.approx(3 / 4)
     assert scores["mase"] == pytest.approx(3 / 2)
     assert sums.compute().by_variable()["mase"].isnan().tolist() == [True, False]
-
-
-def test_window_errors_average_to_the_scores() -> None:
-    prediction, target = forecasts()
-    of_values = crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
-    series = torch.zeros(len(target), dtype=torch.int64)
-    each = window_errors(prediction, target, Scaler(CENTER, SCALE), series, of_values)
-    scores = summed([WINDOWS]).scores()
-    assert each.mean(0).tolist() == pytest.approx([scores[name] for name in SCALED_SCORES], rel=1e-6)
 
 
 def test_series_are_averaged_in_their_own_units() -> None:

@@ -121,23 +121,6 @@ def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyP
     assert not torch.allclose(fitted.fit_linear(data.with_split("train"), data).past_weight, first)
 
 
-@pytest.mark.parametrize(
-    ("shrinkage", "text"),
-    [
-        (
-            NaiveShrinkage(24, 0.6, 0.4),
-            "60% linear regression and 40% the seasonal naive forecast of 24 rows (p = 0.4)",
-        ),
-        (
-            NaiveShrinkage(1, 0.0, 0.01),
-            "replaced by the naive forecast, which has a lower error on validation windows",
-        ),
-    ],
-)
-def test_a_run_says_what_its_linear_model_consists_of(shrinkage: NaiveShrinkage, text: str) -> None:
-    assert shrinkage.describe() == text
-
-
 def test_a_random_walk_is_forecast_by_its_last_value() -> None:
     data = data_of(walk(3000))
     shrinkage = choose_naive_shrinkage(data, random_weights())

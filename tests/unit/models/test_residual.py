@@ -1,6 +1,5 @@
 """The networks that correct the linear model: on patches with a decoder, on patches with a flat head, a perceptron."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from forecast.models import PatchEncoder, ResidualInformer, ResidualMLP
 from forecast.models.base import WarmStart
-from forecast.models.embedding import HARMONICS, TimeEmbedding
 from forecast.models.linear_model import without_covariates
 from forecast.models.residual import ResidualModel, arrange_quantiles
 from tests.support.models import ATTENTION_TYPES, slots, without_gradient
@@ -200,13 +198,3 @@ def test_time_features_that_identify_a_day_are_shifted_only_in_training() -> Non
         assert not torch.equal(embedding(time), embedding(time))
     embedding.set_calendar_features(["hour", "day of week"])
     assert torch.equal(embedding(time), embedding(time))
-
-
-def test_waves_are_sines_and_cosines_of_calendar_features_only() -> None:
-    embedding = TimeEmbedding(3, 8, dropout=0.0)
-    embedding.set_calendar_features(["hour", "day of week"])
-    f = torch.rand(2, 50, 3, generator=torch.Generator().manual_seed(1)) - 0.5
-    angles = (f[..., None] * (math.pi * torch.arange(1, HARMONICS + 1))).flatten(2)
-    is_calendar = torch.tensor([1.0, 1, 0]).repeat_interleave(HARMONICS)
-    waves = torch.cat([f, angles.sin() * is_calendar, angles.cos() * is_calendar], dim=-1)
-    torch.testing.assert_close(embedding._embed_waves(f), embedding.hidden(waves))

@@ -1,8 +1,6 @@
 """Facts about columns, copies and gaps, each against a slow or closed form, and the calendar of gaps."""
 
-from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data import Panel, downloaded_data
+from forecast.data import Panel
 from forecast.data.files.sources import read_frame
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_na_values
-from forecast.tools.check.diagnosis import find_calendar_of_gaps, read
+from forecast.tools.check.diagnosis import find_calendar_of_gaps
 from forecast.tools.check.facts import (
     Copy,
     find_copies,
@@ -202,20 +200,3 @@ def test_the_calendar_of_gaps(dates: pd.DatetimeIndex, described: str | None) ->
     panel = read_frame(pd.DataFrame({"x": np.arange(len(dates)) + 1.0}, index=dates))
     calendar = find_calendar_of_gaps(panel)
     assert (calendar and calendar.describe()) == described
-
-
-def test_a_downloaded_set_is_read_again_from_its_root(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With rows as steps, a file below a relative root is the same file, and its steps are the dates of its rows."""
-    monkeypatch.chdir(tmp_path)
-    Path("root").mkdir()
-    dates = BUSINESS.delete([14, 60])
-    pd.DataFrame({"date": dates, "x": np.arange(len(dates)) + 1.0}).to_csv("root/set.csv", index=False)
-    options = {"name": "published", "seq_len": 8, "pred_len": 2, "split": [0.7, 0.1, 0.2]}
-    make = partial(downloaded_data, root="root", path="set.csv", url=None, hash=None, **options)
-    reading = read(make, Choices(steps="dates"))
-    assert [(setting.key, setting.value) for setting in reading.settings] == [("data.steps", "rows")]
-    assert reading.panel.grid.tolist() == dates.tolist()
-    assert not reading.panel.has_missing
-    assert reading.data.source.path == Path("root/set.csv")

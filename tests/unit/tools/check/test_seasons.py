@@ -3,14 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.signal import peak_prominences
 
 from forecast.data.calendars import Calendar
 from forecast.tools.check.diagnosis import suggest_overrides
 from forecast.tools.check.seasons import (
     calendar_periods,
     find_seasons,
-    measure_prominence,
     seasonal_strength,
 )
 
@@ -114,11 +112,3 @@ def test_few_quarters_of_noise_rarely_have_a_season() -> None:
     random = np.random.default_rng(5)
     found = [rows_of(random.normal(size=40), "QS-JAN") for _ in range(100)]
     assert sum(map(bool, found)) <= 8
-
-
-def test_the_prominence_is_that_of_scipy() -> None:
-    for seed in range(20):
-        walk = np.random.default_rng(seed).standard_normal(200).cumsum()
-        peaks = np.flatnonzero((walk[1:-1] > walk[:-2]) & (walk[1:-1] > walk[2:])) + 1
-        expected, _, _ = peak_prominences(walk, peaks)
-        assert [measure_prominence(walk, peak) for peak in peaks.tolist()] == pytest.approx(expected)

@@ -43,20 +43,6 @@ def test_a_patch_is_centred_on_its_middle_step() -> None:
     assert decoded.origin == 0.5
 
 
-@pytest.mark.parametrize(("asked", "n_quantiles"), [(3, 1), (1, 3)])
-def test_joint_variables_follow_one_another(asked: int, n_quantiles: int) -> None:
-    sizes: dict[str, Any] = {"tokens": "joint", "n_targets": asked, "n_quantiles": n_quantiles}
-    _, _, places = recorded(ResidualInformer, 12, patch_len=4, **sizes)
-    past, decoded = places["encoder.layers.0.attention"][0], places["decoder.0.attention"][0]
-    assert past.steps.tolist() == [2, 6, 10] * 3
-    assert [len(stretch) for stretch in past.stretches] == [3, 3, 3]
-    assert decoded.steps.tolist() == [10] * asked + [14, 16] * asked
-    assert past.names == ["a", "b", "c"]
-    assert decoded.names == (["a", "b", "c"] * 2 if asked == 3 else [])  # histories, then horizons
-    labels = (["a"], ["a", "b", "c"])[asked == 3]
-    assert [*decoded.variables] == [*labels, *(name for name in labels for _ in range(2))]
-
-
 @pytest.mark.parametrize("attention_type", ["full", "fastformer"])
 def test_the_dates_of_a_distilled_layer_and_of_a_stack(attention_type: str) -> None:
     _, _, places = recorded(InformerStack, 16, attention_type, encoder_layers=3)
