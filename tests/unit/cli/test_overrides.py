@@ -1,5 +1,6 @@
-"""Overrides of the command line: quoting of free text, and messages for invalid overrides."""
+"""Overrides of the command line, and the rows of --help."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecast.cli.compose import compose_command, describe_keys, read_comments
 from forecast.cli.overrides import parse, quote, values_of
 from forecast.system.formatting import read_mapping, write_mapping
+from tests.support.configurations import COMMANDS
 
 pytestmark = pytest.mark.slow
 
@@ -65,3 +68,45 @@ def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> Non
 )
 def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}
+
+
+# ---- help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_key_in_the_help_of_a_command_has_a_comment(command: str) -> None:
+    lines = compose_command(command, []).hydra.help.template.splitlines()
+    assert "${" not in "".join(lines)
+    assert sum(line.startswith("  ") for line in lines) > 5
+    assert max(map(len, lines)) <= 120
+
+
+def test_comments_of_a_file_are_read_by_key(tmp_path: Path) -> None:
+    path = tmp_path / "any.yaml"
+    path.write_text(
+        "# A comment on the file.\n"
+        "plain: 1\n"
+        'mark: "#"       # one # two\n'
+        "long: null      # first line,\n"
+        "                # second line\n"
+        "# Not a continuation.\n"
+        "group:          # of keys\n"
+        "  inner: []     # within\n"
+        "other: 2        # after\n"
+    )
+    assert read_comments(path) == {
+        "mark": "one # two",
+        "long": "first line, second line",
+        "group": "of keys",
+        "group.inner": "within",
+        "other": "after",
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "default"), [([], "336"), (["model=informer"], "96"), (["seq_len=48"], "48")]
+)
+def test_defaults_are_those_of_the_chosen_options(typed: list[str], default: str) -> None:
+    row = describe_keys("seq_len", _root_=compose_command("train", typed))
+    assert row.startswith("  seq_len             steps of history")
+    assert row.endswith(f"(default: {default})")

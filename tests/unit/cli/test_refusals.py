@@ -98,7 +98,6 @@ def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
         {"checkpoint": None, "data": {"name": "csv", "path": None}},
         {
             "checkpoint": "run",

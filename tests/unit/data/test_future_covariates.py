@@ -72,33 +72,6 @@ def test_windows_are_those_cut_by_hand(known: int) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("known", [None, 2])
-def test_windows_read_what_was_known_at_their_origin(known: int | None) -> None:
-    """The measured temperature from an origin on, and what was told of later steps, are not read; the rest is."""
-    frame = weather()
-    data = ready(frame, known_steps=known)
-    windows, s = data.windows["test"], 1
-    index = torch.nonzero(windows.series(torch.arange(len(windows))) == s)[:1, 0]
-    origin = int(windows.origins(index)[0] - data.panel.starts[s])
-    row = int(np.flatnonzero(frame["unique_id"] == list(LENGTHS)[s])[origin])
-
-    def read(changes: dict[str, slice]) -> torch.Tensor:
-        changed = frame.copy()
-        for column, rows in changes.items():
-            changed.loc[rows, column] += 50
-        other = ready(changed, known_steps=known)
-        batch = other.windows["test"].gather(index)
-        return torch.cat([batch.past_time, batch.future_time], dim=1)
-
-    last = row + (known or PRED_LEN) - 1
-    before = read({})
-    beyond = {"temperature": slice(row, row + 20), "told": slice(last + 1, row + 20)}
-    beyond |= {"price": slice(last + 1, row + 20)}
-    assert torch.equal(read(beyond), before)
-    for column, place in {"temperature": row - 1, "told": last, "price": last}.items():
-        assert not torch.equal(read({column: slice(place, place)}), before), column
-
-
 def test_a_file_of_the_future_holds_what_was_told(tmp_path: Path) -> None:
     frame = weather(future=PRED_LEN)
     ends = frame.groupby("unique_id", sort=False).tail(PRED_LEN).index

@@ -258,6 +258,8 @@ TABLES = [
     *(split([12, 4, 4], f"and steps of {freq} do not divide them: give fractions or dates", dates=pd.date_range("2000-01-01", periods=1000, freq=freq)) for freq in ("MS", "B", "7h")),
     Refusal("holidays of months", "data.holidays=TR needs steps of a day or less, and these are of MS", ConfigError, lambda folder: time_features(BUSINESS_DAYS, "MS", "TR")),
     Refusal("an unknown calendar", "data.calendar=ZZ is not known: give the code of a country or exchange, such as DE or XNYS", ConfigError, lambda folder: find_calendar("my.csv", BUSINESS_DAYS, "ZZ")),
+    *(Refusal(f"a calendar of {asked}", "… are not those of data.calendar…", DataError, lambda folder, asked=asked: find_calendar("my.csv", HOURS[:: 24], asked)) for asked in (["Sat", "Sun"], "business")),
+    *(Refusal(f"no calendar in {freq}", "… no weekly pattern…", DataError, lambda folder, freq=freq: find_calendar("my.csv", pd.date_range("2020-01-31", periods=60, freq=freq), None)) for freq in ("ME", "11D")),
     Refusal("no package holidays", "data.holidays=TR: holidays is not installed: pip install -c constraints.txt -e '.[holidays]'", ConfigError, without_holidays),
     columns("a category after training", "mine: column 'wind' has 'hail' in 4 of 500 rows, not among the categories that training knew: read as unknown", UserWarning, ROLES, wind=["sun", "rain"] * 248 + ["hail"] * 4),
     columns("too many categories", "mine: column 'price' has 200 categories in the training rows: the 100 most frequent are read, all others as unknown", UserWarning, ROLES, price=[f"sku {n % (2 * MAX_INDICATORS)}" for n in range(500)]),

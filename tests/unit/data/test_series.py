@@ -100,41 +100,6 @@ def test_the_same_series_from_any_file_in_any_order(tmp_path: Path) -> None:
                     torch.testing.assert_close(a[of == order[s]], b[whose == s], rtol=1e-6, atol=1e-6)
 
 
-def test_scale_by_all_uses_one_scale_for_all_series() -> None:
-    data = ready(long_frame(), scale_by="all")
-    rows = np.concatenate([
-        data.panel.values[a : a + int(0.7 * n), 0]
-        for a, n in zip(data.panel.starts, LENGTHS.values(), strict=True)
-    ])  # fmt: skip
-    np.testing.assert_allclose(data.scaler.center, np.full((4, 1), rows.mean()))
-    np.testing.assert_allclose(data.scaler.scale, np.full((4, 1), rows.std()))
-
-
-def test_nothing_after_an_origin_reaches_its_past_or_any_scale() -> None:
-    frame = long_frame()
-    options = {"past_covariates": ["temperature"], "future_covariates": ["price"]}
-    before = ready(frame, **options)
-    later = frame.copy()
-    position = frame.groupby("unique_id", sort=False).cumcount()
-    length = frame["unique_id"].map(LENGTHS.get)
-    after = position >= length - (0.2 * length).astype(int)  # the test rows
-    later.loc[after, ["y", "temperature", "price"]] *= -7
-    changed = ready(later, **options)
-    assert torch.equal(before.scaler.center, changed.scaler.center)
-    assert torch.equal(before.scaler.scale, changed.scaler.scale)
-    for split in ("train", "val"):
-        assert all(
-            torch.equal(a, b) for a, b in zip(every(before, split), every(changed, split), strict=True)
-        )
-    first = torch.tensor(
-        [0]
-    )  # the first test window of the first series: its whole past lies before the test rows
-    a, b = (data.windows["test"].gather(first) for data in (before, changed))
-    assert torch.equal(a.past, b.past)
-    assert torch.equal(a.past_time, b.past_time)
-    assert not torch.equal(a.future, b.future)
-
-
 def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_own() -> None:
     frame = long_frame()
     trained = ready(frame.loc[frame["unique_id"] != "a"])

@@ -1,12 +1,23 @@
-from itertools import chain
+"""Windows, the splits that they come from, and the order in which they are served."""
 
+import io
+from itertools import chain
+from math import gcd
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.data import WindowLoader, Windows
+from forecast.data import DataModule, Panel, WindowLoader, Windows, csv_data
+from forecast.data.files.sources import read_table
+from forecast.data.source import count_windows_per_epoch
+from forecast.data.split import split_panel, spread_stride
 from forecast.system.errors import ConfigError
+from tests.support.csv_files import numbers
 from tests.support.windows import windows_over
 
 ROWS, FEATURES, TIMES = 50, 3, 2
@@ -163,3 +174,140 @@ def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
     assert windows(range(0, 26, 5)).count_horizons() == 6
     assert windows(range(0, 60, 10)).count_horizons() == 6  # not one overlaps
     assert windows(range(26), range(40, 40), range(60, 61)).count_horizons() == 7
+
+
+# ---- splits
+
+
+@pytest.mark.parametrize(
+    ("rows", "freq", "split", "ends"),
+    [
+        (17_420, "h", [12, 4, 4], (8640, 11_520, 14_400)),
+        (69_680, "15min", [12, 4, 4], (34_560, 46_080, 57_600)),
+        (700, "D", [12, 4, 4], (360, 480, 600)),
+        (400, "2D", [12, 4, 4], (180, 240, 300)),
+        (17_420, "h", [0.7, 0.1, 0.2], (12_194, 13_936, 17_420)),
+        (26_304, "h", [0.7, 0.1, 0.2], (18_412, 21_044, 26_304)),
+        (100, "MS", [0.6, 0.2, 0.2], (60, 80, 100)),
+        (17_420, "h", ["2017-07-01", "2018-01-01 12:00"], (365 * 24, 549 * 24 + 12, 17_420)),
+    ],
+)
+def test_forms_of_split(rows: int, freq: str, split: list, ends: tuple[int, int, int]):
+    panel = Panel.of_table(
+        pd.date_range("2016-07-01", periods=rows, freq=freq), np.zeros((rows, 1)), ["x"], freq
+    )
+    found = {
+        name: tuple(rows.item() for rows in part)
+        for name, part in split_panel(panel, split, seq_len=5, season=1).items()
+    }
+    train, val, test = ends
+    assert found == {"train": (0, train), "val": (train, val), "test": (val, test)}
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**5), st.integers(1, 9000))
+def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: int, season: int):
+    stride = spread_stride(windows, most, season)
+    assert -(-windows // stride) <= most
+    if windows <= most:
+        assert stride == 1
+    else:
+        assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
+        assert stride <= 2 * (-(-windows // most)) + 60
+
+
+# ---- the data module
+
+
+SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    numbers(500).to_csv(tmp_path / "a.csv", index=False)
+    return tmp_path / "a.csv"
+
+
+def ready(path: Path, **options) -> DataModule:
+    data = csv_data(path=path, **SIZES | options)
+    data.setup()
+    return data
+
+
+def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
+    data = ready(path)
+    rows_of = {split: range(int(first[0]), int(last[0])) for split, (first, last) in data.rows.items()}
+    assert rows_of == {"train": range(350), "val": range(350, 400), "test": range(400, 500)}
+    for split, rows in rows_of.items():
+        windows = data.windows[split]
+        first_targets = windows.origins(torch.arange(len(windows))).tolist()
+        begin = rows.start if split != "train" else 20
+        assert first_targets == list(range(begin, rows.stop - 6 + 1))
+
+
+@pytest.mark.parametrize(
+    ("scaler", "features", "split"),
+    [
+        ("standard", "M", [0.7, 0.1, 0.2]),
+        ("minmax", "S", [0.7, 0.1, 0.2]),
+        ("robust", "MS", ["2021-03-15 14:00", "2021-03-17 16:00"]),
+        ("asinh", "S", [0.7, 0.1, 0.2]),
+    ],
+)
+def test_nothing_after_the_training_rows_reaches_them(
+    tmp_path: Path, scaler: str, features: str, split: list
+):
+    frame = numbers(500)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[350:, 1:] = frame.iloc[350:, 1:] * 1e6 + 1e6
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    options = {"features": features, "target": "load", "split": split}
+    options |= {"transform": scaler} if scaler == "asinh" else {"scaler": scaler}
+    one, other = ready(tmp_path / "a.csv", **options), ready(tmp_path / "b.csv", **options)
+    assert one.rows["train"][1].tolist() == [350]
+    assert all(map(torch.equal, one.scaler.tensors, other.scaler.tensors))
+    every = torch.arange(one.n_windows["train"])
+    for mine, its in zip(
+        one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True
+    ):
+        assert torch.equal(mine, its)
+
+
+def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
+    trained = ready(path)
+    file = io.BytesIO()
+    torch.save(trained.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    frame = numbers(300)
+    frame.iloc[:, 1:] += 1000.0
+    frame.to_csv(tmp_path / "later.csv", index=False)
+    after = ready(tmp_path / "later.csv")
+    assert not torch.equal(after.scaler.center, trained.scaler.center)
+    after = after.with_state(state)
+    before = csv_data(path=tmp_path / "later.csv", **SIZES)
+    before = before.with_state(state)
+    before.setup()
+    expected = trained.scaler.transform(
+        torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0
+    ).float()
+    for data in (before, after):
+        assert torch.equal(data.scaler.center, trained.scaler.center)
+        assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)
+        assert torch.equal(data.windows["test"].values.tensor, expected)
+
+
+def test_a_stride_of_evaluation_windows_keeps_the_last(path: Path):
+    data = ready(path, eval_stride=4, windows_per_epoch=50)
+    test = data.windows["test"]
+    assert test.origins(torch.arange(len(test))).tolist() == list(range(494, 399, -4))[::-1]
+    assert data.n_windows["train"] == 350 - 20 - 6 + 1
+    assert sum(len(batch.index) for batch in data.loader("train")) == 50
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "taken"),
+    [(None, 90_000, 90_000), (50, 40, 40), (50, 90, 50), ("auto", 300, 300), ("auto", 28_000, 4_096),
+     ("auto", 70_000, 10_000), ("auto", 9_000_000, 100_000)],
+)  # fmt: skip
+def test_an_epoch_takes_so_many_windows(asked: int | str | None, count: int, taken: int) -> None:
+    assert count_windows_per_epoch(asked, count, has_future=False) == taken

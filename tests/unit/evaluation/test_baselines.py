@@ -1,3 +1,5 @@
+"""Naive forecasts, and the shrinkage of a linear model towards one."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,19 @@ from forecast.data import DataModule, Windows, frame_data
 from forecast.data.row_ranges import RowRanges
 from forecast.data.scaler import Scaler
 from forecast.data.step_features import TensorRows
-from forecast.evaluation.baselines import FittedBaselines, Naive, SeasonalNaive, choose_season
-from forecast.evaluation.errors import TargetValues, seasonal_naive_mae, window_errors
-from forecast.evaluation.measurement import new_sums
+from forecast.evaluation.baselines import (
+    FittedBaselines,
+    Linear,
+    Naive,
+    NaiveShrinkage,
+    SeasonalNaive,
+    choose_naive_shrinkage,
+    choose_season,
+    naive_weights,
+    weigh_linear,
+)
+from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
+from forecast.models.linear_model import LinearWeights
 from tests.support.windows import windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
@@ -61,29 +73,6 @@ def test_mase_denominators_of_several_series() -> None:
     assert found[2].isnan().all()
 
 
-def test_every_window_is_scored(etth1) -> None:
-    """Naive on real data, against the same rule written out on the table."""
-    split, sums, each = (
-        etth1.windows["test"],
-        new_sums(FittedBaselines.fit(etth1), etth1, torch.device("cpu")),
-        [],
-    )
-    for index in torch.arange(len(split)).split(256):
-        batch = split.gather(index)
-        prediction = Naive()(split, batch)
-        sums.update(prediction, batch.future, batch.series)
-        each.append(window_errors(prediction, batch.future, etth1.target_scaler, batch.series))
-    rows = split.values.tensor.double()
-    first, last = (int(row[0]) for row in etth1.rows["test"])
-    squared = [
-        (rows[start : start + etth1.pred_len] - rows[start - 1]).square().mean()
-        for start in range(first, last - etth1.pred_len + 1)
-    ]
-    assert len(split) == len(squared) == 2857
-    np.testing.assert_allclose(torch.cat(each)[:, 0], torch.stack(squared), rtol=1e-5)
-    assert sums.compute().scores()["mse"] == pytest.approx(torch.stack(squared).mean().item(), rel=1e-6)
-
-
 def weekly(rows: int, noise: float = 0.1, **options) -> DataModule:
     """Hourly rows in which each hour of the week has its own level."""
     rng = np.random.default_rng(3)
@@ -127,3 +116,115 @@ def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated()
     split = windows()
     batch = split.gather(torch.arange(3))
     assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))
+
+
+# ---- shrinkage
+
+
+PAST, AHEAD = 30, 6
+
+
+def data_of(values: np.ndarray) -> DataModule:
+    """A data module of hourly rows."""
+    dates = pd.date_range("2024-01-01", periods=len(values), freq="h")
+    made = frame_data(
+        pd.DataFrame({"y": values}, dates),
+        name="series",
+        target="y",
+        seq_len=PAST,
+        pred_len=AHEAD,
+        split=[0.6, 0.2, 0.2],
+    )
+    made.setup()
+    return made
+
+
+def walk(n_rows: int) -> np.ndarray:
+    """A random walk, which no linear model forecasts better than the last value."""
+    return np.random.default_rng(0).normal(size=n_rows).cumsum()
+
+
+def random_weights(n_covariates: int = 0) -> LinearWeights:
+    generator = torch.Generator().manual_seed(0)
+    return LinearWeights(
+        torch.randn(PAST, AHEAD, generator=generator) / PAST,
+        torch.randn(1, n_covariates, AHEAD, generator=generator),
+        torch.arange(n_covariates),
+        torch.zeros(0, dtype=torch.int64),
+    )
+
+
+@pytest.mark.parametrize(
+    ("season", "baseline"), [(1, Naive()), (4, SeasonalNaive(4)), (24, SeasonalNaive(24))]
+)
+def test_the_weights_forecast_as_the_baseline_does(season: int, baseline: Naive | SeasonalNaive) -> None:
+    windows = data_of(walk(300)).windows["val"]
+    batch = windows.gather(torch.arange(7))
+    found = Linear(naive_weights(PAST, AHEAD, season))(windows, batch)
+    torch.testing.assert_close(found, baseline(windows, batch))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_the_combination_is_the_weighted_mean_of_both_forecasts(weight: float) -> None:
+    windows = data_of(walk(300)).windows["val"]
+    batch, linear = windows.gather(torch.arange(7)), random_weights(n_covariates=3)
+    found = Linear(NaiveShrinkage(24, weight).apply(linear))(windows, batch)
+    expected = weight * Linear(linear)(windows, batch) + (1 - weight) * SeasonalNaive(24)(windows, batch)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("linear", "naive", "p_value", "weight"),
+    [
+        (1.0, 1.5, 0.19, 1.0),
+        (1.0, 1.5, 0.3, 0.7),
+        (1.0, 1.5, 0.8, 0.6),
+        (1.0, 1.5, None, 0.6),
+        (1.0, 99.0, None, 0.99),
+        (1.0, 1.0, None, 0.5),
+        (3.0, 2.0, 0.8, 0.4),
+        (3.0, 2.0, 0.3, 0.3),
+        (3.0, 2.0, 0.06, 0.06),
+        (3.0, 2.0, 0.04, 0.0),
+        (3.0, 2.0, None, 0.4),
+        (0.0, 0.0, None, 0.5),
+    ],
+)
+def test_the_weight_follows_from_the_errors_and_the_test(
+    linear: float, naive: float, p_value: float | None, weight: float
+) -> None:
+    assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
+
+
+def test_without_a_measured_validation_value_the_linear_model_is_used_alone() -> None:
+    values = walk(300)
+    values[180:240] = np.nan
+    assert choose_naive_shrinkage(data_of(values), random_weights()) == NaiveShrinkage(1, 1.0)
+
+
+def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
+    waves = np.sin(np.arange(900) / 5) + np.sin(np.arange(900) / 3)
+    data = data_of(waves + 0.1 * np.random.default_rng(0).normal(size=900))
+    fitted = FittedBaselines.fit(data)
+    found = fitted.fit_linear(data, data)
+    assert fitted.shrinkage is not None
+    assert fitted.shrinkage.weight == 1
+    assert fitted.describe_choices()["without_covariates"]["shrinkage"]["weight"] == 1
+    assert found.past_weight.abs().sum() > 0
+
+
+def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of(walk(300))
+    fitted = FittedBaselines.fit(data)
+    first = fitted.fit_linear(data, data).past_weight
+    assert fitted.shrinkage is not None
+    assert fitted.shrinkage.weight < 1
+    monkeypatch.setattr("forecast.evaluation.baselines.choose_naive_shrinkage", None)
+    torch.testing.assert_close(fitted.fit_linear(data, data).past_weight, first)
+    assert not torch.allclose(fitted.fit_linear(data.with_split("train"), data).past_weight, first)
+
+
+def test_a_random_walk_is_forecast_by_its_last_value() -> None:
+    data = data_of(walk(3000))
+    shrinkage = choose_naive_shrinkage(data, random_weights())
+    assert (shrinkage.season, shrinkage.weight) == (1, 0.0)

@@ -160,18 +160,6 @@ def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
     assert len(layers) == 2
 
 
-@pytest.mark.parametrize("tokens", ["joint", "axes"])
-def test_covariates_of_the_past_and_the_horizon_are_one_more_variable(tokens: str) -> None:
-    model, (past, past_time, future_time) = made(PatchEncoder, tokens=tokens), inputs()
-    before = model(past, past_time, future_time)
-    changed = past_time.clone()
-    changed[:, 3] += 1  # a step of the oldest patch
-    assert not torch.equal(model(past, changed, future_time), before)
-    without = made(PatchEncoder, tokens=tokens, calendar=0, n_time_features=0)
-    assert (model.channels.n_variables, without.channels.n_variables) == (6, 5)
-    assert without(past, past_time[..., :0], future_time[..., :0]).shape == before.shape
-
-
 def test_a_covariate_is_read_at_each_step_relative_to_its_past() -> None:
     """The second and third time features are covariates: the level of their past does not reach the first layer."""
     model, (past, past_time, future_time) = made(ResidualMLP, calendar=1), inputs()

@@ -14,12 +14,10 @@ from forecast.system.keys import (
     TABLE,
     VARIANT_EFFECTS,
     first_difference,
-    flatten,
     identifying_overrides,
     identity,
     row_of,
     variant_id,
-    without_local_paths,
 )
 from tests.support.configurations import COMMANDS, choices, compose_choice, composed_once, with_values
 
@@ -121,14 +119,6 @@ def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_
 )  # fmt: skip
 def test_the_id_of_a_variant_is_that_of_its_seeds(override: str, is_same: bool) -> None:
     assert (variant_id(plain("data.path=b.csv")) == variant_id(plain("data.path=b.csv", override))) == is_same
-
-
-def test_a_configuration_without_places_has_no_absolute_path() -> None:
-    config = without_local_paths(plain("data.path=/home/me/b.csv", "output_root=/home/me/runs"))
-    assert config["data"]["path"] == "b.csv"
-    assert "output_root" not in config
-    assert not [value for _, value in flatten(config) if isinstance(value, str) and value.startswith("/")]
-    assert config["model"] == plain()["model"]
 
 
 def test_levels_are_part_of_the_model_where_it_has_quantiles() -> None:

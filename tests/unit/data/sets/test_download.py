@@ -1,5 +1,6 @@
-"""A published data set is downloaded once, and a bad download leaves nothing behind."""
+"""A published data set is downloaded once, a bad download leaves nothing behind, and generated sets never change."""
 
+import hashlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ import pytest
 from hydra.utils import instantiate
 
 from forecast.cli.compose import compose_config
+from forecast.data import Panel
+from forecast.data.sets import SAMPLE_COLUMNS, recall_table, sample_table
 from forecast.system.errors import DataError
 from tests.support.csv_files import real_file, write
 from tests.support.download_server import CONTENT, MD5, SHA256, Server, published, serving
@@ -101,3 +104,20 @@ def nowhere(folder: Path) -> None:
 )
 def test_what_is_refused(call: Callable[[Path], None], says: str, tmp_path: Path) -> None:
     Refusal("", f"set.csv: {says}", DataError, call).check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "digest"),
+    [
+        (sample_table, "2fa4e5ae2a5c276023588c6ad19f1211fbeb34642b8f1153f9b5b9d10e314590"),
+        (recall_table, "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800"),
+    ],
+)
+def test_the_table_is_the_same_bytes_every_time(make: Callable[[], Panel], digest: str) -> None:
+    assert hashlib.sha256(make().values.tobytes()).hexdigest() == digest
+
+
+def test_the_sample_is_hourly_and_in_etts_columns() -> None:
+    table = sample_table()
+    assert (table.columns, table.freq) == (SAMPLE_COLUMNS, "h")
+    assert str(table.grid[0]) == "2016-07-01 00:00:00"

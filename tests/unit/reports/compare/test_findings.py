@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from forecast.evaluation.scores import SAME_ERROR
-from forecast.evaluation.significance import LossDifference, diebold_mariano
+from forecast.evaluation.significance import LossDifference
 from forecast.reports.compare.tables import (
     collect_interval_scores,
     describe_task,
@@ -197,27 +197,6 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
     assert card["times"].startswith("Times of ")  # runs that ended together overlapped
     hashes = {text for name, text in card.items() if name.startswith("test windows of")}
     assert len(hashes) == 2
-
-
-def test_mae_ranks_and_tests_where_it_is_the_score(tmp_path: Path) -> None:
-    for kind, mse, mae in (("full", 0.40, 0.50), ("linear", 0.45, 0.40)):
-        for seed in (1, 2, 3):
-            config = {**configuration(f"attention={kind}"), "seed": seed}
-            make_run(
-                tmp_path / f"{kind}-{seed}",
-                config,
-                mse=mse,
-                mae=mae + 0.001 * (seed if kind == "linear" else 4 - seed),
-            )
-    (task,) = compare(tmp_path, "mae")
-    assert task.best.name == "linear"
-    assert describe_task(task)[0].startswith("Use linear: it has the lowest MAE, 0.402 ± 0.001")
-    full = task.variants[1]
-    alone = diebold_mariano(full.losses, task.best.losses, task.overlap)
-    assert task.differences["full"].mean == pytest.approx(alone.mean)
-    assert task.differences["full"].variance > alone.variance  # the variance over seeds is added
-    assert task.skill(full)[0] == pytest.approx(1 - 0.503 / task.best_baseline.mean("mae"))
-    assert full.average_over_seeds("steps").mean() == pytest.approx(0.502)
 
 
 def test_the_others_are_compared_with_the_reference(pair: Path) -> None:

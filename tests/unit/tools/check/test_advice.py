@@ -1,7 +1,6 @@
 """Suggested settings: lengths, training, model, transform; and those for a DataFrame."""
 
 import shlex
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,10 @@ from forecast.cli.compose import compose_config
 from forecast.cli.overrides import parse, quote
 from forecast.data import Panel, csv_data, frame_data
 from forecast.data.source import AUTO
-from forecast.system.errors import DataError
 from forecast.system.formatting import quote_for_shell
 from forecast.tools.check import advice
 from forecast.tools.check.advice import Choices, Setting, format_argument, suggest_lengths, suggest_training
-from forecast.tools.check.diagnosis import SPLIT, diagnose, suggest_overrides
+from forecast.tools.check.diagnosis import SPLIT, diagnose
 from forecast.tools.check.facts import split_parts
 from forecast.tools.check.seasons import Season
 
@@ -127,25 +125,6 @@ def test_arguments_are_read_as_they_were_meant(key: str, value: object) -> None:
     (override,) = parse([quote(argument, sweep=False)])
     assert (override.key_or_group, override.value()) == (key, value)
     assert shlex.split(quote_for_shell(argument)) == [argument]
-
-
-def sales(days: int) -> pd.DataFrame:
-    """A series whose first two days have no value, of which its reader warns."""
-    sold = np.random.default_rng(0).normal(size=days)
-    sold[:2] = np.nan
-    return pd.DataFrame({"sold": sold}, index=pd.date_range("2021-01-01", periods=days, freq="D", name="ds"))
-
-
-def test_suggestions_for_a_frame_are_printed_and_training_alone_warns(capsys) -> None:
-    with warnings.catch_warnings(action="error"):
-        found = suggest_overrides(sales(150), {"target": "sold"}, {"pred_len": 4}, {"label_len"})
-    assert any(line.startswith("seq_len=") for line in found)
-    printed = capsys.readouterr().err
-    assert all(f"suggested: {line}  (" in printed for line in found)
-    assert "label_len" not in printed
-    of_text = sales(6).assign(sold=["a", "b"] * 3)
-    with pytest.raises(DataError, match="sold"):
-        suggest_overrides(of_text, {"target": "sold"}, {"pred_len": 4}, ())
 
 
 def test_a_longer_past_is_suggested_where_the_linear_baseline_validates_better() -> None:
