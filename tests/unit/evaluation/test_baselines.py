@@ -17,7 +17,6 @@ from forecast.evaluation.baselines import (
     SeasonalNaive,
     choose_naive_shrinkage,
     choose_season,
-    naive_weights,
     weigh_linear,
 )
 from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
@@ -154,22 +153,12 @@ def random_weights(n_covariates: int = 0) -> LinearWeights:
     )
 
 
-@pytest.mark.parametrize(
-    ("season", "baseline"), [(1, Naive()), (4, SeasonalNaive(4)), (24, SeasonalNaive(24))]
-)
-def test_the_weights_forecast_as_the_baseline_does(season: int, baseline: Naive | SeasonalNaive) -> None:
-    windows = data_of(walk(300)).windows["val"]
-    batch = windows.gather(torch.arange(7))
-    found = Linear(naive_weights(PAST, AHEAD, season))(windows, batch)
-    torch.testing.assert_close(found, baseline(windows, batch))
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
-def test_the_combination_is_the_weighted_mean_of_both_forecasts(weight: float) -> None:
+@pytest.mark.parametrize(("season", "weight"), [(1, 0.0), (4, 0.0), (24, 0.3), (24, 1.0)])
+def test_the_combination_is_the_weighted_mean_of_both_forecasts(season: int, weight: float) -> None:
     windows = data_of(walk(300)).windows["val"]
     batch, linear = windows.gather(torch.arange(7)), random_weights(n_covariates=3)
-    found = Linear(NaiveShrinkage(24, weight).apply(linear))(windows, batch)
-    expected = weight * Linear(linear)(windows, batch) + (1 - weight) * SeasonalNaive(24)(windows, batch)
+    found = Linear(NaiveShrinkage(season, weight).apply(linear))(windows, batch)
+    expected = weight * Linear(linear)(windows, batch) + (1 - weight) * SeasonalNaive(season)(windows, batch)
     torch.testing.assert_close(found, expected)
 
 

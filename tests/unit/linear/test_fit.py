@@ -290,19 +290,6 @@ def test_values_that_a_forecast_may_not_know_do_not_move_it() -> None:
     assert not torch.equal(forecasts[0], forecasts[2])
 
 
-def test_missing_values_of_the_horizon_are_not_counted() -> None:
-    """A third of the targets are missing: the planted weights of the covariates are recovered."""
-    frame, lost = planted(3000), np.random.default_rng(1).random(3000) < 0.3
-    lost[[0, -1]] = False
-    prices = []
-    for y in (frame["y0"], frame["y0"].mask(lost)):
-        windows = ready(frame.assign(y0=y), scaler="none").windows["train"]
-        found = fit_choice(window_gram(windows), Choice(1e-6, 1, BOTH))
-        prices.append(found.covariates[0, -AHEAD:])  # those of the horizon
-    torch.testing.assert_close(prices[1].diagonal(), torch.full((AHEAD,), -0.5), atol=0.05, rtol=0)
-    torch.testing.assert_close(prices[1], prices[0], atol=0.1, rtol=0)
-
-
 def test_a_long_outage_changes_no_weight() -> None:
     """An AR(1) process that lacks 70 % of the training rows: its windows are too few, not too small."""
     random, x = np.random.default_rng(0), np.zeros(20_000)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast.data.files.sources import LongSource, read_table
+from forecast.data.files.sources import read_table
 from forecast.system.errors import DataError
 from tests.support.csv_files import write
 from tests.support.refusals import is_said
@@ -179,28 +179,6 @@ def test_a_file_whose_first_line_is_the_header_keeps_it(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="line 1 names the dates: data.skip_rows=2 is not applied"):
         panel = read_table(path, skip_rows=2)
     assert panel.grid.equals(HOURLY)
-
-
-@pytest.mark.parametrize("title", ["A title\n", ""])
-@pytest.mark.filterwarnings("ignore:.*is not applied")
-def test_a_file_of_the_future_may_have_the_same_lines_and_one_of_static_covariates_none(
-    title: str, tmp_path: Path
-) -> None:
-    series = "".join(f"a,{row}\n" for row in ROWS.splitlines())
-    path = write(tmp_path, f"A title\nunique_id,ds,y,price\n{series}")
-    static = write(tmp_path, "unique_id,region\na,north\n", "static.csv")
-    later = pd.date_range(HOURLY[-1], periods=4, freq="h")[1:]
-    future = write(
-        tmp_path, f"{title}unique_id,ds,price\n" + "".join(f"a,{date},7\n" for date in later), "future.csv"
-    )
-    source = LongSource(
-        path=path, skip_rows=1, static_path=static, static_covariates=["region"], future_path=future,
-        future_covariates=["price"],
-    )  # fmt: skip
-    panel = source.read()
-    assert panel.static["region"].tolist() == ["north"]
-    assert panel.future is not None
-    np.testing.assert_array_equal(panel.future[-3:, 0], 7)
 
 
 TEN_ROWS = [f"2021-03-01 {hour:02}:00,{hour},{hour * 0.5}" for hour in range(10)]

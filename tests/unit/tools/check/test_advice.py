@@ -75,6 +75,7 @@ def test_short_windows_get_shorter_patches() -> None:
     assert training(500, 6 * 4_097)["attention"].value == "linear"
 
 
+@pytest.mark.slow
 def test_the_default_model_is_known_as_it_is() -> None:
     for model, (patch_len, _) in advice.PATCHES.items():
         config = compose_config(f"model={model}")

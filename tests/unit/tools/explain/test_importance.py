@@ -11,9 +11,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule
 from forecast.system.errors import ConfigError
 from forecast.tools.explain.explanation import choose_window, windows_at_every_step
-from forecast.tools.explain.figures import MAX_BARS, draw_importance
 from forecast.tools.explain.importance import (
-    Importance,
     InputGroup,
     InputKind,
     WindowSample,
@@ -185,24 +183,6 @@ def test_no_window_is_its_own_donor() -> None:
 # ---- figures
 
 
-def importance(kind: InputKind, name: str, mse: float, lags: tuple[int, int] | None = None) -> Importance:
-    return Importance(InputGroup(kind, name, (0,), lags), mse, 0.1)
-
-
-def test_the_most_important_inputs_are_drawn_with_their_lags() -> None:
-    found = [
-        importance(InputKind.LEVEL, "y", 3.0),
-        *(importance(InputKind.CALENDAR, f"part {i}", 0.01 * i) for i in range(MAX_BARS + 5)),
-        importance(InputKind.LAGS, "y", 0.4, (1, 24)),
-        importance(InputKind.LAGS, "y", -0.6, (25, 48)),
-    ]
-    (axis,) = draw_importance(found, "title").figure.axes
-    labels = [label.get_text() for label in axis.get_yticklabels()]
-    assert labels[:3] == ["y, level", "y, lags 1–24", f"part {MAX_BARS + 4}, calendar"]
-    assert len(labels) == len(axis.patches) == MAX_BARS
-    assert axis.patches[1].get_width() == 0.4  # type: ignore[attr-defined]
-
-
 # ---- the choice of a window by date, also where data.eval_stride scores only some windows
 
 STRIDE = 4
@@ -219,14 +199,6 @@ def data() -> DataModule:
     made = long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles)
     made.setup()
     return made
-
-
-@pytest.mark.parametrize("split", ["train", "val", "test"])
-def test_windows_at_every_step_are_all_windows_of_the_split(data: DataModule, split: str) -> None:
-    expected = list(by_hand(long_frame(), split, ["y", "temperature"], ["y"], ["price"]))
-    every = windows_at_every_step(data, split)
-    assert len(every) == len(expected)
-    assert (len(data.windows[split]) < len(every)) == (split != "train")
 
 
 def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> None:
