@@ -5,7 +5,7 @@ import torch
 
 from forecast.attention import FastformerAttention
 from forecast.attention.fastformer import additive_attention
-from tests.support.attention_types import D_MODEL, HEAD_DIM, HEADS, heads, inputs
+from tests.support.attention_types import HEAD_DIM, HEADS, heads
 from tests.support.golden_answers import golden_tensors
 
 LENGTH = 131  # more than two chunks, and no multiple of one
@@ -66,16 +66,3 @@ def test_slow_oracle(interaction, causal, scale):
     )
     expected = slow_oracle(q, k, v, w_q, w_k, interaction, concat, causal)
     torch.testing.assert_close(out, expected)
-
-
-def test_own_value_projection():
-    """Zero value rows leave only the bias of W and the query."""
-    layer = FastformerAttention(D_MODEL, HEADS, role="self", share_query_value=False)
-    query, memory = inputs("self", torch.float32)
-    with torch.no_grad():
-        layer.in_projection.weight[2 * D_MODEL :] = 0
-        layer.in_projection.bias[2 * D_MODEL :] = 0
-    projected = layer.in_projection(query)[..., :D_MODEL]
-    torch.testing.assert_close(
-        layer(query, memory), projected + layer.out_projection.bias.expand_as(projected)
-    )

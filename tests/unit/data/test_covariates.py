@@ -72,11 +72,6 @@ def test_rows_after_the_training_rows_change_no_category_and_no_scale() -> None:
     np.testing.assert_array_equal(every(one, "train").future_time, every(two, "train").future_time)
 
 
-def as_csv(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
-    frame.to_csv(folder / "a.csv")
-    return lambda **options: csv_data(path=folder / "a.csv", **options)
-
-
 def as_parquet(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
     frame.reset_index().to_parquet(folder / "a.parquet")
     return lambda **options: csv_data(path=folder / "a.parquet", **options)
@@ -91,7 +86,7 @@ def as_series(frame: pd.DataFrame, folder: Path) -> Callable[..., DataModule]:
     return lambda **options: long_data(path=folder / "long.csv", date_column="date", target="load", **options)
 
 
-@pytest.mark.parametrize("write", [as_csv, as_parquet, as_categories, as_series])
+@pytest.mark.parametrize("write", [as_parquet, as_categories, as_series])
 def test_every_source_gives_the_same_windows(write: Callable, tmp_path: Path) -> None:
     frame = table()
     frame.loc[frame.index[5], ["weather", "promo"]] = None

@@ -98,16 +98,11 @@ def test_the_truth_stays_missing_and_the_past_is_complete() -> None:
 
 
 @pytest.mark.parametrize("kind", ["standard", "minmax", "robust"])
-@pytest.mark.parametrize("series", [1, 3])
-def test_scalers_count_measured_values(kind: str, series: int) -> None:
-    frames = [holes(0.4, columns=1, seed=seed) * (1 + seed) for seed in range(series)]
-    if series == 1:
-        data, options = frames[0], {}
-    else:
-        parts = [frame.reset_index().assign(id=f"s{i}") for i, frame in enumerate(frames)]
-        data = pd.concat(parts, ignore_index=True)
-        options = {"id_column": "id", "date_column": "date", "target": "c0"}
-    module = ready(data, scaler=kind, **options)
+def test_scalers_count_measured_values(kind: str) -> None:
+    frames = [holes(0.4, columns=1, seed=seed) * (1 + seed) for seed in range(3)]
+    parts = [frame.reset_index().assign(id=f"s{i}") for i, frame in enumerate(frames)]
+    data = pd.concat(parts, ignore_index=True)
+    module = ready(data, scaler=kind, id_column="id", date_column="date", target="c0")
     for s, frame in enumerate(frames):
         first, last = (int(rows[s]) for rows in module.rows["train"])
         rows = frame.iloc[: last - first].dropna()

@@ -154,11 +154,3 @@ def test_a_value_that_was_constant_in_training_is_not_an_outlier() -> None:
     data = ready(frame, future_covariates=["price"], static_covariates=["size"])
     test = every(data, "test")
     assert test.future_time.abs().max() < 50 / data.scaled.scales.future_scaler.scale[1:].min()
-    state = data.state_dict()
-    new = frame[one].assign(unique_id="new", size=5_000.0)
-    options = SIZES | {"future_covariates": ["price"], "static_covariates": ["size"], "split": "test"}
-    later = long_frame_data(new, **options)
-    later = later.with_state(state)
-    later.setup()
-    assert later.scaled.scales.future_scaler.scale.item() in data.scaled.scales.future_scaler.scale
-    assert every(later, "test").future_time[..., -1].abs().max() == 0

@@ -140,13 +140,9 @@ def test_missing_values_have_no_sign() -> None:
 STEPS, TARGETS = 5, 2
 
 
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    return Calibration.fit(drawn(60, STEPS, TARGETS), horizons=60)
+    return Calibration.fit(draw_errors(60, STEPS, TARGETS), horizons=60)
 
 
 def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.ndarray:
@@ -174,7 +170,7 @@ def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.nda
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 7])
 def test_offsets_are_those_of_a_loop(calibration: Calibration, stride: int) -> None:
-    errors = 2 * drawn(3, 30, STEPS, TARGETS, seed=1) + 0.5
+    errors = 2 * draw_errors(3, 30, STEPS, TARGETS, seed=1) + 0.5
     errors[0, 4:6] = torch.nan
     found = torch.stack(list(adapt(calibration, errors, stride)), dim=1)  # (series, origins + 1, ...)
     assert found.shape == (3, 31, len(calibration.quantiles), STEPS, TARGETS)
@@ -185,9 +181,9 @@ def test_offsets_are_those_of_a_loop(calibration: Calibration, stride: int) -> N
 
 
 def test_coverage_under_drift_is_nearer_to_the_level() -> None:
-    calibration = Calibration.fit(drawn(500, STEPS, 1), horizons=500)
+    calibration = Calibration.fit(draw_errors(500, STEPS, 1), horizons=500)
     scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
-    errors = (scale * drawn(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
+    errors = (scale * draw_errors(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
     low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
 
     def coverage(offsets: torch.Tensor) -> float:

@@ -124,14 +124,6 @@ def test_each_method_scores_the_levels_that_it_has() -> None:
     }
 
 
-def test_probabilities_are_symmetric_about_a_median() -> None:
-    at = probabilities([95, 80, 33])
-    assert at[len(at) // 2] == 0.5
-    assert at == tuple(sorted(at))
-    assert np.allclose(np.add(at, at[::-1]), 1)
-    assert {0.025, 0.975, 0.335, 0.665} < set(at)
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 11]), st.sampled_from([0.01, 1.0, 30.0]))
 def test_quantiles_never_cross_and_the_middle_output_is_the_median(seed: int, n: int, size: float) -> None:

@@ -83,13 +83,3 @@ def test_which_future_covariates_are_read_after_the_origin(data: DataModule) -> 
     partly = model(data, tokens="independent", future_calendar=False)
     assert covariates_of_model(partly, data.scaled, untrained=False) == {0: True, 1: False}
     assert covariates_of_linear(without_covariates(torch.zeros(SEQ_LEN, PRED_LEN)), data.scaled) == {}
-
-
-def test_masks_of_partly_known_covariates_are_no_inputs_of_their_own() -> None:
-    data = make_data(known_steps=2)
-    made = model(data)
-    mask = torch.tensor([SEQ_LEN * data.n_time_features + CALENDAR + 2 + i for i in range(2)])
-    assert isinstance(made.linear, LinearModel)
-    own, covariates = torch.zeros(SEQ_LEN, PRED_LEN), torch.ones(1, 2, PRED_LEN)
-    made.linear.set_weights(LinearWeights(own, covariates, torch.zeros(0, dtype=torch.int64), mask))
-    assert list_inputs(made, data, untrained=True) == ["past of load"]

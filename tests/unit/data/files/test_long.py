@@ -195,11 +195,3 @@ def test_a_column_of_dates_names_no_series(tmp_path: Path) -> None:
     panel = read_table(path)
     assert panel.values.shape == (12, 24)
     assert list(panel.columns) == columns
-
-
-def test_steps_without_names_of_steps_are_numbered_by_their_places(tmp_path: Path) -> None:
-    """A file without a header may have its ids between the steps."""
-    path = write_wide(tmp_path, f"5,5,H1{',5' * 9}\n6,6,H2{',6' * 9}\n")
-    options: dict[str, Any] = {"header": "none", "id_column": "column_3", "start": "2010-01-01", "freq": "h"}
-    panel = LongSource(path=path, melt=True, **options).read()
-    assert_equal(values_by_id(panel), {"H1": [5.0] * 11, "H2": [6.0] * 11})
