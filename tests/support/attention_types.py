@@ -63,7 +63,7 @@ CASES = [
     for role in sorted(attention_type.roles)
 ]
 READING_CASES = [case for case in CASES if case.values[:2] != (NoneAttention, "cross")]
-"""The cases whose output depends on the input: `none` in role cross returns a constant (test_controls.py)."""
+"""The cases whose output depends on the input: `none` in role cross returns a constant (test_full.py)."""
 
 
 def reads_query(attention_type: type[Attention], role: str) -> bool:

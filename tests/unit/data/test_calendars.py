@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.data import read_frame
-from forecast.data.calendars import choose_days, find_calendar
+from forecast.data.calendars import find_calendar
 from forecast.data.time_features import (
     describe_frequency,
     holiday_features,
@@ -103,17 +103,6 @@ def test_sessions_keep_their_local_times_when_clocks_change(
     expected = zoned[: cut + per_week]
     found = panel.utc_offset.zoned(panel.grid)
     assert [*found] == [*expected.tz_convert(found.tz)]
-
-
-def test_the_times_of_training_are_kept_on_other_days() -> None:
-    trained = find_calendar("my.csv", SESSIONS, None).state_dict()
-    assert choose_days(trained, None) == trained
-    assert choose_days(trained, "business") == trained
-    tuesdays = find_calendar("my.csv", SESSIONS[13:16], choose_days(trained, ["Tue"]))
-    after = tuesdays.after(pd.Timestamp("2024-01-03"), 14)  # type: ignore
-    assert [*after[[0, 12, 13]]] == [
-        pd.Timestamp(f"2024-01-{day}") for day in ("09 09:30", "09 15:30", "16 09:30")
-    ]
 
 
 # ---- features of dates

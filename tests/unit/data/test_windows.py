@@ -130,6 +130,17 @@ def test_a_restored_loader_serves_the_rest_of_its_epoch(stop: int, epoch: int):
     assert served(fresh) == served(loader)
 
 
+@pytest.mark.gpu
+def test_windows_on_a_gpu_are_those_on_the_cpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    windows = make_windows(targets=(2,))
+    there = WindowLoader(windows.to("cuda"), 8, shuffle=True)
+    for mine, other in zip(WindowLoader(windows, 8, shuffle=True), there, strict=True):
+        assert all(part.is_cuda for part in other)
+        assert all(torch.equal(a, b.cpu()) for a, b in zip(mine, other, strict=True))
+
+
 def test_windows_of_several_series_never_cross_from_one_to_the_next():
     values = torch.arange(30.0)[:, None]
     starts = [range(3), range(10, 10), range(20, 25)]  # the second series is too short for a window

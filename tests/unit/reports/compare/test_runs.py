@@ -18,11 +18,9 @@ from hypothesis import strategies as st
 
 from forecast.reports.compare.page import draw_costs
 from forecast.reports.compare.run_folders import (
-    TIMES,
     ExcludedRun,
     FinishedRun,
     find_run_folders,
-    mark_overlapping_runs,
     read_run_folder,
     read_runs,
 )
@@ -324,19 +322,6 @@ def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answ
     assert find_bold(task) & times == (times if alone else set())
     assert {"n_parameters", "parameters"} <= find_bold(task)
     assert ("ms a window" in " ".join(describe_task(task))) == alone
-
-
-def test_a_resumed_run_disturbs_others_only_since_it_was_resumed(tmp_path: Path) -> None:
-    """The first one ran from 10:00 to 10:30, and again from 12:00 to 12:05; the second from 11:31 to 11:59."""
-    times = {
-        "full": {"seconds": 2100.0, "seconds_before_resume": 1800.0, "finished": "2026-11-25T12:05:00+00:00"},
-        "linear": {"seconds": 1680.0, "finished": "2026-11-25T11:59:00+00:00"},
-    }
-    for attention, metrics in times.items():
-        make_run(tmp_path / attention, configuration(f"attention={attention}"), mse=0.4, **metrics)
-    runs, _ = read_runs(find_run_folders([str(tmp_path)]))
-    disturbed = {run.folder.name: run.disturbed for run in mark_overlapping_runs(runs)}
-    assert disturbed == {"full": TIMES - {"ms_per_window"}, "linear": frozenset()}
 
 
 @pytest.mark.parametrize("match", [None, "parameters"])
