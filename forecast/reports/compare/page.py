@@ -220,7 +220,7 @@ def draw_differences(task: Task) -> Chart | None:
 def draw_costs(task: Task) -> Chart | None:
     """Draw the error against each cost that is known, with the Pareto front where the cost can be compared."""
     choices: dict[str, list[Trace]] = {}
-    for column in COSTS[:4]:
+    for column in COSTS[:5]:
         costs, errors = [entry.mean(column.key) for entry in task.variants], [e.error for e in task.variants]
         if not all(map(math.isfinite, costs)):
             continue
@@ -258,7 +258,7 @@ def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[i
 def draw_scaling(task: Task) -> Chart | None:
     """Draw costs and error against the tokens; None unless an attention type was run at several lengths."""
     headings = {
-        **{column.key: column.heading for column in COSTS[:4]},
+        **{column.key: column.heading for column in COSTS[:5]},
         task.best.score: f"{task.score_label} (scaled)",
     }
     choices: dict[str, list[Trace]] = {}

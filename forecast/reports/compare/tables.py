@@ -100,7 +100,9 @@ def describe_choice(task: Task) -> str:
     lowest = f"lowest {task.score_label}, {format_number(*mean_and_std(best.values(best.score)))}"
     use, used = "Of the variants, use" if task.is_baseline_better else "Use", best
     if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
-        sentences = [f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."]
+        sentences = [
+            f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
+        ]
     else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
         used = min(faster, key=lambda each: fmean(each.times), default=best)
@@ -108,9 +110,13 @@ def describe_choice(task: Task) -> str:
     if used is not best:
         difference, change = task.differences[used.name], "the same error as"
         if task.get_verdict(used) != EQUAL:
-            change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)} against"
+            change = (
+                f"{format_percent(difference.mean / difference.base)} {format_interval(difference)} against"
+            )
         fastest = f"the fastest of {len(equivalent) + 1} equivalent variants{describe_time(used)}"
-        sentences = [f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."]
+        sentences = [
+            f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
+        ]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
     meanings = {
