@@ -15,7 +15,7 @@ from forecast.system.formatting import quote_for_shell, write_setting
 if TYPE_CHECKING:
     from forecast.reports.compare.run_folders import FinishedRun
 
-TABLE_SUFFIXES = (".csv", ".md", ".tex")
+TABLE_SUFFIXES, FIGURE_SUFFIX = (".csv", ".md", ".tex"), ".pdf"
 
 
 def compare(config: DictConfig) -> None:
@@ -35,7 +35,7 @@ def compare(config: DictConfig) -> None:
     if output.suffix != ".html":
         raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
     check_choice("score", config.score, SCALED_SCORES)
-    paths = [output, *(output.with_suffix(suffix) for suffix in TABLE_SUFFIXES)]
+    paths = [output, *(output.with_suffix(suffix) for suffix in (*TABLE_SUFFIXES, FIGURE_SUFFIX))]
     check_output_files(*paths, overwrite=config.overwrite)
 
     places = [config.runs] if isinstance(config.runs, str) else list(map(str, config.runs))
@@ -50,7 +50,10 @@ def compare(config: DictConfig) -> None:
     tasks = group_into_tasks(runs, config.score, reference)
 
     from forecast.reports.compare import tables
-    from forecast.reports.compare.page import render_page  # imports Jinja and Plotly
+    from forecast.reports.compare.page import (
+        render_page,
+        write_figures,
+    )  # imports Jinja, Matplotlib and Plotly
     from forecast.reports.tables import write_latex, write_markdown
 
     overview = tables.make_overview_table(tasks)
@@ -62,10 +65,14 @@ def compare(config: DictConfig) -> None:
         "\n\n".join([r"% Needs \usepackage{booktabs}", *map(write_latex, short)]) + "\n",
     ]
     with ExitStack() as files:
-        for path, content in zip(paths, contents, strict=True):
-            files.enter_context(atomic_file(path)).write_text(content, encoding="utf-8")
+        *texts, figures = (files.enter_context(atomic_file(path)) for path in paths)
+        for path, content in zip(texts, contents, strict=True):
+            path.write_text(content, encoding="utf-8")
+        write_figures(tasks, figures)
     tables.print_tables(tasks, excluded)
-    print(f"saved {output}; tables in {', '.join(path.name for path in paths[1:])}")
+    print(
+        f"saved {output}; tables in {', '.join(path.name for path in paths[1:-1])}; figures in {paths[-1].name}"
+    )
 
 
 def check_score(runs: "Sequence[FinishedRun]", score: str) -> None:

@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from forecast import __version__
 from forecast.data import Batch, DataModule, WindowLoader
@@ -357,3 +358,16 @@ def compute_output(forecaster: Forecaster, batch: Batch) -> Tensor:
     with torch.compiler.set_stance("force_eager"):
         batch = Batch(past, past_time, future, future_time, batch.index, batch.series)
         return forecaster(batch).to(device)
+
+
+def count_flops(forecaster: Forecaster, batch: Batch) -> int:
+    """Count the floating-point operations of the matrix products with which the model forecasts `batch`."""
+
+    def count_fused(query: Any, key: Any, value: Any, *settings: Any, **outputs: Any) -> int:
+        return sdpa_flop_count(query, key, value)
+
+    # PyTorch's counter does not know this operation
+    operation = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    with FlopCounterMode(display=False, custom_mapping={operation: count_fused}) as counter:
+        compute_output(forecaster, batch)
+    return counter.get_total_flops()

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
@@ -41,7 +42,7 @@ from forecast.training.build import (
 from forecast.training.callbacks import RankConsistency, RunTime
 from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
-from forecast.training.module import Forecaster, LightningData, is_sharded, load_whole
+from forecast.training.module import Forecaster, LightningData, count_flops, is_sharded, load_whole
 from forecast.training.preparation import AUTO, check_batch_size, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
@@ -155,9 +156,11 @@ def save_results(
     save_checkpoint(best, path)
     results = forecaster.results
     signals.exit_if_received(" after the test")
+    window = data.windows["test"].gather(torch.zeros(1, dtype=torch.long, device=data.windows["test"].device))
     metrics = {
         **results.content(),
         "n_windows": data.n_windows,
+        "mflops_per_window": count_flops(forecaster, window) / 1e6,
         **facts,
         "season": baselines.seasonal_naive_season,
         "linear_models": {} if config.checkpoint else baselines.describe_choices(),  # its weights were loaded

@@ -1,13 +1,17 @@
-"""The tables of training runs: their cells, as overrides of `python -m forecast.train`. Standard library only.
+"""The tables and their cells, those of training runs as overrides of `python -m forecast.train`. Standard library only.
 
 Cells are ordered by seed first, so that an interrupted table has all cells of one seed before any cell of the next.
 """
 
+import importlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[2]
 ATTENTION_TYPES = ("full", "probsparse", "linear", "nystrom", "fastformer")
 ALL_TYPES = (*ATTENTION_TYPES, "gated_delta", "sliding_window", "uniform", "none")
 SEEDS = (1, 2, 3)
@@ -274,3 +278,38 @@ TRAINING: dict[str, list[Cell]] = {
     "electricity": make_grid("electricity", product(("electricity",), HORIZONS), ATTENTION_TYPES),
     "weather": list_suggested("weather", ("weather",)),
 }  # fmt: skip
+
+
+# ---- the tables of all kinds
+
+
+class Table(NamedTuple):
+    """A table: where its cells are listed and run, the folder of its file, and packages that this project lacks."""
+
+    module: str
+    run: str
+    folder: str = "benchmarks"
+    packages: tuple[str, ...] = ()
+
+    def list_cells(self, name: str, docs: Path = ROOT / "docs") -> list[Cell]:
+        if name in TRAINING:
+            return TRAINING[name]
+        if name in KEPT:
+            rows = json.loads((docs / self.folder / f"{name}.json").read_text())["cells"]
+            facts = {key: {fact: row[fact] for fact in FACTS} for key, row in rows.items()}
+            return [Cell(name, key, tuple(row["overrides"]), facts[key]) for key, row in rows.items()]
+        return self.load("list_cells")(name)
+
+    def load(self, function: str):
+        return getattr(importlib.import_module(f"experiments.{self.module}"), function)
+
+
+TABLES = {
+    **dict.fromkeys((*TRAINING, *KEPT), Table("training", "run_training", "results")),
+    **dict.fromkeys(("fev_bench", "fev_tables", "gift_eval"), Table("leaderboard", "run_task")),
+    "peers-accuracy": Table("peers", "run_forecaster", packages=("lightgbm", "neuralforecast")),
+    "peers": Table("benchmarks", "run_benchmark", packages=("neuralforecast",)),
+    "cpu": Table("benchmarks", "run_benchmark"),
+    "tasks": Table("tasks", "run_task", "results"),
+    **dict.fromkeys(("intervals", "maps", "series", "serve", "verdicts"), Table("studies", "run_study")),
+}

@@ -1,52 +1,15 @@
 """The command `scripts/reproduce`."""
 
 import argparse
-import importlib
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import environment
-from experiments.cells import FACTS, KEPT, TRAINING, Cell
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Table(NamedTuple):
-    """A table: where its cells are listed and run, the folder of its file, and packages that this project lacks."""
-
-    module: str
-    run: str
-    folder: str = "benchmarks"
-    packages: tuple[str, ...] = ()
-
-    def list_cells(self, name: str, docs: Path = ROOT / "docs") -> list[Cell]:
-        if name in TRAINING:
-            return TRAINING[name]
-        if name in KEPT:
-            rows = json.loads((docs / self.folder / f"{name}.json").read_text())["cells"]
-            facts = {key: {fact: row[fact] for fact in FACTS} for key, row in rows.items()}
-            return [Cell(name, key, tuple(row["overrides"]), facts[key]) for key, row in rows.items()]
-        return self.load("list_cells")(name)
-
-    def load(self, function: str):
-        return getattr(importlib.import_module(f"experiments.{self.module}"), function)
-
-
-TABLES = {
-    **dict.fromkeys((*TRAINING, *KEPT), Table("training", "run_training", "results")),
-    **dict.fromkeys(("fev_bench", "fev_tables", "gift_eval"), Table("leaderboard", "run_task")),
-    "peers-accuracy": Table("peers", "run_forecaster", packages=("lightgbm", "neuralforecast")),
-    "peers": Table("benchmarks", "run_benchmark", packages=("neuralforecast",)),
-    "cpu": Table("benchmarks", "run_benchmark"),
-    "tasks": Table("tasks", "run_task", "results"),
-    **dict.fromkeys(("intervals", "maps", "series", "serve", "verdicts"), Table("studies", "run_study")),
-}
-
+from experiments.cells import ROOT, TABLES
 
 DEFAULTS = {"--jobs": 1, "--threads": 1, "--root": ROOT / "data", "--only": "", "--run": ""}
 

@@ -12,7 +12,6 @@ import numpy as np
 from scipy import stats
 
 from experiments import cells as declared
-from experiments.command import TABLES
 from experiments.store import Store
 from experiments.studies import EQUAL_TYPES
 from forecast.reports.compare.task import mean_and_std
@@ -47,7 +46,7 @@ class Results:
         self.published = json.loads((docs / "results" / "published.json").read_text())
 
     def store(self, table: str) -> Store:
-        given = TABLES[table]
+        given = declared.TABLES[table]
         return Store(self.docs / given.folder / f"{table}.json", given.list_cells(table, self.docs))
 
     def groups(self, table: str, **where: Any) -> list[Group]:

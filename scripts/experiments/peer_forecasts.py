@@ -108,11 +108,10 @@ def read_rows(task: Task, root: Path) -> Rows:
     return Rows(task, grid, rows.standardise(rows.targets), known, bounds)
 
 
-def score_naive(task: Task, root: Path) -> dict[str, float]:
-    """Return the scores of the last value before each horizon."""
-    rows = read_rows(task, root)
+def repeat_last_value(rows: Rows) -> np.ndarray:
+    """Forecast the last value before each horizon of the test."""
     last = rows.targets[rows.starts("test") - 1].T
-    return rows.score(np.repeat(last[:, :, None], task.horizon, axis=2))
+    return np.repeat(last[:, :, None], rows.task.horizon, axis=2)
 
 
 def make_features(rows: Rows, target: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -240,11 +239,13 @@ def tabulate(rows: Rows) -> pd.DataFrame:
 
 def main() -> None:
     root, name, peer, out = sys.argv[1:]
-    forecaster, rows = FORECASTERS[peer], read_rows(TASKS[name], Path(root))
-    settings = list_settings(TASKS[name], forecaster)
-    if forecaster.library == "lightgbm":
-        forecasts, facts = forecast_lightgbm(rows, settings)
+    rows, facts = read_rows(TASKS[name], Path(root)), {}
+    if peer == "naive":
+        forecasts = repeat_last_value(rows)
+    elif (forecaster := FORECASTERS[peer]).library == "lightgbm":
+        forecasts, facts = forecast_lightgbm(rows, list_settings(rows.task, forecaster))
     else:
+        settings = list_settings(rows.task, forecaster)
         forecasts, facts = forecast_neuralforecast(rows, forecaster.model, settings)
     Path(out).write_text(json.dumps({**rows.score(forecasts), "test_windows": forecasts.shape[1], **facts}))
 

@@ -131,31 +131,30 @@ def run_forecaster(cell: Cell, context: Context) -> Row:
     """Return the scores and the costs of a forecaster, which has a process of its own."""
     task, name = cell.facts["task"], cell.facts["forecaster"]
     with tempfile.TemporaryDirectory() as scratch:
-        if FORECASTERS[name].library == "forecast":
-            return train_ours(cell, context, Path(scratch))
         out = Path(scratch, "scores.json")
-        arguments = (str(context.root), task, name, str(out))
+        is_ours = FORECASTERS[name].library == "forecast"
+        arguments = (str(context.root), task, "naive" if is_ours else name, str(out))
         cost = context.python("-m", "experiments.peer_forecasts", *arguments)
-        return {**json.loads(out.read_text()), "cpu_seconds": cost.cpu_seconds, "peak_mib": cost.peak_mib}
+        scores = json.loads(out.read_text())
+        if is_ours:
+            return train_ours(cell, context, Path(scratch), scores)
+        return {**scores, "cpu_seconds": cost.cpu_seconds, "peak_mib": cost.peak_mib}
 
 
-def train_ours(cell: Cell, context: Context, folder: Path) -> Row:
-    """Train this project. The naive forecast is scored as the peers are too, and must have the error of the run.
+def train_ours(cell: Cell, context: Context, folder: Path, naive: Mapping[str, float]) -> Row:
+    """Train this project; `naive`, the errors of the naive forecast scored as the peers are, must be those of the run.
 
     Raises:
         CellFailed: the errors differ.
     """
-    from experiments.peer_forecasts import score_naive
-
     own = ("logger=[]", "callbacks.progress=null", f"output_root={folder}")
     cost = context.python("-m", "forecast.train", *type_overrides(cell, context.root), *own)
     (path,) = folder.glob("*/metrics.json")
     metrics = json.loads(path.read_text())
     baselines = {name: {key: metrics["baselines"][name][key] for key in SCORES} for name in BASELINES}
-    here = score_naive(TASKS[cell.facts["task"]], context.root)
-    if any(abs(here[key] / baselines["naive"][key] - 1) > TOLERANCE for key in SCORES):
+    if any(abs(naive[key] / baselines["naive"][key] - 1) > TOLERANCE for key in SCORES):
         raise CellFailed(
-            f"the naive forecast has {baselines['naive']} in the run, and {here} scored as the peers"
+            f"the naive forecast has {baselines['naive']} in the run, and {naive} scored as the peers"
         )
     return {
         **{key: metrics["test"][key] for key in SCORES},

@@ -15,8 +15,8 @@ from forecast.cli.overrides import quote_value
 from forecast.evaluation.scores import BASELINES
 
 FACTS = (
-    "validation_mse", "seconds", "peak_memory_mb", "ms_per_window", "n_parameters", "epochs", "best_epoch",
-    "shrinkage_weight", "precision",
+    "validation_mse", "seconds", "peak_memory_mb", "ms_per_window", "mflops_per_window", "n_parameters", "epochs",
+    "best_epoch", "shrinkage_weight", "precision",
 )  # fmt: skip
 TRAINING_SHARE = 0.7
 """Fraction of the rows whose standard deviation scales the published errors of weather."""

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
 from plotly.offline import get_plotlyjs
 
 from forecast.reports.compare.run_folders import ExcludedRun
@@ -26,6 +31,7 @@ from forecast.reports.compare.tables import (
     make_task_table,
 )
 from forecast.reports.compare.task import Entry, Task
+from forecast.reports.figures import MARK, style_axis, subplots
 from forecast.reports.plots import COLOURS, colour_number
 from forecast.system.formatting import plural
 
@@ -87,6 +93,11 @@ MAX_FORECAST_VARIABLES = 4
 DIGITS = 4  # significant digits of a value
 DASHES = ("solid", "dot", "longdash", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
+MATPLOTLIB_STYLES = {
+    "solid": "-", "dot": ":", "longdash": "--", "dashdot": "-.", "dash": "--",
+    **dict(zip(SYMBOLS, "osD^Px*p", strict=True)),
+}  # fmt: skip
+"""Matplotlib's names of the dashes and symbols of Plotly."""
 GREY, BLACK = "#55606d", "#1b2530"
 
 Trace = dict[str, Any]
@@ -220,7 +231,7 @@ def draw_differences(task: Task) -> Chart | None:
 def draw_costs(task: Task) -> Chart | None:
     """Draw the error against each cost that is known, with the Pareto front where the cost can be compared."""
     choices: dict[str, list[Trace]] = {}
-    for column in COSTS[:4]:
+    for column in COSTS[:5]:
         costs, errors = [entry.mean(column.key) for entry in task.variants], [e.error for e in task.variants]
         if not all(map(math.isfinite, costs)):
             continue
@@ -258,7 +269,7 @@ def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[i
 def draw_scaling(task: Task) -> Chart | None:
     """Draw costs and error against the tokens; None unless an attention type was run at several lengths."""
     headings = {
-        **{column.key: column.heading for column in COSTS[:4]},
+        **{column.key: column.heading for column in COSTS[:5]},
         task.best.score: f"{task.score_label} (scaled)",
     }
     choices: dict[str, list[Trace]] = {}
@@ -354,3 +365,66 @@ def draw_forecasts(task: Task) -> Chart:
         choices[f"window {window}, from {dates[ahead][0]}: {variable}"] = [truth, *drawn]
     caption = "In original units; the forecast of each variant is that of its first seed."
     return Chart("Forecasts of the same test windows", caption, choices, "yaxis", {"xaxis": {"type": "date"}})
+
+
+# ---- figures of papers
+
+
+def write_figures(tasks: Sequence[Task], path: Path) -> None:
+    """Write the charts of the page as a PDF file for papers, one page each, with the first choice of its menu."""
+    with rc_context({"text.parse_math": False, "pdf.fonttype": 42}), PdfPages(path) as pages:
+        for task in tasks:
+            for chart in make_task_charts(task):
+                pages.savefig(draw_figure(chart, task.title))
+
+
+def draw_figure(chart: Chart, title: str) -> Figure:
+    """Draw what a chart shows when the page opens with Matplotlib."""
+    layout = chart.figure()["layout"]
+    figure, axis = subplots(figsize=(6.4, layout["height"] / 100), layout="constrained")
+    style_axis(axis)
+    for trace in next(iter(chart.choices.values())):
+        if trace.get("visible", True) is True:
+            draw_trace(axis, trace, layout["xaxis"].get("type") == "date")
+    for name, settings in (("x", layout["xaxis"]), ("y", layout["yaxis"])):
+        label = settings.get("title", {}).get("text", "") + (
+            " in percent" if "ticksuffix" in settings else ""
+        )
+        axis.set(**{f"{name}label": html.unescape(label)})
+        if settings.get("type") == "log":
+            axis.set(**{f"{name}scale": "log"})
+        if "tickvals" in settings:
+            axis.set(**{f"{name}ticks": settings["tickvals"], f"{name}lim": settings["range"]})
+            axis.set(**{f"{name}ticklabels": [html.unescape(name) for name in settings["ticktext"]]})
+            axis.axvline(0, **MARK)
+    axis.set_title(f"{title}\n{chart.heading}", fontsize=9)
+    if layout["showlegend"]:
+        figure.legend(loc="outside lower center", fontsize=7, ncols=5, frameon=False)
+    axis.tick_params(labelsize=8)
+    return figure
+
+
+def draw_trace(axis: Axes, trace: Trace, is_dated: bool) -> None:
+    """Draw a trace of Plotly as a line or as markers, with error bars if it has any."""
+    x, y = pd.to_datetime(trace["x"]) if is_dated else trace["x"], np.array(trace["y"], dtype=float)
+    symbol = trace.get("marker", {}).get("symbol", "circle")
+    bars = {
+        f"{of}err": [trace[f"error_{of}"]["arrayminus"], trace[f"error_{of}"]["array"]]
+        for of in "xy"
+        if f"error_{of}" in trace
+    }
+    axis.errorbar(
+        x,
+        y,
+        color=trace["line"]["color"],
+        linestyle=MATPLOTLIB_STYLES[trace["line"].get("dash", "solid")]
+        if "lines" in trace["mode"]
+        else "none",
+        drawstyle="steps-post" if trace["line"].get("shape") == "hv" else "default",
+        marker=MATPLOTLIB_STYLES[symbol.removesuffix("-open")] if "markers" in trace["mode"] else "",
+        fillstyle="none" if symbol.endswith("-open") else "full",
+        label=html.unescape(trace["name"]) if trace.get("showlegend", True) else None,
+        linewidth=1.2,
+        markersize=5,
+        **bars,
+    )

@@ -55,6 +55,7 @@ SCORE_COLUMNS = [
 SCORE_COLUMNS.insert(2, SKILL)
 COSTS = (
     Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
+    Column("mflops_per_window", "MFLOPs/window", "million operations in matrix products per forecast window", "lower"),
     Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
     Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
     Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),
@@ -96,40 +97,43 @@ def describe_choice(task: Task) -> str:
     best, *others = task.variants
     equivalent = [each for each in others if is_equivalent(task, each)]
     counts = Counter(task.get_verdict(each) for each in others if each not in equivalent)
-    error = format_number(*mean_and_std(best.values(best.score)))
-    lowest = f"has the lowest {task.score_label}, {error}{describe_time(best)}"
+    lowest = f"lowest {task.score_label}, {format_number(*mean_and_std(best.values(best.score)))}"
     use, used = "Of the variants, use" if task.is_baseline_better else "Use", best
     if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
-        sentences = [f"{best.name} {lowest}; no variant is known to be the best."]
+        sentences = [
+            f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
+        ]
     else:
         faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
         used = min(faster, key=lambda each: fmean(each.times), default=best)
-        sentences = [f"{use} {best.name}: it {lowest}."]
+        sentences = [f"{use} {best.name}: {lowest}{describe_time(best)}."]
     if used is not best:
-        difference, change = task.differences[used.name], "none"
+        difference, change = task.differences[used.name], "the same error as"
         if task.get_verdict(used) != EQUAL:
-            change = f"{format_percent(difference.mean / difference.base)} {format_interval(difference)}"
+            change = (
+                f"{format_percent(difference.mean / difference.base)} {format_interval(difference)} against"
+            )
         fastest = f"the fastest of {len(equivalent) + 1} equivalent variants{describe_time(used)}"
-        sentences = [f"{use} {used.name}, {fastest}; {best.name} {lowest}, difference {change}."]
+        sentences = [
+            f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
+        ]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
     meanings = {
-        NOT_SIGNIFICANT: f"not told apart from {best.name} (may be over {100 * EQUIVALENCE_MARGIN:.0f} % worse)",
-        ONE_SEED: f"not compared with {best.name}, as one of the two has one seed: run seed=1,2,3 or more",
-        TOO_FEW: f"not compared with {best.name}: too few test windows or seeds",
+        NOT_SIGNIFICANT: f"not told apart from {best.name}",
         "worse": "significantly worse",
+        TOO_FEW: "untested (too few windows or seeds)",
+        ONE_SEED: "untested (one seed: run seed=1,2,3 or more)",
     }
-    counted = []
-    for verdict, n in ((verdict, counts[verdict]) for verdict in meanings if counts[verdict]):
-        subject = n if counted else plural(n, "variant")
-        counted.append(f"{subject} {'is' if n == 1 else 'are'} {meanings[verdict]}")
-    return " ".join([*sentences, *([f"{'; '.join(counted)}."] if counted else [])])
+    if rest := [f"{counts[verdict]} {meanings[verdict]}" for verdict in meanings if counts[verdict]]:
+        sentences.append(f"The others: {', '.join(rest)}.")
+    return " ".join(sentences)
 
 
-def describe_time(entry: Entry) -> str:
+def describe_time(entry: Entry, form: str = " ({})") -> str:
     """Return the mean inference time, as the table shows it; empty if it is unknown or not comparable."""
     time = fmean(entry.times)
-    return "" if math.isnan(time) else f" ({format_number(time)} ms a window)"
+    return "" if math.isnan(time) else form.format(f"{format_number(time)} ms a window")
 
 
 def describe_task(task: Task) -> list[str]:
