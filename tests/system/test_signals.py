@@ -28,19 +28,6 @@ def told() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_the_handler_raises_nothing_and_the_safe_point_does(
-    listening: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    signals.exit_if_received()
-    told()
-    told()
-    assert signals.received()
-    with pytest.raises(SystemExit) as stop:
-        signals.exit_if_received(" here")
-    assert stop.value.code == signals.STATUS
-    assert capsys.readouterr().err.startswith("stopped by SIGTERM here; ")
-
-
 def test_training_saves_its_state_before_the_run_stops(listening: None) -> None:
     saved = []
 
