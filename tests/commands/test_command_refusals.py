@@ -3,9 +3,12 @@
 `test_bad_input` has the refusals of files and of settings of training, `test_refusals` those of forecasts in Python.
 """
 
+import os
 import runpy
 import shlex
+import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +18,11 @@ import pandas as pd
 import pytest
 import torch
 
+import forecast
+from forecast.__main__ import list_commands, main
+from forecast.tools.export import metadata
 from forecast.training import preparation
-from tests.support.commands import TINY, run_command
+from tests.support.commands import ROOT, TINY, run_command
 from tests.support.csv_files import write_csv
 from tests.support.long_files import long_frame
 from tests.support.refusals import is_said
@@ -44,18 +50,14 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("checkpoint={series_run} data.path=long.csv steps=52", "long.csv: there are 8 rows before the first origin, and the model reads seq_len=12: give fewer steps"),
     ],
     ("check", "table"): [
-        Case("data.path=text.csv", "text.csv, line 2, column 'load': 'much' is not a number: correct it, or name it in data.na_values if it is a missing value"),
         Case("data.path=texts.csv data.target=load", "texts.csv: target 'load' is text: choose a column of numbers (data.target)"),
-        Case("data.path=texts.csv data.columns=[load]", "texts.csv: 1 column of text beside numbers: 'load' ('much'): set data.drop=[load], or read text as covariates (data.future_covariates, past_covariates or static_covariates), or as names of series (data=long, data.id_column)"),
         Case("data.path=four.csv", "4 rows leave none for the test part: give more rows, or another data.split"),
-        Case("data.path=load.csv data.target=lod", "load.csv: no column 'lod'; there are 'load', 'temperature'; did you mean 'load'? (data.target)"),
         Case("data.path=load.csv data.columns=[load] data.target=temperature", "data.target=temperature is no column to forecast (load): set data.target to one of them, or add it to data.columns"),
         Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),
     ],
     ("compare", "runs"): [
         Case("", "no runs given; name their folders, for example: python -m forecast.compare runs"),
         Case("nowhere", "nowhere: no such folder; give run folders, sweep folders or globs such as 'runs/*'"),
-        Case("empty/notes.txt", "no finished run in empty/notes.txt (no folders)"),
         Case("empty", "no finished run in empty (empty: not a run folder)"),
         Case("stopped", "no finished run in stopped (stopped: did not finish)"),
         Case("runs reference=nystrom", "reference=nystrom: sample, 24 steps ahead, features=M has no variant or baseline of this name, but full, linear, linear baseline, seasonal naive, naive"),
@@ -63,11 +65,17 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
     ("convert", "table"): [
         Case("data.path=offsets.csv chunk=600", "offsets.csv, line 22, column 'date': '2024-03-30 20:00:00+01:00' and the dates above have no format in common: set data.date_format, with %z for offsets from UTC that change, or give dates in UTC"),
     ],
+    ("dashboard", "bare"): [
+        Case("", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'"),
+    ],
     ("explain", "table"): [
         Case("checkpoint={run} slot=variables", "slot=variables: this model has the slots encoder, decoder, cross; give one, or all"),
     ],
     ("export", "table"): [
         Case("checkpoint={run} output=there.onnx", "there.onnx.json: already exists: give another output, or overwrite=true"),
+    ],
+    ("export", "bare"): [
+        Case("checkpoint={run}", "forecast.export: onnx is not installed: pip install -c constraints.txt -e '.[export]'"),
     ],
     ("monitor", "table"): [
         Case("checkpoint={run}", "data.path=null: name the file with the newer rows"),
@@ -81,13 +89,11 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("{run} port={port}", "host=127.0.0.1 port=…: Address already in use: give another port, or port=0"),
     ],
     ("train", "table"): [
-        Case(f"{HOURLY} checkpoint=missing.ckpt", "missing.ckpt: there is no such checkpoint file or run folder"),
         Case(f"{HOURLY} checkpoint=empty", "empty: …no checkpoints/last.ckpt…"),
         Case(f"{HOURLY} checkpoint=other.ckpt", "other.ckpt…not written by forecast.train…"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
         Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "sample: feature columns HUFL, HULL, MUFL, MULL, LUFL, LULL, OT, where the checkpoint was trained on load, temperature: choose the same (data, data.columns, data.target, data.past_covariates, features)"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
-        Case(f"{HOURLY} search=informer", "search=informer needs a multirun: python -m forecast.train -m search=informer ..."),
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
     ],
     ("train", "bare"): [
@@ -106,9 +112,6 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
     write_csv(tmp_path / "newer.csv", rows=400)
     frame = pd.read_csv(tmp_path / "load.csv")
     frame[:4].to_csv(tmp_path / "four.csv", index=False)
-    frame.assign(load=frame["load"].astype(object).where(frame.index > 0, "much")).to_csv(
-        tmp_path / "text.csv", index=False
-    )
     frame.assign(load="much").to_csv(tmp_path / "texts.csv", index=False)
     summer = pd.date_range("2024-03-30", periods=72, freq="h", tz="Europe/Berlin")
     offsets = frame[:72].assign(date=[date.isoformat(sep=" ") for date in summer])
@@ -127,10 +130,11 @@ def bare(
     table: dict[str, object], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, object]:
     """An environment without the packages of the extras, and without an account of W&B."""
-    for package in ("optuna", "submitit", "ray"):
+    for package in ("optuna", "submitit", "ray", "wandb_workspaces"):
         monkeypatch.setitem(sys.modules, package, None)
     for name in ("mlflow", "tensorboard"):
         monkeypatch.setitem(preparation.LOGGER_PACKAGES, name, ("no_such_package",))
+    monkeypatch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
@@ -149,7 +153,6 @@ def series(tmp_path: Path, series_run: Path) -> dict[str, object]:
 def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
     """Four runs, one that did not finish, and a folder without one."""
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "notes.txt").touch()
     make_run(tmp_path / "stopped", configuration(), mse=1.0)
     (tmp_path / "stopped" / "metrics.json").unlink()
     return {}
@@ -190,23 +193,19 @@ def test_what_is_refused(
 
 INVALID = {
     "train": [
-        "levels=[100]", "refit=half", "optimizer.fused=maybe", "logger.mode=never", "callbacks.checkpoint=null",
-        "callbacks.epochs.path=elsewhere.csv", "callbacks.early_stopping.monitor=val/loss", "+trainer.max_steps=2",
-        "trainer.max_epochs=0", "trainer.precision=bf16-true", "data.split=test", "data.split=[0.5,0.6]", "data.scaler=log",
-        "data.holidays=XX", "data.freq=often", "data.fill=magic", "data.season=0", "data.lower=low",
-        "refit=full schedule=plateau", "data.steps=rows data.calendar=weekly", "trainer=ddp_cpu data.batch_size=31",
+        "levels=[100]", "refit=half", "logger.mode=never", "callbacks.checkpoint=null", "callbacks.epochs.path=elsewhere.csv",
+        "callbacks.early_stopping.monitor=val/loss", "+trainer.max_steps=2", "trainer.max_epochs=0",
+        "trainer.precision=bf16-true", "data.split=[0.5,0.6]", "data.scaler=log", "data.holidays=XX", "data.fill=magic",
+        "data.lower=low", "refit=full schedule=plateau", "data.steps=rows data.calendar=weekly",
+        "trainer=ddp_cpu data.batch_size=31",
     ],
     "backtest": [
-        "steps=0", "steps=3", "stride=0", "refit_every=0", "refit_every=9 retrain=often", "retrain=[never,scratch]",
-        "intervals=quantile", "loss=l3",
+        "steps=3", "stride=0", "refit_every=9 retrain=often", "retrain=[never,scratch]", "intervals=quantile",
     ],
-    "predict": [
-        "baseline=best", "intervals=none", "baseline=naive intervals=quantile", "levels=[0]", "horizon=0", "start=soon",
-        "start=01/02/2024", "output=a.txt",
-    ],
-    "evaluate": ["split=all", "output=a.txt"],
-    "explain": ["split=all", "slot=middle", "repeats=1", "importance_windows=1"],
-    "export": ["tolerance=0", "output=a.txt"],
+    "predict": ["baseline=best", "baseline=naive intervals=quantile", "levels=[0]", "horizon=0", "start=soon", "output=a.txt"],
+    "evaluate": ["split=all"],
+    "explain": ["slot=middle", "repeats=1"],
+    "export": ["tolerance=0"],
     "monitor": ["output=a.txt"],
     "convert": ["data.stamp=middle", "data.duplicates=maybe"],
 }  # fmt: skip
@@ -227,3 +226,68 @@ def test_settings_are_refused_before_the_data(command: str, settings: str, tmp_p
     assert settings.split()[-1].partition("=")[0].lstrip("+").split(".")[-1] in error
     assert "no.csv" not in error
     assert "no_run" not in error
+
+
+# ---- the console command
+
+
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *typed: str) -> tuple:
+    """The exit status, the output and the errors of `forecast`, within this process."""
+    monkeypatch.setattr(sys, "argv", ["forecast", *typed])
+    try:
+        main()
+        status = 0
+    except SystemExit as exit:
+        status = exit.code
+    return status, *capsys.readouterr()
+
+
+def test_help_lists_every_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    _, out, _ = said(monkeypatch, capsys, "--help")
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
+    assert listed == [
+        "backtest", "benchmark", "check", "compare", "convert", "dashboard", "evaluate", "explain", "export",
+        "monitor", "predict", "serve", "train",
+    ]  # fmt: skip
+    assert said(monkeypatch, capsys, "--version")[1] == f"forecast {forecast.__version__}\n"
+    message = "error: forecast trian: there is no such command; did you mean train?\n"
+    assert said(monkeypatch, capsys, "trian") == (2, "", message)
+    status, _, error = said(monkeypatch, capsys, "completion")
+    assert (status, error[:54]) == (2, "error: forecast completion bash|zsh|fish prints a scri")
+
+
+LINES = [
+    ("forecast pre", {"predict"}),
+    ("forecast train atten", {"attention=", "attention_window="}),
+    ("forecast train seed=1 attention=f", {"attention=full", "attention=fastformer"}),
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_completion_in_bash(tmp_path: Path) -> None:
+    program = tmp_path / "forecast"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m forecast "$@"\n')
+    program.chmod(0o755)
+    places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    script = 'eval "$(forecast completion bash)"\n' + "".join(
+        f'COMP_LINE="{line}" COMP_WORDS=({line}) COMP_CWORD={len(line.split()) - 1}\n'
+        '_forecast\necho "${COMPREPLY[@]}"\n'
+        for line, _ in LINES
+    )
+    command = ["bash", "-c", script]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | places, capture_output=True, text=True, check=True
+    )
+    for (_, choices), found in zip(LINES, done.stdout.splitlines(), strict=True):
+        assert set(found.split()) == choices
+
+
+@pytest.mark.parametrize("name", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_are_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """They need no such shell: quotes are closed, and the list of commands stands in them."""
+    status, script, _ = said(monkeypatch, capsys, "completion", name)
+    shlex.split(script)  # an open quote is refused
+    assert [script.count(sign) for sign in "({"] == [script.count(sign) for sign in ")}"]
+    assert (status, " ".join(list_commands()) in script) == (0, True)

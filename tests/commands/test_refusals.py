@@ -3,7 +3,6 @@
 `test_bad_input` has the refusals of training and of files, `test_command_refusals` those of command lines.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from forecast import Model, load
 from forecast.cli.compose import compose_config
-from forecast.dashboard import dashboard
-from forecast.data import csv_data
-from forecast.export import export
 from forecast.system.errors import CheckpointError, ConfigError, DataError
 from forecast.tools.benchmark import list_cases, make_work
-from forecast.tools.export import metadata
-from forecast.tools.export.graph import Difference, check_result
-from tests.support.commands import TINY, only, run_command
-from tests.support.csv_files import numbers, write
 from tests.support.long_files import long_frame
 from tests.support.refusals import Refusal, describe_options
 
@@ -42,26 +33,6 @@ def quantile_model(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model
     """As `model`, with trained quantiles, refitted on all rows."""
     monkeypatch.chdir(quantile_run.parents[1])
     return load(quantile_run)
-
-
-@pytest.fixture(scope="module")
-def covariate_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The load from itself, the wind, and the price of two steps ahead."""
-    folder = tmp_path_factory.mktemp("covariates")
-    numbers(300).to_csv(folder / "table.csv", index=False)
-    settings = (
-        *TINY, "data=csv", "data.path=table.csv", "data.columns=[load]", "data.past_covariates=[wind]",
-        "data.future_covariates=[price]", "data.known_steps=2", "logger=[]", "trainer.max_epochs=1", "attention=full",
-        "callbacks.progress.refresh_rate=0", "pictures=false",
-    )  # fmt: skip
-    assert run_command("train", folder, *settings) == 0
-    return only(folder, "runs/*")
-
-
-@pytest.fixture
-def covariate_model(covariate_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.chdir(covariate_run.parents[1])
-    return load(covariate_run)
 
 
 @pytest.fixture
@@ -101,17 +72,6 @@ def known_days(days: int) -> Change:
     return change
 
 
-def hourly_numbers() -> pd.DataFrame:
-    """Hourly load, price and wind."""
-    table = numbers(300)
-    return table.set_index(pd.to_datetime(table.pop("date")))
-
-
-def known_one_step(model: Model) -> None:
-    table = hourly_numbers()
-    model.predict(table.iloc[:290], future=table[["price"]].iloc[290:291])
-
-
 def without_region(model: Model) -> None:
     long_frame().drop(columns="region").to_csv("bare.csv", index=False)
     model.read_panel({"path": "bare.csv"})
@@ -145,32 +105,6 @@ def benchmark(override: str, says: str) -> Refusal:
     return Refusal(override, says, ConfigError, call)
 
 
-def without_workspaces(folder: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "wandb_workspaces", None)
-        dashboard(OmegaConf.create({"mode": "auto"}))
-
-
-def without_onnx(folder: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata, "list_missing_packages", lambda: ["onnx"])
-        given = {"checkpoint": "run", "tolerance": 1e-4, "output": "model.onnx", "overwrite": False}
-        export(OmegaConf.create(given))
-
-
-def difference(what: str, says: str, largest: float, windows: int) -> Refusal:
-    """A file that differs from PyTorch by up to `largest` in this many windows."""
-
-    def call(folder: Path) -> None:
-        path = write(folder, numbers(100).to_csv(index=False))
-        data = csv_data(path=path, name="mine", seq_len=12, pred_len=5, split=[0.7, 0.1, 0.2])
-        data.setup()
-        found = Difference(20, 1, windows, torch.tensor([largest, 0.0, 0.0], dtype=torch.float64))
-        check_result(found, data, {"target_columns": ["load", "price", "wind"]}, 1e-4, allowed=0)
-
-    return Refusal(what, says, ConfigError, call)
-
-
 FUNCTION = {"_target_": "pandas.read_pickle", "filepath_or_buffer": "evil.pickle"}
 DOWNLOAD = {"_target_": "forecast.data.downloaded_data", "name": "etth1", "root": ".", "path": "precious", "url": "file://x", "hash": "0" * 64, "by_hand": None}  # fmt: skip
 REFUSED = {
@@ -178,10 +112,6 @@ REFUSED = {
         Refusal("no run", "checkpoint=latest: no finished run is below runs: give a run folder or a file", CheckpointError, lambda folder: load("latest")),
         benchmark("attention_types=[full,sparse]", "attention_types=sparse is not one of …uniform"),
         benchmark("benchmark.widths=[60]", "benchmark.widths: 60 must be a multiple of benchmark.n_heads=8"),
-        Refusal("without wandb-workspaces", "forecast.dashboard: wandb-workspaces is not installed: pip install -c constraints.txt -e '.[dashboard]'", ConfigError, without_workspaces),
-        Refusal("without onnx", "forecast.export: onnx is not installed: pip install -c constraints.txt -e '.[export]'", ConfigError, without_onnx),
-        difference("a difference in one window", "the exported file differs from PyTorch by up to 0.5 in scaled units (column load), in 1 of 20 windows by more than tolerance=0.0001: nothing is written", 0.5, 1),
-        difference("forecasts that are no numbers", "…nothing is written", float("nan"), 20),
     ],
     "model": [
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
@@ -200,11 +130,6 @@ REFUSED = {
         option("intervals=quantile is not possible, because the model was trained for levels=[20,40,60,80,95], not for 50: use intervals=conformal", levels=[50], intervals="quantile"),
         option("intervals=quantile is not possible, because the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
         Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so no rows are left to score it on; give checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
-    ],
-    "covariate_model": [
-        Refusal("a column that the model reads is not there", "the DataFrame: no column 'wind'; there are 'load'", DataError, lambda model: model.predict(hourly_numbers()[["load"]])),
-        option("horizon=13 is beyond pred_len=5, and the model reads columns that it does not forecast (wind), whose future is not known: train with pred_len=13", horizon=13),
-        Refusal("fewer known steps than in training", "price is known for 1 step, and was known for 2 in training: give future=FILE with 2", UserWarning, known_one_step),
     ],
     "series_model": [
         series("no prices", "series 'a': price is not known for 2024-02-10 00:00:00: this forecast needs future covariates for 5 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer", DataError, known_days(0)),
