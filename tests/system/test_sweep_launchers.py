@@ -1,6 +1,5 @@
 """Sweeps by joblib, submitit and Ray, on this machine: a killed job does not stop the others."""
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from forecast.cli.overrides import EXTRAS, options
 from forecast.system.errors import CONF
 from forecast.system.hydra_internals import prefer_own_plugins
 from forecast.system.location import known_targets
-from tests.support import fake_slurm
 from tests.support.commands import only, train, train_here, workplace
 
 LAUNCHERS = {
@@ -62,30 +60,6 @@ def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: st
     assert "failed: " not in result.stdout
     assert compared(sweep) == {"full", "linear"}
     assert len(list(sweep.glob("*/config.yaml"))) == 2
-
-
-@pytest.mark.long
-def test_a_slurm_task_that_is_told_to_stop_is_queued_again_and_goes_on(tmp_path: Path) -> None:
-    needs("submitit_slurm")
-    folder = workplace(tmp_path)
-    command = (
-        "-m",
-        "hydra/launcher=submitit_slurm",
-        "attention=full,linear",
-        "logger=[]",
-        "trainer.max_epochs=3",
-    )
-    slurm = {**fake_slurm.install(tmp_path / "slurm"), "DIES": "1 2 SIGUSR1"}
-    result = train(folder, *command, program=("-m", "tests.support.self_killing_train"), **slurm)
-    assert result.returncode == 0, result.stderr + result.stdout
-    sweep = only(folder, "runs/*")
-    assert compared(sweep) == {"full", "linear"}
-    linear = only(sweep, "1_linear-*")
-    assert "resume=auto" in (linear / "overrides.yaml").read_text()  # it ran twice, in one folder
-    assert pd.read_csv(linear / "metrics.csv")["epoch"].tolist() == [0, 1, 2]
-    (script,) = sweep.glob(".submitit/*/*_submission.sh")
-    flags = re.findall(r"#SBATCH --(.*)", script.read_text())
-    assert {"requeue", "signal=USR1@120", "time=1440", "cpus-per-task=4", "array=0-1%2"} <= set(flags)
 
 
 def test_slurm_is_needed_for_its_launcher(
