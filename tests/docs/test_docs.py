@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,13 @@ def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(
     text = (ROOT / file).read_text()
     assert names
     assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []
+
+
+# ---- docs/licences.md lists every dependency with its version and licence
+
+
+def test_the_page_is_current() -> None:
+    make_page = runpy.run_path(str(ROOT / "scripts" / "licences"))["make_page"]
+    page = (ROOT / "docs" / "licences.md").read_text()
+    assert make_page(page) == page, "run scripts/licences"
+    assert "\n- torch 2." in page
