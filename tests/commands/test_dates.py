@@ -89,29 +89,22 @@ TIMES = pd.timedelta_range("09:30:00", periods=7, freq="h")
 SESSIONS = pd.DatetimeIndex((DAYS.to_numpy()[:, None] + TIMES.to_numpy()).ravel(), name="date")
 
 
-@pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with load.csv, 53 sessions of 7 rows, and a run on it."""
-    folder = tmp_path_factory.mktemp("sessions")
-    rng = np.random.default_rng(0)
-    values = np.tile(np.arange(7.0), len(DAYS)) + rng.normal(size=len(SESSIONS))
-    pd.DataFrame({"load": values}, index=SESSIONS).to_csv(folder / "load.csv")
-    assert run_training(folder, "trainer.max_epochs=1", "logger=[]", "data.steps=rows") == 0
-    return folder
-
-
-def test_newer_data_of_two_days_keep_the_calendar_of_training(sessions: Path, tmp_path: Path) -> None:
-    newer = pd.read_csv(sessions / "load.csv").iloc[-19:-2]  # to Friday, 13:30
+def test_newer_data_of_two_days_keep_the_calendar_of_training(tmp_path: Path) -> None:
+    """Of 53 sessions of 7 rows."""
+    values = np.tile(np.arange(7.0), len(DAYS)) + np.random.default_rng(0).normal(size=len(SESSIONS))
+    pd.DataFrame({"load": values}, index=SESSIONS).to_csv(tmp_path / "load.csv")
+    assert run_training(tmp_path, "trainer.max_epochs=1", "logger=[]", "data.steps=rows") == 0
+    newer = pd.read_csv(tmp_path / "load.csv").iloc[-19:-2]  # to Friday, 13:30
     newer.to_csv(tmp_path / "newer.csv", index=False)
-    run = only(sessions, "runs/*")
+    run = only(tmp_path, "runs/*")
     asked = f"checkpoint={run}", f"data.path={tmp_path}/newer.csv", f"output={tmp_path}/next.csv"
-    assert run_command("predict", sessions, *asked) == 0
+    assert run_command("predict", tmp_path, *asked) == 0
     dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
     hours = ["15 14:30", "15 15:30", "18 09:30", "18 10:30", "18 11:30"]
     assert [*dates] == [pd.Timestamp(f"2024-03-{hour}") for hour in hours]
     frame = newer.set_index(pd.DatetimeIndex(newer["date"]))[["load"]]
     assert [*forecast.load(run).predict(frame).index] == [*dates]
     asked = *asked, "data.calendar=[Tue,Wed,Thu,Fri]", "overwrite=true"
-    assert run_command("predict", sessions, *asked) == 0
+    assert run_command("predict", tmp_path, *asked) == 0
     dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
     assert dates[2] == pd.Timestamp("2024-03-19 09:30")  # type: ignore
