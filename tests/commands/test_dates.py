@@ -11,9 +11,6 @@ import pytest
 
 import forecast
 from forecast.data.files.sources import read_table
-from forecast.inference.forecasters import choose_forecaster
-from forecast.tools.serve.request import ForecastRequest, RequestReader
-from forecast.tools.serve.trained import make_example, reading_settings
 from tests.support.commands import TINY, only, run_command, run_training
 
 ZONE, PRED = "America/New_York", 5
@@ -64,7 +61,7 @@ def test_a_forecast_appended_to_its_file_continues_it(place: Path, tmp_path: Pat
     assert read(tmp_path / "both.csv").tolist() == expected.tolist()
 
 
-def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     model = forecast.load("run")
     known, ahead = (
@@ -75,13 +72,6 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert found.index.tolist() == ahead["date"].tolist()
     from_file = model.predict(start=str(ahead["date"].iloc[0]))
     np.testing.assert_allclose(found["load"], from_file["load"], rtol=1e-5)
-    reader = RequestReader.of_settings(reading_settings(choose_forecaster(model)))
-    rows = known.assign(date=known["date"].map(pd.Timestamp.isoformat)).to_dict("list")
-    panel = reader.read(ForecastRequest.model_validate({"rows": rows}), max_rows=1_000)
-    assert panel.grid.equals(BEGINS[: LAST - 26].tz_convert("UTC").tz_localize(None).rename("date"))
-    assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
-    example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
-    assert str(example.grid[model.seq_len - 1]) == model.trained_until
 
 
 DAYS = pd.bdate_range("2024-01-01", "2024-03-15").drop("2024-01-15")

@@ -31,7 +31,7 @@ from forecast.checkpoints.contents import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError
 from forecast.tools.serve import processes
-from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, graph_file, read_facts
+from forecast.tools.serve.graph import NeedsTorch, facts_file, graph_file, read_facts
 from forecast.tools.serve.processes import WorkerPool, WorkersLost
 from forecast.tools.serve.request import read_request
 from forecast.tools.serve.trained import export_model, find_obstacle
@@ -66,15 +66,6 @@ def hours() -> pd.DataFrame:
     frame = table()
     frame["load"] = np.exp(13 + (frame["load"] - frame["load"].mean()) / frame["load"].std() / 2)
     return frame.set_axis(frame.index.tz_localize("UTC").tz_convert("Europe/Berlin").rename("date"))
-
-
-def train_runs(folder: Path) -> None:
-    """Train a run of each kind of data: one series, with quantiles, and many."""
-    hours().to_csv(folder / "hours.csv")
-    long_frame(future=10).to_csv(folder / "long.csv", index=False)
-    for name, options in RUNS.items():
-        given = (*SMALL, "data.split=[0.5,0.3,0.2]", *options, f"hydra.run.dir=runs/{name}")
-        assert run_command("train", folder, *given) == 0
 
 
 class Reply(NamedTuple):
@@ -130,7 +121,11 @@ def serving(
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with one worker, and a damaged model beside the others; SIGTERM ends it and its worker."""
     folder = tmp_path_factory.mktemp("serve")
-    train_runs(folder)
+    hours().to_csv(folder / "hours.csv")
+    long_frame(future=10).to_csv(folder / "long.csv", index=False)
+    for name, options in RUNS.items():
+        given = (*SMALL, "data.split=[0.5,0.3,0.2]", *options, f"hydra.run.dir=runs/{name}")
+        assert run_command("train", folder, *given) == 0
     export_model("hours", find_trained(folder / "runs" / "hours"))
     damaged = folder / DAMAGED / "checkpoints" / "best.ckpt"
     damaged.parent.mkdir(parents=True)
@@ -220,7 +215,7 @@ def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
     checkpoints = server.models / "long" / "checkpoints"
     assert server.get("v1/models/long").content["refitted"]
     shutil.move(checkpoints / "refit.ckpt", checkpoints / "other.ckpt")
-    wait_for(lambda: not server.get("v1/models/long").content["refitted"])
+    assert not server.get("v1/models/long").content["refitted"]
     shutil.move(checkpoints / "other.ckpt", checkpoints / "refit.ckpt")
     assert server.get("v1/models/long").content["refitted"]
 
@@ -243,13 +238,6 @@ def test_a_damaged_model_is_named_with_the_reason_while_the_others_answer(server
     assert server.get("health").content == STATE
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
     from selenium.webdriver.support.wait import WebDriverWait
@@ -263,6 +251,13 @@ def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
         assert answer_of().startswith("status 200")
         assert len(driver.find_elements("css selector", "#plot polyline")) == 1
         assert driver.get_log("browser") == []
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
 
 
 def is_refused(server: Server) -> bool:
@@ -317,15 +312,11 @@ def example_of(run: Path) -> dict[str, Any]:
     return json.loads(ServedModel("m", run, use_graph=True).example())
 
 
-def load_graph(run: Path) -> GraphEngine:
+def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
     graph = ServedModel("m", run, use_graph=True).graph_engine()
     assert graph is not None
-    return graph
-
-
-def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
     try:
-        load_graph(run).forecast(read_request(json.dumps(request).encode()), MAX_ROWS)
+        graph.forecast(read_request(json.dumps(request).encode()), MAX_ROWS)
     except NeedsTorch:
         return False
     return True

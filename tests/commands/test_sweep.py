@@ -59,7 +59,7 @@ def variants(sweep: Path) -> pd.DataFrame:
 def test_the_summary_has_one_row_a_configuration(swept) -> None:
     folder, result = swept
     (row,) = variants(folder).to_dict("records")
-    assert (row["model"], row["pred_len"], row["seeds"]) == ("Informer", 5, 2)
+    assert row["seeds"] == 2
     scores = [metrics["test"]["mse"] for metrics in results(folder).values()]
     assert len(set(scores)) == 2
     assert row["mse"] == pytest.approx(statistics.mean(scores))
