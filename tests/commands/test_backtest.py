@@ -128,27 +128,6 @@ def test_a_checkpoint_forecasts_many_series_from_every_origin(long_run: Path, tm
             np.testing.assert_allclose(mine["truth"], true, rtol=1e-12)
 
 
-def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -> None:
-    """Scaled errors over all windows; errors in units for each series alone, then averaged."""
-    folder = backtest_here(long_run.parents[1], f"checkpoint={long_run}", "steps=12", "stride=3")
-    content, errors, forecasts = read(folder)
-    saved = load(long_run)
-    assert saved.baselines is not None
-    scale, naive_mae = (
-        pd.Series(each[:, 0].tolist(), list(saved.data_state["ids"]))
-        for each in (saved.target_scaler.scale, saved.baselines.naive_mae)
-    )
-    ids: Any = forecasts["unique_id"].astype(str)
-    for name in FORECASTS:
-        found = content["model"] if name == "model" else content["baselines"][name]
-        error: Any = forecasts[name] - forecasts["truth"]
-        assert found["mse"] == pytest.approx(((error / ids.map(scale)) ** 2).mean(), rel=1e-6)
-        assert found["mae"] == pytest.approx(errors[f"{name}_mae"].mean(), rel=1e-6)
-        mae, mse = error.abs().groupby(ids).mean(), (error**2).groupby(ids).mean()
-        expected = [mae.mean(), (mae / naive_mae).mean(), np.sqrt(mse).mean()]
-        assert [found[key] for key in ("mae_raw", "mase", "rmse_raw")] == pytest.approx(expected, rel=1e-6)
-
-
 def test_refits_cut_every_series_at_one_date(tmp_path: Path) -> None:
     """The series end on different dates; changing all of them from a later date moves no earlier forecast.
 

@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 from forecast import compare as command
 from forecast.reports.compare.tables import make_short_table
 from forecast.reports.tables import escape_latex, escape_markdown, write_latex, write_markdown
-from forecast.system.errors import ConfigError
 from tests.support.commands import run_command
 from tests.support.synthetic_runs import compare as compare_folder
 from tests.support.synthetic_runs import configuration, make_run, make_variants
@@ -124,10 +123,6 @@ def test_crps_ranks_where_every_run_has_it(tmp_path: Path) -> None:
         "| variant | verdict | seeds | CRPS | vs best | 95 % interval | p |"
     )
     assert "lowest CRPS" in markdown
-    windows = tmp_path / "runs" / "full-1" / "errors_by_window.parquet"
-    pd.read_parquet(windows).drop(columns="model_crps").to_parquet(windows)
-    with pytest.raises(ConfigError, match="full-1 has no CRPS of its test windows"):
-        run_here(tmp_path, score="crps", overwrite=True)
 
 
 def test_no_name_is_a_formula_in_the_table_of_a_comparison(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A trained model's scores again: the run's own numbers, on its data and on other data, and on newer rows."""
 
 import json
-import os
 import re
 import warnings
 from pathlib import Path
@@ -16,9 +15,8 @@ from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import load_tested
 from forecast.inference.predict import calibration_for
 from forecast.tools.monitor import examine
-from tests.support.commands import ROOT, run_command, run_training
+from tests.support.commands import finish, run_command, run_training, start
 from tests.support.csv_files import write_csv
-from tests.support.fork_server import run_python
 
 
 def read(path: Path) -> dict:
@@ -31,9 +29,8 @@ def test_the_test_again_gives_the_runs_own_numbers(
 ) -> None:
     folder: Path = request.getfixturevalue(kind)
     output = tmp_path / "scores.json"
-    command = ["-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}"]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}  # as in training
-    result = run_python(command, cwd=folder.parents[1], env=one_thread)
+    program = ("-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}")
+    result = finish(start(folder.parents[1], program=program, settings=()))
     assert result.returncode == 0, result.stderr
     again, first = read(output), read(folder / "metrics.json")
     for key in ("test", "baselines", "skill", "best_baseline", "intervals"):

@@ -19,7 +19,6 @@ import torch
 import forecast
 from forecast import api
 from forecast.cli.compose import compose_config
-from forecast.data.covariates import encode_static, fit_static, static_feature_names
 from forecast.data.source import Domain
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
@@ -31,7 +30,7 @@ from forecast.tools.export.graph import (
     trace_forecast,
     write_onnx,
 )
-from forecast.tools.export.metadata import Run, load_onnx, metadata_path, static_expressions
+from forecast.tools.export.metadata import Run, load_onnx, metadata_path
 from forecast.training.create_model import create_model
 from tests.support.commands import LOAD, MLP, PLAIN, TINY, only, run_command, workplace
 from tests.support.long_files import long_frame
@@ -264,22 +263,15 @@ def untrained_graph(
     return graph.eval(), {**shapes, "center": ["batch", n_features], "scale": ["batch", n_features]}
 
 
-def scales(batch: int, n_features: int) -> dict[str, torch.Tensor]:
-    """The inputs `center` and `scale` of this many windows; the first column has level 10⁷ and deviation 1."""
-    parts = {"center": CENTER, "scale": SCALE}
-    return {
-        name: torch.tensor(part[:n_features], dtype=torch.float64).expand(batch, -1)
-        for name, part in parts.items()
-    }
-
-
 def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
+    """Inputs of this many windows; the first column has level 10⁷ and deviation 1."""
     generator = torch.Generator().manual_seed(batch)
     inputs = {
         name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64)
         for name, shape in shapes.items()
     }
-    inputs |= scales(batch, shapes["past"][2])
+    for name, part in (("center", CENTER), ("scale", SCALE)):
+        inputs[name] = torch.tensor(part[: shapes[name][1]], dtype=torch.float64).expand(batch, -1)
     return {**inputs, "past": inputs["past"] * inputs["scale"][:, None] + inputs["center"][:, None]}
 
 
@@ -307,7 +299,7 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
     ids=" ".join,
 )
 def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
-    """Also at a level of 10⁷ (`scales`), of which float32 could not say more than a whole number."""
+    """Also at a level of 10⁷ , of which float32 could not say more than a whole number."""
     graph, shapes = untrained_graph(*LENGTHS, *overrides)
     program = trace_forecast(graph, shapes)
     write_onnx(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
@@ -324,19 +316,6 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
         got = run_graph(run, inputs)
         assert got.shape == ours.shape
         assert ((got - ours) / inputs["scale"][:, None]).abs().max() < 1e-5
-
-
-@pytest.mark.filterwarnings("ignore:.*the same in every series:UserWarning")
-def test_static_features_in_pandas_alone() -> None:
-    static = pd.DataFrame(
-        {"region": ["n", "s", "it's", "s"], "size": [1.5, 2.0, 7.0, -3.25], "one": [4, 4, 4, 4]}
-    )
-    encoding = fit_static("the data", static)
-    features = static_expressions(encoding)
-    assert [feature["name"] for feature in features] == static_feature_names(encoding)
-    columns = [eval(feature["pandas"], {"static": static, "np": np}) for feature in features]
-    alone = np.stack([np.asarray(column, dtype="float64") for column in columns], axis=1)
-    assert np.allclose(alone, encode_static("the data", static, encoding), atol=1e-6)
 
 
 @pytest.mark.parametrize(

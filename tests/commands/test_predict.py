@@ -113,13 +113,6 @@ def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
     pd.testing.assert_frame_equal(found, model.predict(mended), rtol=1e-5)
 
 
-def test_later_rows_are_forecast_with_the_scaler_of_training(model: Model, frame: Any) -> None:
-    later = (frame.iloc[-40:] * 3).set_axis(pd.date_range("2030-05-05", periods=40, freq="h"))
-    found = model.predict(later.assign(unused="x"))
-    assert found.index[0] == pd.Timestamp("2030-05-06 16:00")
-    np.testing.assert_allclose(found, by_hand(model, later), rtol=1e-5)
-
-
 def test_it_writes_a_table_and_a_picture_once(
     run: Path, tmp_path: Path, capsys, frame: Any, model: Model
 ) -> None:

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ from forecast.tools.serve.request import read_request
 from forecast.tools.serve.trained import export_model, find_obstacle
 from forecast.tools.serve.worker import ServedModel, load_models
 from tests.support.browser import opened
-from tests.support.commands import MLP, PLAIN, run_command
+from tests.support.commands import MLP, PLAIN, run_command, wait_for
 from tests.support.covariate_file import COVARIATES, FUTURE, table
 from tests.support.fork_server import start_python
 from tests.support.long_files import long_frame
@@ -253,13 +252,6 @@ def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
         assert driver.get_log("browser") == []
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 def is_refused(server: Server) -> bool:
     """Whether the server takes no new connections."""
     try:
@@ -322,7 +314,11 @@ def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
     return True
 
 
-def ask_both(run: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def ask_both(
+    run: Path, request: dict[str, Any], *, by_graph: bool = True
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The answers of the server, which come from the graph or not, and of PyTorch."""
+    assert is_answered_by_graph(run, request) == by_graph
     return ask(run, request, use_graph=True), ask(run, request, use_graph=False)
 
 
@@ -341,12 +337,10 @@ def test_the_graph_answers_as_pytorch_does(runs: dict[str, Path], name: str, opt
     run, random = runs[name], np.random.default_rng(0)
     example, about = example_of(run), json.loads(ServedModel("m", run, use_graph=True).describe())
     rows = example["rows"]
-    numbers = {
-        key for key in (*about["columns"], *about["future_covariates"]) if not isinstance(rows[key][0], str)
-    }
-    varied = {key: random.permutation(rows[key]).tolist() for key in sorted(numbers)}
+    columns = [*about["columns"], *about["future_covariates"]]
+    numbers = {key: rows[key] for key in columns if not isinstance(rows[key][0], str)}
+    varied = {key: random.permutation(cells).tolist() for key, cells in numbers.items()}
     request = {**example, **options, "rows": {**rows, **varied}}
-    assert is_answered_by_graph(run, request)
     found, expected = ask_both(run, request)
     check_same(found, expected)
     assert found["trained_until"] == about["trained_until"]
@@ -363,12 +357,11 @@ def test_pytorch_answers_what_the_graph_does_not(
     request = example_of(run)
     rows, future = request["rows"], request["future"]
     if what == "a longer horizon":
-        dates = pd.date_range(future["date"][0], periods=10, freq="h")
-        future = {
-            **{name: 2 * cells for name, cells in future.items()},
-            "date": [str(date) for date in dates],
+        dates = pd.date_range(future["date"][0], periods=10, freq="h").map(str).tolist()
+        request |= {
+            "horizon": 8,
+            "future": {name: 2 * cells for name, cells in future.items()} | {"date": dates},
         }
-        request |= {"horizon": 8, "future": future}
     elif what == "another level":
         request["levels"] = [33]
     elif what == "a missing value":
@@ -376,8 +369,7 @@ def test_pytorch_answers_what_the_graph_does_not(
     else:
         for part in (rows, future):
             part["unique_id"] = ["new"] * len(part["unique_id"])
-    assert not is_answered_by_graph(run, request)
-    found, expected = ask_both(run, request)
+    found, expected = ask_both(run, request, by_graph=False)
     assert found == expected
     assert found["forecast"]
     monkeypatch.setattr("forecast.tools.serve.worker.list_missing_packages", list)
@@ -405,7 +397,6 @@ def test_both_refuse_a_value_outside_the_domain_that_is_read(runs: dict[str, Pat
     rows = {name: np.resize(np.array(cells, object), 100).tolist() for name, cells in request["rows"].items()}
     rows |= {"date": [date.isoformat() for date in dates], "load": [-5.0, *np.arange(1.0, 100)]}
     request["rows"] = rows
-    assert is_answered_by_graph(run, request)
     check_same(*ask_both(run, request))  # a value long before the window is not read
     for row in (70, 97):  # before the window, and in it
         request["rows"]["load"] = [*np.arange(1.0, row + 1), -5.0, *np.arange(1.0, 100 - row)]
@@ -435,7 +426,6 @@ def test_inputs_unlike_the_training_data_give_a_warning(
     request["rows"][column] = changed(request["rows"][column])
     of_graph, of_torch = (each["warnings"] for each in ask_both(runs[name], request))
     assert of_graph == of_torch
-    assert is_answered_by_graph(runs[name], request)
     assert of_graph[0].startswith(says) if says else of_graph == []
 
 

@@ -1,7 +1,6 @@
 """The main job, end to end, on a CSV on disk."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
 from forecast.runs.folder import digest_of, find_runs, read_config
 from forecast.training.schedules import cosine
-from tests.support.commands import PLAIN, ROOT, TINY, only, run_training
+from tests.support.commands import PLAIN, TINY, finish, only, run_training, start
 from tests.support.csv_files import write_csv
-from tests.support.fork_server import run_python
 from tests.support.run_differences import differences
 
 EPOCHS = 3
@@ -37,10 +35,8 @@ def finished(workplace: Path, *overrides: str, pictures: str = PLAIN) -> tuple[P
     root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
     data = ("data=csv", "data.path=my load.csv", f"output_root={root}")
     given = (*data, "logger=csv", f"trainer.max_epochs={EPOCHS}")
-    typed = ["-m", "forecast", "train", *TINY, *given, pictures, *overrides]
-    result = run_python(
-        typed, cwd=workplace, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    )
+    program = ("-m", "forecast", "train", *TINY, *given, pictures, *overrides)
+    result = finish(start(workplace, program=program, settings=()))
     assert result.returncode == 0, result.stderr
     (folder,) = root.iterdir()
     return folder, result.stdout + result.stderr

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import lightning as L
 import pandas as pd
 import pytest
-import torch
 
 from forecast.evaluation.scores import SCALED_SCORES
-from forecast.training.callbacks import RandomState
 from tests.support.commands import finish, only, start, train, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window
@@ -62,19 +59,6 @@ def test_processes_share_weights_and_windows_but_not_dropout(run: Run) -> None:
     assert len(windows) == len(set(windows))
     n_train = json.loads((run.folder / "metrics.json").read_text())["n_windows"]["train"]
     assert len(windows) == n_train // 2 * 2
-
-
-def test_no_two_processes_of_any_seed_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = set()
-    for seed in range(3):
-        for rank in range(3):
-            torch.manual_seed(seed)
-            trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
-            monkeypatch.setattr(type(trainer), "global_rank", rank)
-            monkeypatch.setattr(type(trainer), "is_global_zero", rank == 0)
-            RandomState().on_fit_start(trainer, L.LightningModule())
-            drawn.add(torch.rand(1).item())
-    assert len(drawn) == 9
 
 
 def test_one_process_speaks_and_writes(run: Run) -> None:

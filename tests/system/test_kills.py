@@ -16,7 +16,7 @@ from forecast.checkpoints.file import load_checkpoint, save_checkpoint
 from forecast.system import signals
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
-from tests.support.commands import TINY, finish, only, start
+from tests.support.commands import TINY, finish, only, start, wait_for
 from tests.support.csv_files import write_csv
 from tests.support.long_variants import every_nth
 from tests.support.run_differences import differences, logged_differently, unequal
@@ -114,7 +114,7 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     queue = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "train", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     name = "told"
     process = unbroken.begin("cosine", name, **queue)
-    assert wait_for(unbroken.folder, f"cosine-{name}/*/checkpoints/last.ckpt")
+    wait_for(lambda: [*unbroken.folder.glob(f"cosine-{name}/*/checkpoints/last.ckpt")])
     process.send_signal(signal.SIGUSR1)
     stopped = finish(process)
     said = stopped.stdout + stopped.stderr
@@ -141,7 +141,7 @@ def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Pat
     assert whole.returncode == 0, whole.stderr
     again = (*settings, "output_root=broken", "resume=auto")
     stopped = start(tmp_path, *again)
-    assert wait_for(tmp_path, "broken/*/checkpoints/last.ckpt")
+    wait_for(lambda: [*tmp_path.glob("broken/*/checkpoints/last.ckpt")])
     stopped.send_signal(signal.SIGTERM)
     assert finish(stopped).returncode == STATUS
     killed = start(tmp_path, *again)
@@ -155,15 +155,6 @@ def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Pat
     last = finish(start(tmp_path, *again))
     assert last.returncode == 0, last.stderr
     assert differences(only(tmp_path, "unbroken/*"), folder) == []
-
-
-def wait_for(folder: Path, pattern: str) -> bool:
-    deadline = time.monotonic() + 60
-    while not list(folder.glob(pattern)):
-        time.sleep(0.005)
-        if time.monotonic() > deadline:
-            return False
-    return True
 
 
 @pytest.mark.parametrize(

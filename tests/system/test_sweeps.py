@@ -2,8 +2,6 @@
 
 import json
 import signal
-import time
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +14,7 @@ from filelock import FileLock
 from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
@@ -26,7 +24,7 @@ from forecast.runs.search import remaining_trials
 from forecast.system.errors import CONF
 from forecast.system.hydra_internals import prefer_own_plugins
 from forecast.system.location import known_targets
-from tests.support.commands import finish, only, start, train, train_here, workplace
+from tests.support.commands import finish, only, start, train, train_here, wait_for, workplace
 from tests.support.run_differences import differences
 from tests.support.wandb_file import WandbRun
 
@@ -79,21 +77,16 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     assert differences(only(folder, "unbroken/*"), half_done) == []
 
 
-def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:
+def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
+    states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
+    typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
+    sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
     study = optuna.create_study(storage=instantiate(sweeper.storage), study_name=sweeper.study_name)
     for number, state in enumerate(states):
         trial = study.ask()
         trial.suggest_float("lr", 0.0, 1.0)
         if state.is_finished():
             study.tell(trial, float(number) if state == TrialState.COMPLETE else None, state=state)
-    return study
-
-
-def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
-    states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
-    typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
-    sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
-    study = study_of(sweeper, states)
     for _ in range(2):  # asking twice changes nothing
         assert remaining_trials(sweeper, typed)["hydra.sweeper.n_trials"] == 4
     failed, running = study.trials[1].params, study.trials[2].params
@@ -111,13 +104,6 @@ ENDLESS = ("-m", "seed=1,2", "logger=[]", "trainer.max_epochs=4000", "callbacks.
 JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return is_so()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", [(), JOBLIB])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -125,11 +111,11 @@ def test_a_sweep_that_is_stopped_leaves_no_job_behind(
     tmp_path: Path, launcher: tuple[str, ...], number: signal.Signals
 ) -> None:
     process = start(workplace(tmp_path), *ENDLESS, *launcher)
-    assert wait_for(lambda: list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt")) != [], 300)
+    wait_for(lambda: [*tmp_path.glob("runs/*/*/checkpoints/last.ckpt")])
     jobs = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
     process.send_signal(number)
     result = finish(process)
-    assert wait_for(lambda: not any(map(is_running, jobs)), 60)
+    wait_for(lambda: not any(map(is_running, jobs)))
     if number == signal.SIGTERM:
         assert result.returncode == 75, result.stderr
         assert "Traceback" not in result.stderr
