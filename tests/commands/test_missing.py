@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ def test_a_column_without_values_in_validation_takes_no_intervals_from_the_other
     frame.to_csv(tmp_path / "load.csv", index=False)
     assert run_command("train", tmp_path, PLAIN, *MLP, *LOAD, "trainer.max_epochs=1", "logger=[]") == 0
     run = only(tmp_path, "runs/*")
-    by_variable = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
+    by_variable: Any = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
     crps, mae = by_variable["model_crps"], by_variable["model_mae"]
     assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
     assert crps["load"] < mae["load"]

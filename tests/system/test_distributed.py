@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_the_report_has_every_window_once(run: Run) -> None:
     """Scores equal those of one process: see test_distributed_scores.py."""
     metrics = json.loads((run.folder / "metrics.json").read_text())
-    windows = pd.read_parquet(run.folder / "errors_by_window.parquet")
+    windows: Any = pd.read_parquet(run.folder / "errors_by_window.parquet")
     assert len(windows) == metrics["n_windows"]["test"] == 56
     assert windows["forecast_start"].is_unique
     for score in SCALED_SCORES:

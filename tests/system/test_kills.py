@@ -113,7 +113,7 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     scontrol.chmod(0o755)
     queue = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "train", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     name = "told"
-    process = unbroken.begin("cosine", name, **queue)
+    process = unbroken.begin("cosine", name, **queue)  # type: ignore[reportArgumentType]
     wait_for(lambda: [*unbroken.folder.glob(f"cosine-{name}/*/checkpoints/last.ckpt")])
     process.send_signal(signal.SIGUSR1)
     stopped = finish(process)

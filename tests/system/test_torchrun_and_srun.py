@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -38,7 +39,7 @@ def test_two_machines_make_one_run(tmp_path: Path) -> None:
     (said, first_error), (silence, second_error) = (each.communicate(timeout=300) for each in started)
     assert [each.returncode for each in started] == [0, 0], first_error + second_error
     folder = only(tmp_path, "runs/*")
-    errors = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"]
+    errors: Any = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"]
     assert (errors > 0).all()
     assert json.loads((folder / "metrics.json").read_text())["n_windows"]["test"] == len(errors) == 56
     assert ("saved in " in said, silence) == (True, "")
