@@ -30,7 +30,7 @@ from forecast.tools.export.graph import (
     trace_forecast,
     write_onnx,
 )
-from forecast.tools.export.metadata import Run, load_onnx, metadata_path
+from forecast.tools.export.metadata import load_onnx, metadata_path
 from forecast.training.create_model import create_model
 from tests.support.commands import LOAD, MLP, PLAIN, TINY, only, run_command, workplace
 from tests.support.long_files import long_frame
@@ -275,10 +275,6 @@ def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
     return {**inputs, "past": inputs["past"] * inputs["scale"][:, None] + inputs["center"][:, None]}
 
 
-def run_graph(run: Run, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    return torch.from_numpy(run({name: values.numpy() for name, values in inputs.items()})["forecast"])
-
-
 @torch.no_grad()
 def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Scaled by hand in NumPy's float64, and back."""
@@ -313,7 +309,7 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
         ours = expected(graph, inputs)
         assert ours.shape == (batch, 100, 3)
         assert ours.std(dim=1).min() > 0
-        got = run_graph(run, inputs)
+        got = torch.from_numpy(run({name: values.numpy() for name, values in inputs.items()})["forecast"])
         assert got.shape == ours.shape
         assert ((got - ours) / inputs["scale"][:, None]).abs().max() < 1e-5
 

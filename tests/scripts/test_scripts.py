@@ -72,9 +72,3 @@ def test_values_are_known(name: str) -> None:
     for value in ends(CONTENT["parameters"][name]):
         (argument,) = create_sweep_command_args({"args": {name: {"value": value}}})["args_no_hyphens"]
         compose_command("train", [argument])
-
-
-def test_no_parameter_takes_the_place_of_a_group() -> None:
-    """W&B writes a parameter over the run's configuration, where `data` and `model` hold a group's settings."""
-    groups = {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()}
-    assert groups & {*CONTENT["parameters"]} == {"attention"}  # it lies in model.attention
