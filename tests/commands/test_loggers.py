@@ -312,7 +312,8 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         said = capsys.readouterr()
         return status, said.out, said.err
 
-    return go
+    yield go
+    wandb.teardown()  # or later tests would ask its server
 
 
 @pytest.fixture(scope="module")
