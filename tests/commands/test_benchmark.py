@@ -38,6 +38,7 @@ def hold_one_and_one(mib: int) -> float:
     return measure_peak_memory(lambda: work, cuda=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
 def test_peak_memory_is_the_largest_memory_held_at_once() -> None:
     with start_memory_processes(1) as elsewhere:
@@ -78,13 +79,13 @@ def test_every_step_of_a_model_runs() -> None:
 
 
 def test_the_command_leaves_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = (*SMALL, "repeats=1", "attention_types=[full,linear]")
+    options = (*SMALL, "repeats=1", "attention_types=[linear]")
     assert run_command("benchmark", tmp_path, *options) == 0
     (folder,) = (tmp_path / "runs").iterdir()
     content = json.loads((folder / "benchmark.json").read_text())
     rows = pd.read_csv(folder / "benchmark.csv")
-    assert len(rows) == len(content["rows"]) == 2**4
-    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**4
+    assert len(rows) == len(content["rows"]) == 2**3
+    assert len(rows[["attention", "part", "width", "length", "backward"]].drop_duplicates()) == 2**3
     assert set(rows["batch"] * rows["length"]) == {96}
     assert content["hardware"]["torch"] == torch.__version__
     assert (folder / "benchmark.png").stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""`python -m forecast.check`: what it says of files with known faults, and that its suggested command runs."""
+"""`python -m forecast.check`: what it says of files with known faults, and that its suggested settings train."""
 
 import json
 import shlex
@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 import torch
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from PIL import Image
 
+from forecast import fit
 from forecast.cli.compose import compose_config
-from forecast.data import Panel
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.measurement import new_sums
-from tests.support.commands import run_command
-from tests.support.csv_files import write_csv
+from tests.support.commands import PLAIN, only, run_command
+from tests.support.csv_files import numbers, write_csv
 
 TINY = (
     "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "trainer.max_epochs=1", "+trainer.limit_train_batches=2",
@@ -43,12 +44,6 @@ def train_as_suggested(suggested: str, folder: Path) -> dict:
 
 def found(folder: Path) -> dict:
     return json.loads((folder / "check.json").read_text())
-
-
-def read_as_suggested(folder: Path) -> Panel:
-    """Read the file as the suggested command does."""
-    with chdir(folder):
-        return instantiate(compose_config(*shlex.split(found(folder)["command"])[3:]).data).source.read()
 
 
 def table(rows: int, freq: str, period: int, start: str = "2021-03-01") -> pd.DataFrame:
@@ -83,13 +78,6 @@ def test_the_real_file(tmp_path: Path, etth1, data_root: Path) -> None:
     content = found(tmp_path)
     assert (content["rows"], content["freq"], content["gaps"]["missing_rows"]) == (17_420, "h", 0)
     assert {name: part["windows"] for name, part in content["split"].items()} == etth1.n_windows
-    frame = pd.read_csv(data_root / "ETTh1.csv")
-    training, test = frame[:8_640], frame[11_520:14_400]
-    for column in content["columns"]:
-        name = column["name"]
-        assert column["mean"] == pytest.approx(frame[name].mean())
-        expected = (test[name].mean() - training[name].mean()) / training[name].std(ddof=0)
-        assert column["drift"] == pytest.approx(expected)
     assert [season["rows"] for season in content["seasons"]] == [24]
     fitted = FittedBaselines.fit(etth1)
     windows = etth1.windows["test"]
@@ -184,9 +172,8 @@ def test_the_suggested_command_runs(tmp_path: Path, capsys) -> None:
 
 @UNPICTURED
 def test_text_columns_are_described_and_the_command_reads_or_drops_them(tmp_path: Path, capsys) -> None:
-    frame = table(600, "h", 24).assign(
-        sky=["sun", "rain"] * 300, site="A", comment=[f"c{i}" for i in range(600)]
-    )
+    frame = table(600, "h", 24).assign(sky=["sun", "rain"] * 300, site="A")
+    frame["comment"], frame["Wind forecast"] = [f"c{i}" for i in range(600)], np.arange(600.0) % 7
     frame.to_parquet(tmp_path / "my.parquet")
     assert run(tmp_path, "data.path=my.parquet") == 0
     content, out = found(tmp_path), capsys.readouterr().out
@@ -194,20 +181,77 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(tmp_path
     assert content["suggested"]["data.past_covariates"] == ["sky"]
     assert content["suggested"]["data.drop"] == ["site", "comment"]
     assert "data.future_covariates if known in advance" in out
-    panel = read_as_suggested(tmp_path)
+    with chdir(tmp_path):  # the suggested command reads the file
+        panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
     assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
+    assert panel.future_covariates == ("Wind forecast",)  # by its name
     assert content["baselines"]["windows"] > 0
 
 
-@UNPICTURED
-def test_columns_whose_names_say_that_they_are_forecasts_are_known_ahead(tmp_path: Path) -> None:
-    frame = table(600, "h", 24).rename(columns={"walk": "Wind forecast"})
-    frame["sky"] = ["sun", "rain"] * 300
-    frame.to_csv(tmp_path / "my.csv", index=False)
-    assert run(tmp_path, "data.path=my.csv", "seq_len=48", "pred_len=6") == 0
-    panel = read_as_suggested(tmp_path)
-    assert (panel.targets, panel.past_covariates) == (("load",), ("sky",))
-    assert panel.future_covariates == ("Wind forecast",)
-    typed = ("data.path=my.csv", "data.target=Wind forecast", "overwrite=true")
-    assert run(tmp_path, *typed) == 0
-    assert "data.future_covariates" not in found(tmp_path)["suggested"]
+# ---- `suggest=true`: training with the settings that check suggests
+
+BRIEF = (
+    "logger=[]", "trainer.max_epochs=1", "windows_per_epoch=16", "callbacks.progress.refresh_rate=0", PLAIN
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five weeks of quarter hours, whose suggested model is not the default one."""
+    folder = tmp_path_factory.mktemp("suggested")
+    numbers(35 * 96, ("load", "price"), "15min").to_csv(folder / "load.csv", index=False)
+    return folder
+
+
+def train(folder: Path, *overrides: str) -> int | str | None:
+    given = ("data=csv", "data.path=load.csv", "suggest=true", *BRIEF)
+    return run_command("train", folder, *given, *overrides)
+
+
+def test_suggested_settings_are_taken_unless_they_are_typed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = "output_root=first"
+    assert train(folder, root, "pred_len=24", "label_len=12", "attention=linear", "model.d_model=8") == 0
+    config = OmegaConf.load(only(folder, "first/*/config.yaml"))
+    assert config.model._target_ == "forecast.models.PatchEncoder"
+    assert (config.pred_len, config.label_len, config.model.d_model) == (24, 12, 8)
+    assert config.model.attention.name == "linear"
+    said = capsys.readouterr().err
+    assert "suggested: model=patch_encoder  (for columns that are forecast from their own past" in said
+    assert f"suggested: seq_len={config.seq_len}  (" in said
+    assert "suggested: data.batch_size=" in said
+    assert "suggested: attention" not in said
+    assert "suggest: false" in only(folder, "first/*/config.yaml").read_text()
+
+
+OWN = "has its own settings; leave suggest=true out"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (("-m", "pred_len=4,8"), "suggest=true: pred_len decides the suggested settings; give it one value"),
+        (("checkpoint=runs/x",), f"suggest=true: checkpoint=runs/x {OWN}"),
+    ],
+)
+def test_what_cannot_be_suggested_is_refused(
+    folder: Path, capsys, overrides: tuple[str, ...], says: str
+) -> None:
+    assert train(folder, "output_root=refused", *overrides) == 2
+    assert f"error: {says}" in capsys.readouterr().err
+    assert not (folder / "refused").exists()
+
+
+@pytest.mark.slow
+def test_fit_takes_suggested_settings_too_and_leaves_out_useless_columns(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    frame = pd.read_csv("load.csv", index_col="date", parse_dates=True)
+    frame["row"], frame["sky"] = np.arange(len(frame)), np.resize(["sun", "rain", "fog"], len(frame))
+    brief = (*BRIEF, "output_root=fitted", "model=mlp", "seq_len=24")
+    config = fit(frame, pred_len=8, suggest=True, overrides=brief).config
+    assert (config["model"]["_target_"], config["seq_len"]) == ("forecast.models.ResidualMLP", 24)
+    assert config["data"]["drop"] == ["row"]
+    assert config["data"]["past_covariates"] == ["sky"]

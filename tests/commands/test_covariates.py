@@ -60,6 +60,9 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(place: Path,
     longer.to_csv(tmp_path / "longer.csv")
     rows = (f"output={tmp_path}/b.csv", f"data.path={tmp_path}/longer.csv")
     assert run_command("predict", place, "checkpoint=run", *rows) == 0
+    assert (
+        run_command("predict", place, "checkpoint=run", *ahead, "horizon=6", "overwrite=true") == 2
+    )  # of the wind
     assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
 
@@ -89,6 +92,7 @@ def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: p
         assert (model.predict(last, start=frame.index[300])["load"].to_numpy() != found[0]).any()
 
 
+@pytest.mark.slow
 def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,3 +113,86 @@ def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
     found = [model.predict(start=start, baseline="linear") for start in dates[480:590:5]]
     errors = np.concatenate([each["load-error"].to_numpy() for each in found])
     assert np.sqrt(np.mean(errors**2)) < 1  # without the temperature, 2
+
+
+# ---- future covariates that are forecasts themselves, or known for some steps only
+
+ROWS, KNOWN, PRED_LEN = 300, 2, 5
+OPTIONS = (
+    "data=csv", "data.columns=[load]", "data.future_covariates=[temperature]",
+    "data.as_of={temperature: told}", f"data.known_steps={KNOWN}", "logger=[]", "trainer.max_epochs=1",
+    "callbacks.progress.refresh_rate=0", "attention=full",
+)  # fmt: skip
+START = 290
+"""Row of the first forecast step, within the test rows."""
+
+
+def told_table() -> pd.DataFrame:
+    """A load that follows the temperature of the same hour, which is forecast with an error."""
+    random = np.random.default_rng(0)
+    temperature = 10 + random.normal(size=ROWS).cumsum() / 5
+    dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
+    noise, error = random.normal(size=(2, ROWS))
+    load = 100 - 3 * temperature + noise
+    return pd.DataFrame({"load": load, "temperature": temperature, "told": temperature + error}, dates)
+
+
+def changed(column: str, rows: slice) -> pd.DataFrame:
+    frame = told_table()
+    frame.iloc[rows, frame.columns.get_loc(column)] += 40.0
+    return frame
+
+
+@pytest.fixture(scope="module")
+def told_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with table.csv and a run trained on it."""
+    folder = tmp_path_factory.mktemp("known")
+    told_table().to_csv(folder / "table.csv")
+    given = (*TINY, *OPTIONS, "data.path=table.csv", "pictures=false", "hydra.run.dir=run")
+    assert run_command("train", folder, *given) == 0
+    return folder
+
+
+@pytest.fixture
+def model(told_place: Path, monkeypatch: pytest.MonkeyPatch) -> forecast.Model:
+    monkeypatch.chdir(told_place)
+    return forecast.load("run")
+
+
+def test_fewer_known_steps_than_in_training_give_a_warning(model: forecast.Model) -> None:
+    told = told_table().iloc[START : START + 1][["told"]]
+    with pytest.warns(
+        UserWarning, match="is known for 1 step, and was known for 2 in training: give future=FILE"
+    ):
+        model.predict(told_table().iloc[:START], future=told)
+
+
+@pytest.mark.parametrize("horizon", [PRED_LEN, 3 * PRED_LEN - 1])
+def test_forecasts_read_what_was_known_at_their_origin(model: forecast.Model, horizon: int) -> None:
+    """Beyond pred_len too, where steps of the first horizon are in the past of the second one."""
+    start, history = told_table().index[START - 8], START - 8
+
+    def found(frame: pd.DataFrame) -> np.ndarray:
+        return model.predict(frame, start=start, horizon=horizon)["load"].to_numpy()
+
+    before = found(told_table())
+    assert len(before) == horizon
+    for column, first in {"temperature": history, "told": history + KNOWN}.items():
+        np.testing.assert_array_equal(found(changed(column, slice(first, None))), before, err_msg=column)
+    for column, row in {"temperature": history - 1, "told": history + KNOWN - 1}.items():
+        assert (found(changed(column, slice(row, row + 1))) != before).any(), column
+
+
+def test_past_forecasts_read_no_measured_future(told_place: Path) -> None:
+    """Of the last window, whose horizon ends the told_table."""
+    after = slice(ROWS - PRED_LEN, None)
+    found = []
+    for name, frame in enumerate((told_table(), changed("temperature", after), changed("told", after))):
+        folder = told_place / str(name)
+        folder.mkdir()
+        frame.to_csv(folder / "other.csv")
+        given = ("checkpoint=run", f"data.path={folder}/other.csv", f"output_root={folder}", "steps=5")
+        assert run_command("backtest", told_place, *given) == 0
+        found.append(only(folder, "*/forecasts.parquet").read_bytes())
+    assert found[0] == found[1]
+    assert found[0] != found[2]

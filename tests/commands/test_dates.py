@@ -11,9 +11,6 @@ import pytest
 
 import forecast
 from forecast.data.files.sources import read_table
-from forecast.inference.forecasters import choose_forecaster
-from forecast.tools.serve.request import ForecastRequest, RequestReader
-from forecast.tools.serve.trained import make_example, reading_settings
 from tests.support.commands import TINY, only, run_command, run_training
 
 ZONE, PRED = "America/New_York", 5
@@ -64,7 +61,7 @@ def test_a_forecast_appended_to_its_file_continues_it(place: Path, tmp_path: Pat
     assert read(tmp_path / "both.csv").tolist() == expected.tolist()
 
 
-def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_dated_as_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     model = forecast.load("run")
     known, ahead = (
@@ -75,13 +72,6 @@ def test_frames_and_requests_are_dated_as_the_file(place: Path, monkeypatch: pyt
     assert found.index.tolist() == ahead["date"].tolist()
     from_file = model.predict(start=str(ahead["date"].iloc[0]))
     np.testing.assert_allclose(found["load"], from_file["load"], rtol=1e-5)
-    reader = RequestReader.of_settings(reading_settings(choose_forecaster(model)))
-    rows = known.assign(date=known["date"].map(pd.Timestamp.isoformat)).to_dict("list")
-    panel = reader.read(ForecastRequest.model_validate({"rows": rows}), max_rows=1_000)
-    assert panel.grid.equals(BEGINS[: LAST - 26].tz_convert("UTC").tz_localize(None).rename("date"))
-    assert panel.utc_offset.zoned(panel.grid).tolist() == known["date"].tolist()
-    example = reader.read(ForecastRequest.model_validate(make_example(model)), max_rows=1_000)
-    assert str(example.grid[model.seq_len - 1]) == model.trained_until
 
 
 DAYS = pd.bdate_range("2024-01-01", "2024-03-15").drop("2024-01-15")
@@ -89,29 +79,22 @@ TIMES = pd.timedelta_range("09:30:00", periods=7, freq="h")
 SESSIONS = pd.DatetimeIndex((DAYS.to_numpy()[:, None] + TIMES.to_numpy()).ravel(), name="date")
 
 
-@pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with load.csv, 53 sessions of 7 rows, and a run on it."""
-    folder = tmp_path_factory.mktemp("sessions")
-    rng = np.random.default_rng(0)
-    values = np.tile(np.arange(7.0), len(DAYS)) + rng.normal(size=len(SESSIONS))
-    pd.DataFrame({"load": values}, index=SESSIONS).to_csv(folder / "load.csv")
-    assert run_training(folder, "trainer.max_epochs=1", "logger=[]", "data.steps=rows") == 0
-    return folder
-
-
-def test_newer_data_of_two_days_keep_the_calendar_of_training(sessions: Path, tmp_path: Path) -> None:
-    newer = pd.read_csv(sessions / "load.csv").iloc[-19:-2]  # to Friday, 13:30
+def test_newer_data_of_two_days_keep_the_calendar_of_training(tmp_path: Path) -> None:
+    """Of 53 sessions of 7 rows."""
+    values = np.tile(np.arange(7.0), len(DAYS)) + np.random.default_rng(0).normal(size=len(SESSIONS))
+    pd.DataFrame({"load": values}, index=SESSIONS).to_csv(tmp_path / "load.csv")
+    assert run_training(tmp_path, "trainer.max_epochs=1", "logger=[]", "data.steps=rows") == 0
+    newer = pd.read_csv(tmp_path / "load.csv").iloc[-19:-2]  # to Friday, 13:30
     newer.to_csv(tmp_path / "newer.csv", index=False)
-    run = only(sessions, "runs/*")
+    run = only(tmp_path, "runs/*")
     asked = f"checkpoint={run}", f"data.path={tmp_path}/newer.csv", f"output={tmp_path}/next.csv"
-    assert run_command("predict", sessions, *asked) == 0
+    assert run_command("predict", tmp_path, *asked) == 0
     dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
     hours = ["15 14:30", "15 15:30", "18 09:30", "18 10:30", "18 11:30"]
     assert [*dates] == [pd.Timestamp(f"2024-03-{hour}") for hour in hours]
     frame = newer.set_index(pd.DatetimeIndex(newer["date"]))[["load"]]
     assert [*forecast.load(run).predict(frame).index] == [*dates]
     asked = *asked, "data.calendar=[Tue,Wed,Thu,Fri]", "overwrite=true"
-    assert run_command("predict", sessions, *asked) == 0
+    assert run_command("predict", tmp_path, *asked) == 0
     dates = pd.read_csv(tmp_path / "next.csv", parse_dates=["date"])["date"]
     assert dates[2] == pd.Timestamp("2024-03-19 09:30")  # type: ignore

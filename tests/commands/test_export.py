@@ -1,6 +1,7 @@
 """`python -m forecast.export`: the exported file gives the output of PyTorch, and runs without this package."""
 
 import json
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -17,31 +18,26 @@ import torch
 
 import forecast
 from forecast import api
+from forecast.cli.compose import compose_config
+from forecast.data.source import Domain
 from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
-from forecast.tools.export import metadata
-from forecast.tools.export.metadata import metadata_path
+from forecast.models import ResidualInformer
+from forecast.tools.export import graph, metadata
+from forecast.tools.export.graph import (
+    ForecastGraph,
+    count_allowed_exceptions,
+    trace_forecast,
+    write_onnx,
+)
+from forecast.tools.export.metadata import load_onnx, metadata_path
+from forecast.training.create_model import create_model
 from tests.support.commands import LOAD, MLP, PLAIN, TINY, only, run_command, workplace
 from tests.support.long_files import long_frame
 
 MACHINE = [str(Path(each.__file__).parents[1]).encode() for each in (torch, forecast)]  # type: ignore[reportArgumentType]
 """Folders of source files, which an exported file does not name."""
 EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory):
-    """Train once with these overrides; give the folder and the run's."""
-    made: dict[tuple[str, ...], tuple[Path, Path]] = {}
-
-    def run(*overrides: str) -> tuple[Path, Path]:
-        if overrides not in made:
-            folder = workplace(tmp_path_factory.mktemp("run"))
-            assert run_command("train", folder, *EPOCH, *LOAD, *overrides) == 0
-            made[overrides] = folder, only(folder, "runs/*")
-        return made[overrides]
-
-    return run
 
 
 def users_inputs(trained: TrainedModel, table: pd.DataFrame, starts: list[int]) -> dict[str, np.ndarray]:
@@ -85,13 +81,15 @@ class Exported(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def exported(runs, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """A run with ProbSparse as an ONNX file, and what the export printed."""
-    folder, run = runs(*TINY, "attention=probsparse")
+    folder = workplace(tmp_path_factory.mktemp("run"))
+    given = (*EPOCH, *LOAD, *TINY, "attention=probsparse", "hydra.run.dir=run")
+    assert run_command("train", folder, *given) == 0
     path = tmp_path_factory.mktemp("exported") / "a model.onnx"
     with redirect_stdout(StringIO()) as said:
-        assert run_command("export", folder, f"checkpoint={run}", f"output={path}") == 0
-    return Exported(folder, run, path, said.getvalue())
+        assert run_command("export", folder, "checkpoint=run", f"output={path}") == 0
+    return Exported(folder, folder / "run", path, said.getvalue())
 
 
 def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) -> None:
@@ -150,35 +148,32 @@ def test_the_printed_program_forecasts_without_this_package(exported: Exported, 
     assert np.abs(forecast - expected).max() < 1e-4
 
 
-def test_a_file_is_compared_with_the_data_where_they_are(runs, tmp_path: Path, capsys) -> None:
-    """Without them no file is written."""
-    folder, run = runs(*MLP)
-    asked = (f"checkpoint={run}", f"output={tmp_path}/m.onnx", "check_windows=9")
-    moved = (folder / "load.csv").rename(folder / "moved.csv")
-    capsys.readouterr()  # what the training said
-    try:
-        assert run_command("export", folder, *asked) == 2
-        assert capsys.readouterr().err.count("error: ") == 1
-        assert not list(tmp_path.iterdir())
-        assert run_command("export", folder, *asked, "data.path=moved.csv") == 0
-    finally:
-        moved.rename(folder / "load.csv")
-    assert "9 test windows" in capsys.readouterr().out
-
-
-def test_a_file_that_differs_is_not_written(runs, tmp_path: Path, monkeypatch, capsys) -> None:
-    folder, run = runs(*MLP)
-    load_file = metadata.load_onnx
+def test_a_file_is_compared_with_the_data_where_they_are(
+    exported: Exported, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Missing values are completed. Without the data, or if the file differs, none is written."""
+    added = [0.1, 0.0]
 
     def load_other(path: Path):
-        run = load_file(path)
-        return lambda inputs: {name: value + 0.1 for name, value in run(inputs).items()}
+        run, more = load_file(path), added.pop(0)
+        return lambda inputs: {name: value + more for name, value in run(inputs).items()}
 
+    load_file = metadata.load_onnx
     monkeypatch.setattr(metadata, "load_onnx", load_other)
-    asked = (f"checkpoint={run}", f"output={tmp_path / 'm.onnx'}", "check_windows=3")
-    assert run_command("export", folder, *asked) == 2
-    assert capsys.readouterr().err.count("error: ") == 1
-    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(graph, "trace_forecast", lambda *given: None)  # the file is exported once
+    monkeypatch.setattr(graph, "write_onnx", lambda program, path, about: shutil.copy(exported.path, path))
+    shutil.copytree(exported.run, tmp_path / "run")
+    frame = read(exported.folder)
+    frame.iloc[[250, 280, 281], 0] = np.nan
+    asked = ("checkpoint=run", "output=m.onnx", "check_windows=9")
+    for given, status in (((), 2), (("data.path=moved.csv",), 2), (("data.path=moved.csv",), 0)):
+        assert not list(tmp_path.glob("m.onnx*"))
+        capsys.readouterr()
+        assert run_command("export", tmp_path, *asked, *given) == status
+        captured = capsys.readouterr()
+        assert captured.err.count("error: ") == (status == 2)
+        frame.to_csv(tmp_path / "moved.csv")
+    assert "9 test windows" in captured.out
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +182,7 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("series")
     long_frame(future=5).to_csv(folder / "long.csv", index=False)
     roles = ("past_covariates=[temperature]", "future_covariates=[price]", "static_covariates=[region,size]")
-    given = (*TINY, "attention=full", "data=long", "data.path=long.csv", LOAD[-1])
+    given = (*MLP, "data=long", "data.path=long.csv", LOAD[-1])
     assert run_command("train", folder, *EPOCH, *given, *(f"data.{role}" for role in roles)) == 0
     return folder, only(folder, "runs/*")
 
@@ -220,4 +215,109 @@ def test_many_series_with_covariates(series_run, tmp_path: Path, monkeypatch, ca
         ours = expected.loc[name, "y"].to_numpy()
         assert forecast.shape == (1, 5, 1)
         assert np.abs(forecast[0, :, 0] - ours).max() < 1e-4
-        assert np.abs(ours).max() > 1
+        assert np.abs(ours).max() > 0.1
+
+
+# ---- the graph of attention types and variants against the network itself
+
+ROOT = Path(__file__).parents[2]
+LENGTHS = ("seq_len=168", "label_len=70", "pred_len=100", "num_landmarks=7")  # more than one chunk of 64
+VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained runs above
+    ("attention=linear", "cross=linear", "feature_map=taylor"),
+    ("attention=probsparse", "cross=probsparse"),
+    ("attention=probsparse", "faithful=true", "factor=1"),
+    ("attention=linear", "feature_map=relu", "model=informer_stack"),
+    ("attention=nystrom", "cross=nystrom", "model.share_layers=true"),
+    ("attention=gated_delta", "cross=gated_delta"),
+    ("attention=sliding_window", "attention_window=9"),
+    ("attention=full", "model=residual_informer", "model.linear=false"),
+    ("attention=linear", "cross=linear", "model=residual_informer", "model.tokens=independent"),
+    ("attention=linear", "model=patch_encoder", "model.tokens=axes", "variables=full"),
+    ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
+]
+
+
+CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)
+"""The scale of the first columns."""
+SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
+
+
+def untrained_graph(
+    *overrides: str, n_features: int = 3, n_targets: int = 3
+) -> tuple[ForecastGraph, dict[str, list]]:
+    """An untrained forecast and the shapes of its inputs."""
+    torch.manual_seed(0)
+    config = compose_config(*SMALL, *overrides)
+    network = create_model(config.model, n_features=n_features, n_targets=n_targets, n_time_features=4).eval()
+    if isinstance(network, ResidualInformer):  # which says nothing before it is fitted and trained
+        if network.linear is not None:
+            network.linear.weight.copy_(torch.randn(config.seq_len, config.pred_len) / config.seq_len)
+        network.time_embedding.set_calendar_features(())
+        torch.nn.init.normal_(network.head.out.weight)
+    graph = ForecastGraph(
+        network, Domain.unlimited(n_features), range(n_targets), trained_for=None, calibration=None
+    )
+    steps = {"past": config.seq_len, "past_time": config.seq_len, "future_time": config.pred_len}
+    widths = {"past": n_features, "past_time": 4, "future_time": 4}
+    shapes = {name: ["batch", steps[name], widths[name]] for name in steps}
+    return graph.eval(), {**shapes, "center": ["batch", n_features], "scale": ["batch", n_features]}
+
+
+def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
+    """Inputs of this many windows; the first column has level 10⁷ and deviation 1."""
+    generator = torch.Generator().manual_seed(batch)
+    inputs = {
+        name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    for name, part in (("center", CENTER), ("scale", SCALE)):
+        inputs[name] = torch.tensor(part[: shapes[name][1]], dtype=torch.float64).expand(batch, -1)
+    return {**inputs, "past": inputs["past"] * inputs["scale"][:, None] + inputs["center"][:, None]}
+
+
+@torch.no_grad()
+def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Scaled by hand in NumPy's float64, and back."""
+    center, scale = (inputs[name].numpy()[:, None] for name in ("center", "scale"))
+    past = (inputs["past"].numpy() - center) / scale
+    times = inputs["past_time"].float(), inputs["future_time"].float()
+    scaled = graph.network(torch.from_numpy(past.astype("float32")), *times)
+    return torch.from_numpy(scaled.numpy().astype("float64") * scale + center)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param(variant, marks=[] if "model.linear=false" in variant else pytest.mark.long)
+        for variant in VARIANTS
+    ],
+    ids=" ".join,
+)
+def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
+    """Also at a level of 10⁷ , of which float32 could not say more than a whole number."""
+    graph, shapes = untrained_graph(*LENGTHS, *overrides)
+    program = trace_forecast(graph, shapes)
+    write_onnx(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
+    assert str(ROOT).encode() not in (tmp_path / "m.onnx").read_bytes()
+    assert {i.type for i in onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_inputs()} == {
+        "tensor(double)"
+    }
+    run = load_onnx(tmp_path / "m.onnx")
+    for batch in (1, 2, 7):
+        inputs = drawn(shapes, batch)
+        ours = expected(graph, inputs)
+        assert ours.shape == (batch, 100, 3)
+        assert ours.std(dim=1).min() > 0
+        got = torch.from_numpy(run({name: values.numpy() for name, values in inputs.items()})["forecast"])
+        assert got.shape == ours.shape
+        assert ((got - ours) / inputs["scale"][:, None]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "allowed"), [(("attention=nystrom",), 0), (("attention=full", "cross=probsparse"), 2)]
+)
+def test_only_a_ranking_may_flip(overrides: tuple[str, ...], allowed: int) -> None:
+    network = untrained_graph(*overrides)[0].network
+    assert count_allowed_exceptions(network, 2785) == allowed
+    assert count_allowed_exceptions(network, 999) == 0

@@ -1,8 +1,14 @@
-"""What the loggers keep of a real run, read back with their own readers."""
+"""What the loggers keep of a real run, read back with their own readers, and the dashboard of W&B.
+
+Its names of logged values, the file, publication to a local server, and error messages.
+"""
+# pyright: reportPrivateImportUsage=false
 
 import json
+import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -10,11 +16,20 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
+import wandb
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+from wandb_workspaces.reports.v2.internal import ReportViewspec
+from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
+from forecast.system.errors import ConfigError
 from forecast.system.keys import flatten, variant_id
+from forecast.tools.dashboard import RunFilter, make_specification
+from forecast.training.loggers import MlflowLogger
 from tests.commands.test_secrets import CANARY, ENVIRONMENT, holding
 from tests.support.commands import finish, only, run_command, start, train, workplace
 from tests.support.wandb_file import WandbRun, records
+from tests.support.wandb_server import API_KEY, environment, wandb_server
 
 KEYS = {name: value for name, value in ENVIRONMENT.items() if not name.endswith("PROXY")}
 CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"}
@@ -24,7 +39,13 @@ CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     """A run with every logger, in an environment that holds secrets."""
     folder = workplace(tmp_path_factory.mktemp("loggers"))
-    given = ("logger=[wandb,csv,tensorboard,mlflow]", "pictures=true", "trainer.max_epochs=3", "seed=7")
+    given = (
+        "logger=[wandb,csv,tensorboard,mlflow]",
+        "pictures=true",
+        "trainer.max_epochs=3",
+        "seed=7",
+        "loss=quantile",
+    )
     result = train(folder, *given, **KEYS)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*-s7_*"), result
@@ -79,11 +100,12 @@ def test_wandb_has_the_curves_and_the_final_scores(ran, wandb_run: WandbRun, met
 
 
 def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: WandbRun) -> None:
-    rows = [row for row in wandb_run.history if "horizon/step" in row]
-    by_step = pd.read_csv(ran[0] / "errors_by_step.csv")
-    assert [row["horizon/step"] for row in rows] == [1, 2, 3, 4, 5]
-    for name in ("model", "naive", "seasonal_naive", "linear"):
-        assert [row[f"horizon/{name}_mse"] for row in rows] == pytest.approx(list(by_step[f"{name}_mse"]))
+    by_step = pd.read_csv(ran[0] / "errors_by_step.csv").set_index("step")
+    rows = {row["horizon/step"]: row for row in wandb_run.history if "horizon/step" in row}
+    for name in ("model_mse", "linear_mse"):
+        assert {step: row[f"horizon/{name}"] for step, row in rows.items()} == pytest.approx(
+            by_step[name].to_dict()
+        )
     files = only(ran[0], "wandb/offline-run-*/files")
     for picture in ("forecasts", "error_by_step"):
         (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
@@ -122,13 +144,12 @@ def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     rows = pd.read_csv(ran[0] / "logs" / "csv" / "version_0" / "metrics.csv")
-    assert set(rows["epoch"].dropna()) >= {0, 1, 2}
-    assert rows[list(CURVES)].notna().sum().min() >= 3
     assert rows["skill"].dropna().item() == pytest.approx(metrics["skill"])
     events = EventAccumulator(str(ran[0] / "logs" / "tensorboard")).Reload()
     assert set(events.Tags()["scalars"]) >= {*CURVES, "skill", "test/mse", "baseline/naive/mae"}
     curve = [event.value for event in events.Scalars("val/mse")]
-    assert curve == pytest.approx(list(pd.read_csv(ran[0] / "metrics.csv")["val/mse"]), rel=1e-5)
+    for found in (rows["val/mse"].dropna().tolist(), curve):
+        assert found == pytest.approx(list(pd.read_csv(ran[0] / "metrics.csv")["val/mse"]), rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +178,10 @@ def test_mlflow_has_what_wandb_has(ran, mlflow_run, wandb_run: WandbRun, metrics
     expected = {name: value for name, value in wandb_run.summary.items() if name.startswith(prefixes)}
     assert len(expected) > 40
     assert {name: run.data.metrics[name] for name in expected} == pytest.approx(expected, rel=1e-6)
-    epochs, by_step = (pd.read_csv(ran[0] / name) for name in ("metrics.csv", "errors_by_step.csv"))
+    epochs = pd.read_csv(ran[0] / "metrics.csv")
     for name in CURVES:
         found = [point.value for point in client.get_metric_history(run.info.run_id, name)]
         assert found[: len(epochs)] == pytest.approx(list(epochs[name]), rel=1e-6), name
-    points = client.get_metric_history(run.info.run_id, "horizon/model_mse")
-    found = {point.step: point.value for point in points}
-    assert found == pytest.approx(dict(zip(by_step["step"], by_step["model_mse"], strict=True)))
     assert run.info.status == "FINISHED"
     files = Path(run.info.artifact_uri.removeprefix("file://"))
     assert files.is_relative_to(ran[0].parent)
@@ -213,3 +231,246 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
     folder = only(tmp_path, "runs/*")
     assert json.loads((folder / "metrics.json").read_text())["epochs"] == 15
     assert len(pd.read_csv(folder / "logs/csv/version_0/metrics.csv")["train/loss"].dropna()) == 15
+
+
+# ---- MLflow
+
+
+def make(root: Path, name: str = "run") -> MlflowLogger:
+    return MlflowLogger(
+        experiment="forecast", name=name, tags={"data": "csv", "group": None}, root=str(root),
+        save_dir=str(root / name), tracking_uri=None,
+    )  # fmt: skip
+
+
+def read(logger: MlflowLogger) -> Any:
+    return logger.experiment.get_run(logger.run_id)
+
+
+@pytest.mark.slow
+def test_jobs_that_start_together_share_an_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They create the tables of the database."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    loggers = [make(tmp_path, f"run{i}") for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(MlflowLogger.begin, loggers))
+    assert len({logger.run_id for logger in loggers}) == 4
+    assert len({read(logger).info.experiment_id for logger in loggers}) == 1
+
+
+def test_a_resumed_run_continues_its_mlflow_run(ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    first, second = make(ran[0].parent), make(ran[0].parent)
+    settings = {"seed": 1, "data": {"path": "load.csv"}, "trainer": {"max_epochs": 2}}
+    first.begin()
+    first.log_hyperparams(settings)
+    first.log_metrics({"val/mse": 0.5}, step=3)
+    first.end(succeeded=False)
+    assert read(first).info.status == "FAILED"
+
+    second.begin()
+    second.log_hyperparams({**settings, "trainer": {"max_epochs": 4}, "loss": "mae"})
+    second.log_metrics({"val/mse": float("nan"), "skill": None}, step=6)
+    second.end(succeeded=True)
+    assert second.run_id == first.run_id
+    run = read(second)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["trainer.max_epochs"] == "2"  # MLflow refuses another value
+    assert run.data.params["loss"] == "mae"
+    assert run.data.tags["data"] == "csv"
+    assert "group" not in run.data.tags
+    assert [p.step for p in second.experiment.get_metric_history(run.info.run_id, "val/mse")] == [3, 6]
+
+
+def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"http://127\.0\.0\.1:9 cannot be used") as caught:
+        make(tmp_path).begin()
+    assert "\n" not in str(caught.value)
+    assert "me:secret" not in str(caught.value)
+
+
+# ---- the dashboard
+
+
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the command in this process, as a user without an account or with one on a server: status, output, errors."""
+
+    def go(*arguments: str, **account: Any) -> tuple[int | str | None, str, str]:
+        # The service keeps the key of the call before. Its name goes from the environment with it: restored by
+        # `monkeypatch`, it would be looked for by every later test.
+        wandb.teardown()
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            monkeypatch.delenv(name)
+        for name, value in environment(tmp_path, **account).items():
+            monkeypatch.setenv(name, value)
+        status = run_command("dashboard", tmp_path, *arguments)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    yield go
+    wandb.teardown()  # or later tests would ask its server
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    return make_specification("someone", "forecast", RunFilter("a-sweep", "csv", "M", 5))
+
+
+def grids(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The panel grids of the report."""
+    blocks = content["report"]["spec"]["blocks"]
+    return [block["metadata"] for block in blocks if block["type"] == "panel-grid"]
+
+
+def run_sets(content: dict[str, Any]) -> list[dict[str, Any]]:
+    of_report = [one for grid in grids(content) for one in grid["runSets"]]
+    return [*content["workspace"]["spec"]["section"]["runSets"], *of_report]
+
+
+def panels_of(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    return grid["panelBankSectionConfig"]["panels"]
+
+
+def panels(content: dict[str, Any]) -> list[dict[str, Any]]:
+    sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
+    of_workspace = [panel for section in sections for panel in section["panels"]]
+    return of_workspace + [panel for grid in grids(content) for panel in panels_of(grid)]
+
+
+def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
+    """Names in panels, groupings, filters, orders and columns that the run did not log."""
+
+    def known(section: str, name: str) -> bool:
+        if section == "config":
+            value: Any = run.config
+            parts = [part for i, part in enumerate(name.split(".")) if (i, part) != (1, "value")]
+            for part in parts:
+                value = value.get(part) if isinstance(value, dict) else None
+            return isinstance(value, str | int)
+        if section == "summary":
+            return isinstance(run.summary.get(name), int | float)
+        return section == "run" and name in ("state", "group", "displayName")
+
+    wrong = set()
+    for one in run_sets(content):
+        keys = [*one["grouping"], *(f["key"] for f in one["filters"]["filters"])]
+        keys += [key["key"] for key in one["sort"]["keys"]]
+        columns = {*one["runFeed"]["columnVisible"], *one["runFeed"]["columnOrder"]} - {"run:name"}
+        named = [(key["section"], key["name"]) for key in keys] + [tuple(c.split(":", 1)) for c in columns]
+        wrong |= {name for section, name in named if not known(section, name)}
+    for panel in panels(content):
+        config = panel["config"]
+        match panel["viewType"]:
+            case "Run History Line Plot":  # the x axis must be logged along with the curve
+                x = config["xAxis"]
+                rows = [row for row in run.history if x in row]
+                wrong |= {y for y in config["metrics"] if not any(y in row for row in rows)}
+                assert config["metrics"]
+            case "Bar Chart":
+                wrong |= {name for name in config["metrics"] if not known("summary", name)}
+                assert config["metrics"]
+            case "Scatter Plot":
+                axes = [tuple(config[axis].split(":", 1)) for axis in ("xAxis", "yAxis")]
+                wrong |= {name for section, name in axes if not known(section, name)}
+            case "Media Browser":
+                names = config["mediaKeys"]
+                wrong |= {n for n in names if run.summary.get(f"{n}/_type") != "images/separated"}
+            case other:
+                raise AssertionError(f"a panel that this test does not know: {other}")
+    return wrong
+
+
+def test_every_name_is_logged(wandb_run: WandbRun, content: dict[str, Any]) -> None:
+    assert unknown(content, wandb_run) == set()
+
+
+def test_which_runs_are_compared(content: dict[str, Any]) -> None:
+    expected = {"state": "finished", "group": "a-sweep", "data.name": "csv", "features": "M", "pred_len": 5}
+    for one in run_sets(content):
+        found = {item["key"]["name"]: item["value"] for item in one["filters"]["filters"]}
+        assert found == expected
+        assert {item.get("connector", "AND") for item in one["filters"]["filters"]} == {"AND"}
+    everything = run_sets(make_specification(None, "forecast", RunFilter()))[0]["filters"]["filters"]
+    assert [item["key"]["name"] for item in everything] == ["state"]
+
+
+def test_the_package_reads_it_back(content: dict[str, Any]) -> None:
+    """W&B's models accept the specification and know every part of it."""
+    model = WorkspaceViewspec.model_validate_json(json.dumps(content["workspace"]["spec"]))
+    view = View(entity="e", project="p", display_name="d", name="n", id="i", spec=model)
+    shown = [panel for section in ws.Workspace._from_model(view).sections for panel in section.panels]
+    given = {"displayName": "d", "project": {"entityName": "e", "name": "p"}}
+    page = ReportViewspec.model_validate({**given, "spec": json.dumps(content["report"]["spec"])})
+    blocks = wr.Report._from_model(page).blocks
+    shown += [panel for block in blocks if isinstance(block, wr.PanelGrid) for panel in block.panels]
+    assert len(shown) == len(panels(content))
+    assert not [part for part in [*blocks, *shown] if type(part).__name__.startswith("Unknown")]
+
+
+def test_without_an_account(tmp_path: Path, publish) -> None:
+    status, out, error = publish("project=mine", "runs.data=etth1")
+    assert (status, error) == (0, "")
+    assert out.startswith(
+        "nothing was sent; saved the specification of the workspace and the report in dashboard.json\n"
+    )
+    written = json.loads((tmp_path / "dashboard.json").read_text())
+    assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
+    status, _, error = publish()
+    assert (status, error.count("\n")) == (2, 1)
+    assert json.loads((tmp_path / "dashboard.json").read_text()) == written
+
+
+def without(content: Any, *names: str) -> Any:
+    """Remove keys at any depth."""
+    if isinstance(content, dict):
+        return {key: without(value, *names) for key, value in content.items() if key not in names}
+    return [without(value, *names) for value in content] if isinstance(content, list) else content
+
+
+def without_ids(content: Any) -> Any:
+    """Remove the random ids of panels and run sets."""
+    return without(content, "id", "__id__")
+
+
+def test_published(tmp_path: Path, publish) -> None:
+    with wandb_server(forecast=3) as server:
+        status, out, error = publish("runs.pred_len=24", server=server)
+    assert (status, error) == (0, "")
+    view, page = server.views
+    name = view["name"].removeprefix("nw-").removesuffix("-v")
+    assert out.splitlines() == [
+        f"workspace  {server.url}/someone/forecast?nw={name}",
+        f"report     {server.url}/someone/forecast/reports/Attention-variants--view2",
+    ]
+    expected = make_specification("someone", "forecast", RunFilter(pred_len=24))
+    for sent, kind in ((view, "workspace"), (page, "report")):
+        assert (sent["entityName"], sent["projectName"]) == ("someone", "forecast")
+        spec = without_ids(without(json.loads(sent["spec"]), "project"))
+        assert spec == without_ids(without(expected[kind]["spec"], "project"))
+    assert not (tmp_path / "dashboard.json").exists()
+    kept = [p for p in tmp_path.rglob("*") if p.is_file() and API_KEY.encode() in p.read_bytes()]
+    assert kept == []
+    assert API_KEY not in out + json.dumps(server.views)
+
+
+def test_refusals_of_publishing(tmp_path: Path, publish) -> None:
+    with wandb_server(forecast=3, empty=0) as server:
+        for argument, account, message in (
+            ("entity=nobody", {}, "nobody/forecast: the W&B project does not exist"),
+            ("project=empty", {}, "someone/empty: the W&B project holds no runs;"),
+            (
+                "mode=auto",
+                {"api_key": "a" * 40},
+                f"{server.url} refuses the API key (user is not logged in); set ",
+            ),
+        ):
+            status, out, error = publish(argument, server=server, **account)
+            said = [line for line in error.splitlines() if line.startswith("error: ")]
+            assert (status, out, len(said)) == (2, "", 1)
+            assert said[0].startswith(f"error: {message}")
+    assert (server.views, [path.name for path in tmp_path.glob("dashboard*")]) == ([], [])

@@ -1,4 +1,4 @@
-"""A file that lacks values and rows, through every command."""
+"""A file that lacks values and rows, and one of counts, through the commands."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.api import load
 from tests.support.commands import LOAD, MLP, PLAIN, only, run_command, run_training
 from tests.support.csv_files import write_csv
 
@@ -41,10 +42,6 @@ def test_scores_count_measured_values(place: Path) -> None:
         past = pd.DataFrame(scaled[origin - SEQ : origin]).ffill().iloc[-1].fillna(0.0).to_numpy()
         errors.append(scaled[origin : origin + PRED] - past)
     assert metrics["baselines"]["naive"]["mse"] == pytest.approx(np.nanmean(np.square(errors)), rel=1e-5)
-    windows = pd.read_parquet(only(place, "runs/*") / "errors_by_window.parquet")
-    assert windows["naive_mse"].to_numpy().mean() == pytest.approx(
-        metrics["baselines"]["naive"]["mse"], rel=1e-5
-    )
     assert 0 < metrics["intervals"]["conformal"]["80"]["coverage"] < 1
     assert all(np.isfinite(metrics["test"][name]) for name in ("mse", "mae", "rmse_raw", "smape", "mase"))
 
@@ -57,7 +54,6 @@ def test_every_command_reads_it(place: Path, tmp_path: Path) -> None:
         ("predict", f"output={tmp_path}/next.csv"),
         ("backtest", "steps=40", f"output_root={tmp_path}"),
         ("explain", f"output={tmp_path}/why"),
-        ("export", f"output={tmp_path}/model.onnx"),
     ):
         assert run_command(command, place, f"checkpoint={run}", *options) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
@@ -89,19 +85,67 @@ def test_a_column_without_values_in_validation_takes_no_intervals_from_the_other
     frame = pd.read_csv(tmp_path / "load.csv")
     frame.loc[205:245, "temperature"] = np.nan
     frame.to_csv(tmp_path / "load.csv", index=False)
-    assert run_training(tmp_path, "trainer.max_epochs=1", "logger=[]") == 0
+    assert run_command("train", tmp_path, PLAIN, *MLP, *LOAD, "trainer.max_epochs=1", "logger=[]") == 0
     run = only(tmp_path, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
-    intervals = metrics["intervals"]["conformal"]
     by_variable: Any = pd.read_csv(run / "errors_by_variable.csv", index_col="variable")
-    for name, scores in {"model": metrics["test"], **metrics["baselines"]}.items():
-        crps, mae = by_variable[f"{name}_crps"], by_variable[f"{name}_mae"]
-        assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
-        assert crps["load"] < mae["load"]
-        assert 0 < scores["crps"] < scores["mae"]
-    assert 0 < intervals["80"]["coverage"] <= 1
-    assert np.isfinite(intervals["crps"])
+    crps, mae = by_variable["model_crps"], by_variable["model_mae"]
+    assert crps["temperature"] == pytest.approx(mae["temperature"], rel=1e-5)  # a forecast without spread
+    assert crps["load"] < mae["load"]
     assert run_command("predict", tmp_path, f"checkpoint={run}") == 0
     forecast = pd.read_csv(tmp_path / "forecast.csv")
     assert np.isfinite(forecast["load-lo-80"].to_numpy()).all()
     assert np.isnan(forecast["temperature-lo-80"].to_numpy()).all()
+
+
+# ---- counts that are transformed and bounded, beside a file of transformed counts
+
+OPTIONS = ("trainer.max_epochs=1", "logger=[]", "data.lower=0", "levels=[80]", "data.season=24")
+
+
+@pytest.fixture(scope="module")
+def counts_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with counts in load.csv, their logarithms in logged/load.csv, and a run on each."""
+    folder = tmp_path_factory.mktemp("counts")
+    (folder / "logged").mkdir()
+    t = np.arange(300)[:, None]
+    level = 1.5 + np.sin(2 * np.pi * t / 24) + np.random.default_rng(0).normal(0, 0.7, (300, 2))
+    dates = pd.date_range("2024-01-01", periods=300, freq="h", name="date")
+    counts = pd.DataFrame(np.floor(np.exp(level)), dates, ["sales", "visits"])
+    counts.to_csv(folder / "load.csv")
+    np.log1p(counts).to_csv(folder / "logged" / "load.csv")
+    assert run_training(folder, *OPTIONS, "data.transform=log1p") == 0
+    assert run_training(folder / "logged", *OPTIONS) == 0
+    return folder
+
+
+def metrics_of(folder: Path) -> dict:
+    return json.loads((only(folder, "runs/*") / "metrics.json").read_text())
+
+
+def test_a_transform_trains_as_a_transformed_file_does(counts_place: Path) -> None:
+    mine, theirs = metrics_of(counts_place), metrics_of(counts_place / "logged")
+    own, other = (each["intervals"]["conformal"] for each in (mine, theirs))
+    assert own["80"]["coverage"] == other["80"]["coverage"]
+    assert mine["test"]["mae_raw"] > 2 * theirs["test"]["mae_raw"]  # in counts, not in logarithms
+    forecasts = pd.read_parquet(only(counts_place, "runs/*") / "forecasts.parquet")
+    logged = pd.read_parquet(only(counts_place / "logged", "runs/*") / "forecasts.parquet")
+    for name in ("truth", "model", "linear"):
+        np.testing.assert_allclose(np.log1p(forecasts[name]), logged[name], atol=1e-4)
+
+
+def test_forecasts_are_inverted_exactly_and_stay_inside(counts_place: Path) -> None:
+    mine, theirs = (load(only(folder, "runs/*")) for folder in (counts_place, counts_place / "logged"))
+    frames = [
+        pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
+        for folder in (counts_place, counts_place / "logged")
+    ]
+    for horizon in (5, 12):  # 12: beyond pred_len, where the models read their own forecasts
+        found, other = (
+            model.predict(frame, horizon=horizon, levels=[80] if horizon == 5 else [])
+            for model, frame in zip((mine, theirs), frames, strict=True)
+        )
+        np.testing.assert_allclose(found, np.expm1(other), rtol=1e-4, atol=1e-4)
+        assert (found.to_numpy() >= 0).all()
+        if horizon == 5:
+            assert (found["sales-lo-80"].to_numpy() <= found["sales"].to_numpy()).all()
+            assert (found["sales"].to_numpy() <= found["sales-hi-80"].to_numpy()).all()

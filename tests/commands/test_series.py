@@ -1,4 +1,4 @@
-"""Many series from the command line: training, scores and forecasts, with and without known future covariates."""
+"""Many series, in a long file or a store: training, scores and forecasts."""
 
 import io
 import json
@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forecast import load
-from tests.support.commands import TINY, only, run_command
+from forecast import Model, load
+from forecast.inference.forecasters import choose_forecaster
+from forecast.inference.predict import predict
+from tests.support.commands import TINY, only, run_command, run_training
+from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
 SERIES, ROWS, PRED_LEN = 8, 100, 5
 SETTINGS = (
@@ -48,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(place: Path) -> Path:
+def shop_run(place: Path) -> Path:
     """A run on prices and regions."""
     known = ("data.future_covariates=[price]", "data.static_covariates=[region]", "trainer.max_epochs=10")
     printed = train(place, *known)
@@ -57,31 +60,33 @@ def run(place: Path) -> Path:
     return only(place, "runs/*")
 
 
+def flatten(content: dict) -> dict[str, float]:
+    return pd.json_normalize(content).iloc[0].dropna().to_dict()
+
+
 def metrics(folder: Path) -> dict:
     return json.loads((folder / "metrics.json").read_text())
 
 
-def test_evaluate_gives_the_runs_own_numbers(run: Path, capsys) -> None:
-    given = (f"checkpoint={run}", f"output={run}/again.json")
-    assert run_command("evaluate", run.parents[1], *given) == 0
-    again, first = json.loads((run / "again.json").read_text()), metrics(run)
-    for part in (lambda m: m["test"], lambda m: m["baselines"]["seasonal_naive"]):
-        assert part(again) == pytest.approx(part(first), rel=1e-6)
-    widths = [found["intervals"]["conformal"]["80"]["width_raw"] for found in (again, first)]
-    assert widths[0] == pytest.approx(widths[1], rel=1e-6)
+def test_evaluate_gives_the_runs_own_numbers(shop_run: Path, capsys) -> None:
+    given = (f"checkpoint={shop_run}", f"output={shop_run}/again.json")
+    assert run_command("evaluate", shop_run.parents[1], *given) == 0
+    again, first = json.loads((shop_run / "again.json").read_text()), metrics(shop_run)
+    for part in ("test", "baselines", "intervals"):
+        assert flatten(again[part]) == pytest.approx(flatten(first[part]), rel=1e-6)
     names = ("again_by_series.parquet", "errors_by_series.parquet")
-    found, expected = (pd.read_parquet(run / name) for name in names)
+    found, expected = (pd.read_parquet(shop_run / name) for name in names)
     pd.testing.assert_frame_equal(found, expected)
     assert "8 tested" in capsys.readouterr().out
 
 
-def test_every_series_is_forecast_after_its_end(run: Path, place: Path) -> None:
-    options = (f"checkpoint={run}", "levels=[80]", f"output={run}/next.csv")
+def test_every_series_is_forecast_after_its_end(shop_run: Path, place: Path) -> None:
+    options = (f"checkpoint={shop_run}", "levels=[80]", f"output={shop_run}/next.csv")
     assert run_command("predict", place, *options) == 0
-    table = pd.read_csv(run / "next.csv", parse_dates=["ds"])
+    table = pd.read_csv(shop_run / "next.csv", parse_dates=["ds"])
     assert list(table.columns) == ["unique_id", "ds", "y", "y-lo-80", "y-hi-80"]
     assert len(table) == SERIES * PRED_LEN
-    assert (run / "next.png").stat().st_size > 5_000
+    assert (shop_run / "next.png").stat().st_size > 5_000
     assert list(table["ds"][:PRED_LEN]) == list(pd.date_range("2024-04-10", periods=PRED_LEN))
     frame = pd.read_parquet(place / "sales.parquet")
     price = frame.groupby("unique_id", sort=False)["price"].tail(PRED_LEN).to_numpy() - 3
@@ -92,31 +97,178 @@ def test_every_series_is_forecast_after_its_end(run: Path, place: Path) -> None:
     inside = (table["y-lo-80"] <= expected) & (expected <= table["y-hi-80"])
     assert 0.5 < inside.mean() <= 1
 
-    whole = load(run).predict(frame, levels=[80])
+    whole = load(shop_run).predict(frame, levels=[80])
     np.testing.assert_allclose(whole["y-hi-80"], table["y-hi-80"], rtol=1e-5)
-    end = pd.Timestamp("2024-04-09")
-    history, ahead = frame[frame["ds"] <= end], frame.loc[frame["ds"] > end, ["unique_id", "ds", "price"]]
-    history.to_csv(run / "history.csv", index=False)
-    ahead.to_csv(run / "ahead.csv", index=False)
-    parts = (f"data.path={run}/history.csv", f"future={run}/ahead.csv", "data.ids=[shop_3]")
-    assert run_command("predict", place, f"checkpoint={run}", *parts, f"output={run}/one.csv") == 0
-    one = pd.read_csv(run / "one.csv")
-    np.testing.assert_allclose(one["y"], table.loc[table["unique_id"] == "shop_3", "y"], rtol=1e-5)
 
 
-@pytest.mark.long
-def test_sampled_epochs_go_on_exactly_where_a_run_stopped(place: Path, tmp_path: Path) -> None:
-    """Two epochs of sampled windows at one go, and one after the other: the same weights."""
-    options = ("data.windows_per_epoch=64", "data.eval_stride=7", f"data.path={place / 'sales.parquet'}")
-    scores = []
-    for name, stops in (("whole", ("2",)), ("parts", ("1", "2"))):
-        (tmp_path / name).mkdir()
-        for epochs in stops:
-            more = (f"trainer.max_epochs={epochs}", "schedule=constant")
-            if epochs != stops[0]:
-                more = (*more, f"checkpoint={only(tmp_path / name, 'runs/*')}")
-            printed = train(tmp_path / name, *options, *more)
-            assert "64 training windows per epoch; one in 7 windows in validation and test" in printed
-        newest = max((tmp_path / name).glob("runs/*"), key=lambda folder: folder.stat().st_mtime)
-        scores.append(metrics(newest)["test"])
-    assert scores[0] == scores[1]
+# ---- a store of many series: what the commands do on the long file that it was made from
+
+DATA, AHEAD = ("long", "store"), 10
+KEYS = ("data.id_column=shop", "data.date_column=day")
+ROLES = ("data.columns=[y]", "data.past_covariates=[sky]", "data.future_covariates=[price]")
+MORE = [
+    ("data.path=history.{}", "future=ahead.csv"),
+    ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
+]
+
+
+def store_table() -> pd.DataFrame:
+    """Four daily series with different first and last dates; their prices are known for `AHEAD` more days."""
+    frame, random = long_frame(future=AHEAD), np.random.default_rng(2)
+    frame["sky"] = random.choice(["sun", "rain", "snow"], len(frame))
+    frame["y"] += 3 * frame["price"]
+    return frame.drop(columns=["region", "size", "temperature"]).rename(
+        columns={"unique_id": "shop", "ds": "day"}
+    )
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sales and their history, as long files and stores, the prices ahead, and a run on each of DATA."""
+    folder, frame = tmp_path_factory.mktemp("store"), store_table()
+    known = frame["y"].notna()
+    frame.to_csv(folder / "sales.long", index=False)
+    frame[known].to_csv(folder / "history.long", index=False)
+    frame.loc[~known, ["shop", "day", "price"]].to_csv(folder / "ahead.csv", index=False)
+    for name in ("sales", "history"):
+        assert run_command("convert", folder, f"data.path={name}.long", *KEYS, "chunk=900") == 0
+    for data in DATA:
+        keys = KEYS if data == "long" else ()
+        given = (f"data={data}", f"data.path=sales.{data}", *keys, *ROLES, f"output_root={data}")
+        more = ("data.name=sales", "data.split=[0.5,0.3,0.2]", "trainer.max_epochs=1", "logger=[]")
+        assert run_training(folder, *given, *more) == 0
+        (folder / "runs").mkdir(exist_ok=True)
+        only(folder, f"{data}/*").rename(folder / "runs" / data)
+    return folder
+
+
+def test_training_gives_the_same_windows_and_scores(stores: Path) -> None:
+    long, store = (json.loads((stores / f"runs/{data}" / "metrics.json").read_text()) for data in DATA)
+    assert store["n_windows"] == long["n_windows"]
+    assert store["inputs_used"] == long["inputs_used"]
+    for part in ("test", "baselines"):
+        assert flatten(store[part]) == pytest.approx(flatten(long[part]), rel=1e-3, abs=1e-4)
+    for name in ("errors_by_window", "errors_by_series"):
+        one, other = (pd.read_parquet(stores / f"runs/{data}" / f"{name}.parquet") for data in DATA)
+        pd.testing.assert_frame_equal(one, other, rtol=0.01, atol=1e-3)
+    assert len(other) == 4
+
+
+@pytest.mark.parametrize("more", MORE, ids=lambda more: more[-1])
+def test_forecasts_from_either(stores: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    frames = []
+    for data in DATA:
+        given = [text.format(data) for text in more]
+        output = f"output={tmp_path}/{data}.csv"
+        assert run_command("predict", stores, "checkpoint=runs/store", output, *given) == 0
+        frames.append(pd.read_csv(tmp_path / f"{data}.csv", index_col=["shop", "day"]))
+    assert len(frames[0]) >= 3 * 5
+    pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
+
+
+def test_a_backtest_is_that_of_the_long_file(stores: Path, tmp_path: Path) -> None:
+    found = []
+    for data in DATA:
+        given = (f"checkpoint={stores}/runs/store", f"data.path={stores}/history.{data}", "steps=10")
+        assert run_command("backtest", stores, *given, f"output_root={tmp_path}/{data}") == 0
+        found.append(pd.read_parquet(only(tmp_path, f"{data}/*/forecasts.parquet")))
+    assert len(found[0]) == 4 * 10
+    pd.testing.assert_frame_equal(*found, rtol=0.01, atol=1e-2)
+
+
+# ---- forecasts from an earlier date, beyond pred_len, and by models trained on another layout
+
+SEQ_LEN, STEPS = 12, 5
+START = pd.to_datetime("2024-02-10")
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Four daily series with different first and last dates; their prices are known for ten more days."""
+    return long_frame(future=10)
+
+
+@pytest.fixture
+def model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.chdir(series_run.parents[1])
+    return load(series_run)
+
+
+def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = STEPS) -> pd.DataFrame:
+    """What is known on a date: values before it, and prices of the steps from it on."""
+    seen = frame.loc[frame["ds"] < start + pd.Timedelta(days=steps)]
+    return seen.assign(y=seen["y"].where(seen["ds"] < start))
+
+
+def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
+    start = pd.to_datetime("2024-02-08")  # two days before the end of the shortest series, "a"
+    found = model.predict(frame, start=start)
+    assert list(found.columns) == ["ds", "y", "y-true", "y-error"]
+    assert list(found.index) == np.repeat(list(LENGTHS), STEPS).tolist()
+    expected = model.predict(until(frame, start))
+    assert list(expected.columns) == ["ds", "y"]
+    np.testing.assert_array_equal(found["ds"], expected["ds"])
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-6)
+    truth = found.reset_index().merge(frame, how="left", on=["unique_id", "ds"], suffixes=("", "-file"))
+    np.testing.assert_array_equal(truth["y-true"], truth["y-file"])
+    np.testing.assert_allclose(found["y-error"], found["y"] - found["y-true"])
+    assert found["y-true"].isna().groupby(level=0, sort=False).sum().tolist() == [3, 0, 0, 0]
+    pd.testing.assert_frame_equal(
+        found, model.predict(start=str(start))
+    )  # of the file that it was trained on
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_series_with_few_rows_is_forecast_beside_the_others(
+    model: Model, frame: pd.DataFrame, is_new: bool
+) -> None:
+    few = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=4))]
+    few = few.replace({"unique_id": {"é": "new"}}) if is_new else few
+    name, others = "new" if is_new else "é", ["a", "002", "c d"]
+    found = model.predict(few, start=START, levels=[80])
+    rows = found["rows_before"].groupby(level=0).first()
+    assert rows.to_dict() == {name: 4, **dict.fromkeys(others, SEQ_LEN)}
+    assert np.isfinite(found[["y", "y-lo-80", "y-hi-80"]]).all(axis=None)
+    whole = model.predict(frame, start=START)
+    assert "rows_before" not in whole
+    np.testing.assert_allclose(found.loc[others, "y"], whole.loc[others, "y"], rtol=1e-5)
+    naive = model.predict(few, start=START, baseline="naive").loc[name, "y"]
+    last = few.loc[(few["unique_id"] == name) & (few["ds"] < START), "y"].iloc[-1]
+    np.testing.assert_allclose(naive, last, rtol=1e-5)
+
+
+def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(model: Model, frame: pd.DataFrame) -> None:
+    own = frame.loc[frame["unique_id"] == "é"]
+    expected = model.predict(own.assign(unique_id="new"))
+    assert not np.allclose(model.predict(own)["y"], expected["y"])  # on the scale of its training rows
+    model.data_state["has_scale"][list(LENGTHS).index("é")] = False  # had no training rows
+    np.testing.assert_allclose(model.predict(own)["y"], expected["y"], rtol=1e-6)
+
+
+def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
+    horizon = STEPS + 3
+    found = model.predict(frame, start=START, horizon=horizon)
+    assert len(found) == len(LENGTHS) * horizon
+    first = model.predict(frame, start=START)
+    filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
+    known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
+    second = model.predict(known, start="2024-02-15")  # STEPS days later
+    for name in LENGTHS:
+        steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
+        np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)
+    np.testing.assert_array_equal(found.loc["002", "ds"], pd.date_range(START, periods=horizon))
+
+
+def test_a_model_of_a_table_forecasts_many_series(run: Path) -> None:
+    """A table as the series "one", and ten times its values as "two"."""
+    model, table = load(run), pd.read_csv(run.parents[1] / "load.csv").rename(columns={"date": "ds"})[:100]
+    tenfold = table.assign(load=10 * table["load"], temperature=10 * table["temperature"], unique_id="two")
+    long = pd.concat([table.assign(unique_id="one"), tenfold])
+    columns = model.feature_columns
+    source = long_frame_data(long, name="long", columns=columns, seq_len=12, pred_len=5, split="test").source
+    found = predict(choose_forecaster(model, None), source.read())
+    assert found.new == 2
+    frame = found.frame()
+    assert frame.index.unique().tolist() == ["one", "two"]
+    for name in model.target_columns:
+        np.testing.assert_allclose(frame.loc["two", name], 10 * frame.loc["one", name], rtol=1e-4)

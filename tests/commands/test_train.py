@@ -1,7 +1,6 @@
 """The main job, end to end, on a CSV on disk."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
 from forecast.runs.folder import digest_of, find_runs, read_config
 from forecast.training.schedules import cosine
-from tests.support.commands import PLAIN, ROOT, TINY, only, run_training
+from tests.support.commands import PLAIN, TINY, finish, only, run_training, start
 from tests.support.csv_files import write_csv
-from tests.support.fork_server import run_python
 from tests.support.run_differences import differences
 
 EPOCHS = 3
@@ -33,14 +31,12 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finished(workplace: Path, *overrides: str, pictures: str = PLAIN) -> tuple[Path, str]:
-    """Run the command as a user would; give the run folder and what was printed."""
+    """Run `forecast train` as a user would; give the run folder and what was printed."""
     root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
     data = ("data=csv", "data.path=my load.csv", f"output_root={root}")
     given = (*data, "logger=csv", f"trainer.max_epochs={EPOCHS}")
-    typed = ["-m", "forecast.train", *TINY, *given, pictures, *overrides]
-    result = run_python(
-        typed, cwd=workplace, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    )
+    program = ("-m", "forecast", "train", *TINY, *given, pictures, *overrides)
+    result = finish(start(workplace, program=program, settings=()))
     assert result.returncode == 0, result.stderr
     (folder,) = root.iterdir()
     return folder, result.stdout + result.stderr
@@ -161,23 +157,18 @@ def test_the_same_seed_gives_the_same_run_to_the_bit(run: tuple[Path, str], work
 def test_only_a_run_of_the_same_configuration_is_resumed(run: tuple[Path, str], tmp_path: Path) -> None:
     copy = shutil.copytree(run[0], tmp_path / "runs" / "copy")
     config = read_config(copy / "config.yaml")
-
-    def found() -> tuple[Path | None, Path | None]:
-        return find_runs(tmp_path / "runs", config, digest_of(config))
-
+    find = lambda: find_runs(tmp_path / "runs", config, digest_of(config))  # noqa: E731
     other = tmp_path / "runs" / "of another program" / "checkpoints" / "last.ckpt"
     other.parent.mkdir(parents=True)
     other.touch()
     (other.parents[1] / "config.yaml").write_text("output_dir: ${nothing}")
-    assert found() == (None, copy)
+    assert find() == (None, copy)
     (copy / "metrics.json").unlink()
-    assert found() == (copy, None)
     config.output_dir, config.resume, config.logger.mode = "elsewhere", "auto", "online"
     config.callbacks.epochs.path = "elsewhere/metrics.csv"
-    config.callbacks.checkpoint.dirpath = "elsewhere/checkpoints"
-    assert found() == (copy, None)
+    assert find() == (copy, None)
     config.optimizer.lr *= 2
-    assert found() == (None, None)
+    assert find() == (None, None)
 
 
 def test_a_named_folder_takes_the_same_run_on_the_same_table_alone(tmp_path: Path) -> None:
@@ -194,21 +185,14 @@ def test_a_named_folder_takes_the_same_run_on_the_same_table_alone(tmp_path: Pat
     assert not (tmp_path / "nightly" / "metrics.json").exists()
 
 
-def test_a_warning_is_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also one of data that are scaled again, for `data.transform=auto` and for a refit."""
-    write_csv(tmp_path / "load.csv", rows=500)
-    first, *others = (tmp_path / "load.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "load.csv").write_text("".join([first, others[0], ",,\n", *others[1:]]))
-    given = ("data.transform=auto", "refit=full", "trainer.max_epochs=1", "logger=[]")
-    assert run_training(tmp_path, *given) == 0
-    assert capsys.readouterr().err.count("warning: load.csv: skipped 1 line without a value") == 1
-
-
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], tmp_path: Path) -> None:
     write_csv(tmp_path / "my load.csv", rows=390)
     longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
     assert "its best epoch is not used, because its validation windows differ" in said
-    assert load_checkpoint(longer / "checkpoints" / "best.ckpt")["epoch"] == EPOCHS
+    before, after = (load_checkpoint(folder / "checkpoints" / "best.ckpt") for folder in (run[0], longer))
+    assert after["epoch"] == EPOCHS
+    assert torch.equal(*(each["LightningData"]["scaler"]["scale"] for each in (before, after)))
+    assert after["LightningData"]["trained_until"] != before["LightningData"]["trained_until"]
     table = pd.read_csv(longer / "metrics.csv")
     assert table["epoch"].tolist() == [EPOCHS]
     steps = load_checkpoint(run[0] / "checkpoints" / "last.ckpt")["global_step"]
@@ -217,15 +201,3 @@ def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str
     factor = cosine(optimizer, steps * (EPOCHS + 1) // EPOCHS)["scheduler"].lr_lambdas[0]
     last = steps * (EPOCHS + 1) // EPOCHS - 1
     assert table["lr"].tolist() == pytest.approx([peak * factor(last)])  # of a schedule over all the epochs
-
-
-def test_the_best_epoch_of_a_run_on_other_rows_is_not_taken_over(
-    run: tuple[Path, str], tmp_path: Path
-) -> None:
-    write_csv(tmp_path / "my load.csv", rows=390)
-    longer, said = finished(tmp_path, f"checkpoint={run[0]}", f"trainer.max_epochs={EPOCHS + 1}")
-    assert "its best epoch is not used, because its validation windows differ" in said
-    before, after = (load_checkpoint(folder / "checkpoints" / "best.ckpt") for folder in (run[0], longer))
-    assert after["epoch"] == EPOCHS
-    assert torch.equal(*(each["LightningData"]["scaler"]["scale"] for each in (before, after)))
-    assert after["LightningData"]["trained_until"] != before["LightningData"]["trained_until"]

@@ -1,7 +1,6 @@
 """Every command in the README runs, on smaller models and data."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -13,8 +12,8 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.support.commands import finish, start
 from tests.support.csv_files import write_csv
-from tests.support.fork_server import run_python
 from tests.support.long_variants import select
 
 ROOT = Path(__file__).parents[2]
@@ -68,8 +67,7 @@ def test_every_command_is_known() -> None:
 
 
 def run(module: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    result = run_python(["-m", module, *arguments], cwd=folder, env=env)
+    result = finish(start(folder, program=("-m", module, *arguments), settings=()))
     assert result.returncode == 0, result.stderr
     return result
 

@@ -66,18 +66,9 @@ def test_hours_of_the_clients_that_existed(
     assert (data.n_features, data.target_columns) == (3, ("OT",))
 
 
-@pytest.mark.parametrize(
-    ("written", "damaged"),
-    [
-        ('05 00:15:00";', '05 00:15:00";x'),
-        ("02-05 00:15:00", "02-05 00:30:00"),
-        ("2012-01-05 00:15:00", "January"),
-    ],
-    ids=["text", "missing row", "bad date"],
-)
-def test_a_damaged_file_is_refused(raw: Path, tmp_path: Path, written: str, damaged: str) -> None:
-    text = raw.read_bytes().decode()
-    for content in (text.replace(written, damaged, 1), text[: len(text) // 2]):
-        (tmp_path / "raw.txt").write_bytes(content.encode())
-        with pytest.raises(DataError, match=r"raw\.txt: not UCI's raw file, or damaged: .*download it again"):
-            convert(tmp_path / "raw.txt")
+@pytest.mark.parametrize("damaged", ['05 00:15:00";x', "05 00:30:00"], ids=["text", "missing row"])
+def test_a_damaged_file_is_refused(raw: Path, tmp_path: Path, damaged: str) -> None:
+    text = raw.read_bytes().decode().replace('05 00:15:00";' if ";" in damaged else "05 00:15:00", damaged, 1)
+    (tmp_path / "raw.txt").write_bytes(text.encode())
+    with pytest.raises(DataError, match=r"raw\.txt: not UCI's raw file, or damaged: .*download it again"):
+        convert(tmp_path / "raw.txt")

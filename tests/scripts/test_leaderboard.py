@@ -10,7 +10,6 @@ from experiments import leaderboard
 from experiments.leaderboard_tasks import (
     DECILES,
     MISSING,
-    TASKS,
     Task,
     score_fev,
     score_gift,
@@ -77,28 +76,3 @@ def test_a_task_is_trained_on_the_rows_before_its_first_origin(
     assert 0 < row["linear"]["SQL"] < row["seasonal_naive"]["SQL"] / 2  # the wind is known ahead
     assert row["linear"]["SQL"] < row["linear"]["MASE"]
     assert run(last=1e3)["validation_mse"] == row["validation_mse"]
-
-
-def test_our_rows_are_ranked_among_the_published_ones(tmp_path: Path) -> None:
-    names = [task.name for task in TASKS["fev_bench"]]
-    rows = [
-        {"model": "mlp", "task": task, "SQL": 0.5, "MASE": 0.5, "training_s": 60.0, "inference_s": 1.0,
-         "seasonal_naive": {"SQL": 1.2, "MASE": 1.2}, "linear": {"SQL": 0.9, "MASE": 0.9, "inference_s": 1.0}}
-        for task in names
-    ]  # fmt: skip
-    published = [
-        {"model_name": name, "task_name": task, "SQL": sql, "MASE": sql, "training_time_s": 9.0,
-         "inference_time_s": 1.0}
-        for name, sql in (("Seasonal Naive", 1.2), ("TFT", 0.55))
-        for task in names
-    ]  # fmt: skip
-    file = tmp_path / "published.csv"
-    pd.DataFrame(published).to_csv(file, index=False)
-    ranking = leaderboard.rank_models("fev_bench", rows, file)
-    assert list(ranking.index) == ["`model=mlp`", "TFT", "linear baseline", "Seasonal Naive"]
-    assert ranking["SQL"].tolist() == pytest.approx([0.5, 0.55, 0.9, 1.2])
-    assert ranking["seconds"].tolist() == [5 * 61, 50, 5 * 61, 50]
-    assert ranking["ours"].tolist() == [True, False, True, False]
-    rows[0]["seasonal_naive"]["MASE"] = 1.3
-    with pytest.raises(ValueError, match="epf_np: the seasonal naive differs from the published one"):
-        leaderboard.rank_models("fev_bench", rows, file)

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,17 +94,6 @@ def test_from_the_command_to_the_file(
     assert "1 cells of load, 1 finished before" in capsys.readouterr().out
 
 
-def test_mistakes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (
-        (["lod"], "there is no table lod: choose one of ett, "),
-        (["load", "--jobs", "0"], "--jobs and --threads take whole numbers of at least 1"),
-    ):
-        with pytest.raises(SystemExit) as exit:
-            command.parse(arguments)
-        assert exit.value.code == 2
-        assert message in capsys.readouterr().err
-
-
 def test_errors_on_the_published_scale(tmp_path: Path) -> None:
     """A column of the standard deviation 2 in the first 70% of the rows, and one that −9999 makes wide."""
     columns = {"date": range(10), "a": [1.0, 5, 1, 5, 1, 5, 3, 90, 90, 90], "b": [-9999.0, *[1] * 9]}
@@ -123,14 +110,3 @@ def test_the_committed_pages_and_files_are_those_of_the_committed_results() -> N
     """After a change of tables or results: scripts/reproduce."""
     for path, content in page.make_files(ROOT / "docs").items():
         assert path.read_text() == content, path
-
-
-def test_another_folder_is_not_taken_for_an_environment(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("keep")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "reproduce"), "peers", "--env", str(tmp_path)],
-        env={"PATH": "", "PYTHONPATH": str(ROOT)}, text=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "holds other files" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

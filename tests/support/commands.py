@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -49,7 +51,7 @@ def start(
 
 
 def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=500)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -110,3 +112,11 @@ def answer(monkeypatch: pytest.MonkeyPatch, name: str, folder: Path, *overrides:
 def only(folder: Path, pattern: str) -> Path:
     (path,) = folder.glob(pattern)
     return path
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    """Wait until a condition holds; fail after minutes."""
+    end = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -88,16 +88,6 @@ def start_python(arguments: list[str], *, env: dict[str, str], **options: Any) -
     return kind([sys.executable, *arguments], text=True, env=env, **options)
 
 
-def run_python(
-    arguments: list[str], *, env: dict[str, str], timeout: float = 500, **options: Any
-) -> subprocess.CompletedProcess[str]:
-    """Run `python arguments...` to its end, with its output."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = start_python(arguments, env=env, **pipes, **options)
-    out, err = process.communicate(timeout=timeout)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
 @cache
 def _server(owner: int) -> socket.socket:
     """The connection of this process to its server."""

@@ -70,7 +70,7 @@ def unequal(one: Any, other: Any, where: str = "") -> list[str]:
 def logged_differently(one: Path, other: Path) -> list[str]:
     """What the loggers of two runs hold differently: of each step and score the last value, over the parts in order."""
     found = []
-    for read in (csv_log, tensorboard_log, wandb_log):
+    for read in (csv_log, wandb_log):
         log = read(one)
         assert log, f"{read.__name__}: nothing was logged"
         found += [f"{read.__name__}: {where}" for where in unequal(log, read(other))]
@@ -82,19 +82,6 @@ def csv_log(run: Path) -> dict[str, Any]:
     text = [row for part in parts for row in pd.read_csv(part, dtype=str).to_dict("records")]
     rows = [{name: float(value) for name, value in row.items()} for row in text]
     return last_values((row["step"], row) for row in rows)
-
-
-def tensorboard_log(run: Path) -> dict[str, Any]:
-    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-
-    values = []
-    for part in sorted(
-        (run / "logs" / "tensorboard").glob("events.*"), key=lambda path: path.stat().st_mtime_ns
-    ):
-        for event in EventFileLoader(str(part)).Load():
-            for value in event.summary.value:
-                values.append((event.step, {value.tag: list(value.tensor.float_val)}))
-    return last_values(values)
 
 
 def wandb_log(run: Path) -> dict[str, Any]:

@@ -1,18 +1,24 @@
 """The training command with a signal that it sends itself once.
 
 `DIES="1 2 SIGKILL" python -m tests.support.self_killing_train` kills job 1 of a sweep as its epoch 2 begins;
-`DIES="1 start SIGKILL"` kills it before training starts.
+`DIES="1 start SIGKILL"` kills it before training starts. `DIES="17"` kills a run before its 17th call of a function in
+`WRITES`, and `DIES="0"` prints the number of these calls.
 """
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.cli.main import main_with_run_folder
 from forecast.train import train
+
+WRITES = ("replace", "link", "fsync")
+"""Functions of `os` that name files and flush them to disk."""
 
 
 def die(name: str) -> None:
@@ -35,5 +41,30 @@ def task(config: DictConfig) -> float:
     return train(config)
 
 
+def train_until_write(number: int) -> None:
+    calls = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*given, **named)
+
+        return call
+
+    for name in WRITES:
+        setattr(os, name, counted(getattr(os, name)))
+    main_with_run_folder("train", train)
+    print(f"writes: {calls}", flush=True)
+
+
 if __name__ == "__main__":
-    main_with_run_folder("train", task)
+    os.environ.pop(
+        "WANDB_SERVICE", None
+    )  # of another test in this process: there a killed run's id stays taken
+    if os.environ["DIES"].isdigit():
+        train_until_write(int(os.environ["DIES"]))
+    else:
+        main_with_run_folder("train", task)

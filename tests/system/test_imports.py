@@ -8,7 +8,6 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.support.commands import only, train, workplace
-from tests.support.csv_files import write_csv
 from tests.unit.test_import_graph import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -81,10 +80,12 @@ def test_what_is_refused_is_refused_before_libraries_are_imported(
     assert "no finished run" in said
 
 
-def test_a_trained_model(run_of_default_model: Path, tmp_path: Path) -> None:
-    given = (f"checkpoint={run_of_default_model}", f"data.path={run_of_default_model.parents[1]}/load.csv")
+def test_a_file_and_a_trained_model(run_of_default_model: Path, tmp_path: Path) -> None:
+    data = f"data.path={run_of_default_model.parents[1]}/load.csv"
     outputs = {"evaluate": (), "explain": ("output=explanation",), "predict": ("output=-",)}
+    given = (f"checkpoint={run_of_default_model}", data)
     run(tmp_path, HEAVY, *((command, *given, *output) for command, output in outputs.items()))
+    run(tmp_path, HEAVY | {"matplotlib"}, ("check", data))
 
 
 def test_the_server_and_its_workers_import_no_torch_before_a_request_needs_it() -> None:
@@ -92,11 +93,6 @@ def test_the_server_and_its_workers_import_no_torch_before_a_request_needs_it() 
         libraries = LIBRARIES - {"scipy"}
         code = f"import sys, forecast.tools.serve.{module}; assert not {libraries!r} & set(sys.modules)"
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
-
-
-def test_check(tmp_path: Path) -> None:
-    write_csv(tmp_path / "load.csv", rows=300)
-    run(tmp_path, HEAVY | {"matplotlib"}, ("check", "data.path=load.csv"))
 
 
 @pytest.fixture(scope="module")

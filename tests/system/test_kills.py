@@ -5,27 +5,27 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
+from forecast.system import signals
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
-from tests.support import train_processes
-from tests.support.commands import TINY, finish, only, start
+from tests.support.commands import TINY, finish, only, start, wait_for
 from tests.support.csv_files import write_csv
 from tests.support.long_variants import every_nth
-from tests.support.run_differences import differences, logged_differently
+from tests.support.run_differences import differences, logged_differently, unequal
 
 EVERY_STEP = "callbacks.checkpoint.every_minutes=0"
 SETTINGS = (
     *TINY, "data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0", "trainer.max_epochs=2", EVERY_STEP,
 )  # fmt: skip
-LOGGERS = "logger=[csv,tensorboard,wandb]"
+LOGGERS = "logger=[csv,wandb]"
 VARIANTS = {
     "cosine": (LOGGERS,),
     "plateau": ("schedule=plateau", "schedule.patience=0", "optimizer.lr=0.05", "logger=csv"),
@@ -52,32 +52,34 @@ class Unbroken:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         write_csv(folder / "load.csv", rows=120)
-        (folder / "said.txt").touch()
         self.runs: dict[str, Path] = {}
-        self.points: dict[str, int] = {}
+        self.writes: dict[str, int] = {}
 
     def __call__(self, variant: str) -> Path:
         if variant not in self.runs:
-            assert self.go(variant, "unbroken") == 0, train_processes.said(self.folder)[-2000:]
-            self.points[variant] = int(train_processes.said(self.folder).rsplit("crash points: ", 1)[1])
+            result = self.go(variant, "unbroken")
+            assert result.returncode == 0, result.stderr
+            self.writes[variant] = int(result.stdout.rsplit("writes: ", 1)[1])
             self.runs[variant] = only(self.folder, f"{variant}-unbroken/*")
         return self.runs[variant]
 
-    def go(self, variant: str, name: str, *overrides: str, crash_at: int | None = None) -> int | None:
-        return train_processes.finish(
-            self.folder, *self.settings(variant, name), *overrides, crash_at=crash_at
-        )
+    def begin(
+        self, variant: str, name: str, *overrides: str, dies: int = 0, **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start a run, which is killed before write `dies`, from 1."""
+        program = ("-m", "tests.support.self_killing_train")
+        given = (*VARIANTS[variant], f"output_root={variant}-{name}", *overrides)
+        return start(self.folder, *given, program=program, settings=SETTINGS, DIES=str(dies), **environment)
 
-    def settings(self, variant: str, name: str) -> tuple[str, ...]:
-        return (*SETTINGS, *VARIANTS[variant], f"output_root={variant}-{name}")
+    def go(self, *given: str, dies: int = 0) -> subprocess.CompletedProcess[str]:
+        return finish(self.begin(*given, dies=dies))
 
     def check(self, variant: str, name: str) -> None:
         """The run that was resumed is the unbroken one."""
-        runs = [p.parent for p in self.folder.glob(f"{variant}-{name}/*/metrics.json")]
-        assert len(runs) == 1, train_processes.said(self.folder)[-2000:]
-        assert differences(self(variant), runs[0]) == []
+        run = only(self.folder, f"{variant}-{name}/*/metrics.json").parent
+        assert differences(self(variant), run) == []
         if LOGGERS in VARIANTS[variant]:
-            assert logged_differently(self(variant), runs[0]) == []
+            assert logged_differently(self(variant), run) == []
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +96,8 @@ def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: st
     draw = random.Random(f"{variant}{number}")
     name, kills = f"points-{number}", 0
     for _ in range(3):
-        at = draw.randint(8, unbroken.points[variant])
-        kills += unbroken.go(variant, name, "resume=auto", crash_at=at) == -signal.SIGKILL
+        at = draw.randint(8, unbroken.writes[variant])
+        kills += unbroken.go(variant, name, "resume=auto", dies=at).returncode == -signal.SIGKILL
     assert kills
     unbroken.go(variant, name, "resume=auto")
     unbroken.check(variant, name)
@@ -111,14 +113,12 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     scontrol.chmod(0o755)
     queue = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "train", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     name = "told"
-    begun = len(train_processes.said(unbroken.folder))
-    process = train_processes.start(unbroken.folder, *unbroken.settings("cosine", name), environment=queue)
-    assert wait_for(unbroken.folder, f"cosine-{name}/*/checkpoints/last.ckpt")
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGUSR1)
-    process.join(60)
-    assert process.exitcode == STATUS
-    said = train_processes.said(unbroken.folder)[begun:]
+    process = unbroken.begin("cosine", name, **queue)  # type: ignore[reportArgumentType]
+    wait_for(lambda: [*unbroken.folder.glob(f"cosine-{name}/*/checkpoints/last.ckpt")])
+    process.send_signal(signal.SIGUSR1)
+    stopped = finish(process)
+    said = stopped.stdout + stopped.stderr
+    assert stopped.returncode == STATUS
     assert re.search(r"stopped by SIGUSR1 after (step|epoch) \d+, whose state is saved; .*resume=auto", said)
     assert "Slurm job 4711 requeued" in said
     assert (tmp_path / "asked").read_text() == "requeue 4711\n"
@@ -127,7 +127,7 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     assert content["callbacks"]["RunTime"]["seconds"] > 0
     content["callbacks"]["RunTime"]["seconds"] += 1000
     save_checkpoint(content, state)
-    assert unbroken.go("cosine", name, "resume=auto") == 0
+    assert unbroken.go("cosine", name, "resume=auto").returncode == 0
     unbroken.check("cosine", name)
     metrics = json.loads((state.parents[1] / "metrics.json").read_text())
     assert 1000 < metrics["seconds"] < 1100  # of both parts
@@ -141,7 +141,7 @@ def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Pat
     assert whole.returncode == 0, whole.stderr
     again = (*settings, "output_root=broken", "resume=auto")
     stopped = start(tmp_path, *again)
-    assert wait_for(tmp_path, "broken/*/checkpoints/last.ckpt")
+    wait_for(lambda: [*tmp_path.glob("broken/*/checkpoints/last.ckpt")])
     stopped.send_signal(signal.SIGTERM)
     assert finish(stopped).returncode == STATUS
     killed = start(tmp_path, *again)
@@ -155,15 +155,6 @@ def test_two_processes_stopped_and_killed_end_as_the_unbroken_ones(tmp_path: Pat
     last = finish(start(tmp_path, *again))
     assert last.returncode == 0, last.stderr
     assert differences(only(tmp_path, "unbroken/*"), folder) == []
-
-
-def wait_for(folder: Path, pattern: str) -> bool:
-    deadline = time.monotonic() + 60
-    while not list(folder.glob(pattern)):
-        time.sleep(0.005)
-        if time.monotonic() > deadline:
-            return False
-    return True
 
 
 @pytest.mark.parametrize(
@@ -183,21 +174,11 @@ def test_a_signal_outside_of_a_training_step_stops_the_run(
     unbroken: Unbroken, variant: str, hook: str, epoch: int, function: str, where: str
 ) -> None:
     name = f"late-{hook}-{function}"
-    begun = len(train_processes.said(unbroken.folder))
-    told = (
-        "+callbacks.told._target_=tests.support.probe_callbacks.TellToStop",
-        f"+callbacks.told.hook={hook}",
-        f"+callbacks.told.epoch={epoch}",
-        f"+callbacks.told.function={function}",
-    )
-    process = train_processes.start(
-        unbroken.folder, *unbroken.settings(variant, name), *told,
-        environment={"FORECAST_TARGETS": "tests.support.probe_callbacks.TellToStop"},
-    )  # fmt: skip
-    process.join(60)
-    said = train_processes.said(unbroken.folder)[begun:]
-    assert process.exitcode == STATUS, said
-    assert f"stopped by SIGTERM {where}; " in said
+    callback = {"_target_": "tests.support.probe_callbacks.TellToStop", "hook": hook, "epoch": epoch}
+    told = (f"+callbacks.told.{key}={value}" for key, value in {**callback, "function": function}.items())
+    stopped = unbroken.go(variant, name, *told)
+    assert stopped.returncode == STATUS, stopped.stderr
+    assert f"stopped by SIGTERM {where}; " in stopped.stderr
     assert not list(unbroken.folder.glob(f"{variant}-{name}/*/metrics.json"))
 
 
@@ -206,19 +187,19 @@ def test_a_damaged_state_is_passed_over_for_the_one_before(unbroken: Unbroken) -
     """The run ends as the unbroken one, and is not run again."""
     variant = "cosine"
     unbroken(variant)
-    assert unbroken.go(variant, "torn", crash_at=unbroken.points[variant] // 2) == -signal.SIGKILL
+    killed = unbroken.go(variant, "torn", dies=unbroken.writes[variant] // 2)
+    assert killed.returncode == -signal.SIGKILL
     last = only(unbroken.folder, f"{variant}-torn/*/checkpoints/last.ckpt")
     content = bytearray(last.read_bytes())
     content[len(content) // 2] ^= 1
     last.unlink()  # it may be best.ckpt too
     last.write_bytes(content)
-    begun = len(train_processes.said(unbroken.folder))
-    assert unbroken.go(variant, "torn", "resume=auto") == 0
-    said = train_processes.said(unbroken.folder)[begun:]
+    resumed = unbroken.go(variant, "torn", "resume=auto")
+    assert resumed.returncode == 0
+    said = resumed.stdout + resumed.stderr
     assert re.search(r"last\.ckpt: the file is damaged, .*; resuming from last-1\.ckpt instead", said)
     unbroken.check(variant, "torn")
-    assert unbroken.go(variant, "torn", "resume=auto") == 0
-    assert f"finished before: {last.parents[1]}" in train_processes.said(unbroken.folder)
+    assert f"finished before: {last.parents[1]}" in unbroken.go(variant, "torn", "resume=auto").stdout
     assert only(unbroken.folder, f"{variant}-torn/*") == last.parents[1]
 
 
@@ -229,36 +210,68 @@ def test_every_kind_of_damage_is_noticed(tmp_path: Path) -> None:
     content = {"forecast_version": "1", "weights": torch.randn(1000), **parts}
     save_checkpoint(content, path)
     whole = path.read_bytes()
-    assert is_equal(load_checkpoint(path), content)
+    assert unequal(load_checkpoint(path), content) == []
     draw, refused = random.Random(0), 0
     for _ in range(300):
         damaged = bytearray(whole)
         damaged[draw.randrange(len(whole))] ^= draw.randint(1, 255)
         path.write_bytes(damaged)
         try:
-            assert is_equal(load_checkpoint(path), content)
+            assert unequal(load_checkpoint(path), content) == []
         except CheckpointError:
             refused += 1
     assert refused > 200
-    weights = whole.index(content["weights"].numpy().tobytes())
-    for place in (weights, weights + 1999, weights + 3999):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(CheckpointError):
-            load_checkpoint(path)
+    weights = whole.index(content["weights"].numpy().tobytes()) + 1999
+    path.write_bytes(whole[:weights] + bytes([whole[weights] ^ 1]) + whole[weights + 1 :])
+    with pytest.raises(CheckpointError):
+        load_checkpoint(path)
     for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(CheckpointError):
             load_checkpoint(path)
 
 
-def is_equal(one: Any, other: Any) -> bool:
-    """Whether two nested values are equal, tensors included."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(is_equal, one, other))
-    if hasattr(one, "shape"):
-        return one.shape == other.shape and bool((one == other).all())
-    return one == other
+# ---- a signal stops a run with status 75 wherever it arrives
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Restore the handlers, which a run that was stopped leaves off: subprocesses of later tests would inherit that."""
+    before = {number: signal.getsignal(number) for number in signals.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def listening():
+    with signals.listening():
+        yield
+        signals._received = None
+
+
+def told() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_training_saves_its_state_before_the_run_stops(listening: None) -> None:
+    saved = []
+
+    def train() -> None:
+        with signals.deferred():
+            told()
+            signals.exit_if_received()
+            saved.append("state")
+
+    with pytest.raises(SystemExit) as stop:
+        train()
+    assert (saved, stop.value.code) == (["state"], signals.STATUS)
+
+
+def test_a_signal_late_in_a_run_stops_the_next_one_of_a_sweep() -> None:
+    with signals.listening():
+        told()
+    with pytest.raises(SystemExit) as stop, signals.listening():
+        raise AssertionError("the next run started")
+    assert stop.value.code == signals.STATUS
+    assert not signals.received()

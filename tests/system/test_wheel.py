@@ -91,11 +91,6 @@ def test_the_installed_wheel_trains_outside_of_the_checkout(installed: Path, tmp
     code = "import forecast; forecast.fit; print(forecast.__file__)"
     found = run(installed / "bin" / "python", "-c", code, cwd=tmp_path).strip()
     assert Path(found).is_relative_to(installed)
-
-
-def test_the_installed_wheel_names_the_command_that_installs_an_extra(
-    installed: Path, tmp_path: Path
-) -> None:
     code = "from forecast.system.errors import NotInstalled; print(NotInstalled('hydra/launcher=ray', 'ray'))"
     said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path)
     assert said == f"hydra/launcher=ray: a package is not installed: {INSTALL_RAY}\n"

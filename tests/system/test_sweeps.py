@@ -1,11 +1,9 @@
-"""Sweeps that are killed, stopped by a signal, or fail, and are resumed in their folder by `resume=auto`."""
+"""Sweeps that are killed, stopped by a signal, or fail, and are resumed by `resume=auto`; runs started together."""
 
 import json
 import signal
-import sqlite3
-import time
-from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,22 @@ import optuna
 import pandas as pd
 import pytest
 from filelock import FileLock
+from hydra import compose, initialize_config_dir
+from hydra.core.plugins import Plugins
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
+from forecast.cli.overrides import EXTRAS, options
 from forecast.runs.folder import is_running
 from forecast.runs.search import remaining_trials
-from tests.support.commands import finish, only, start, train, train_here, workplace
+from forecast.system.errors import CONF
+from forecast.system.hydra_internals import prefer_own_plugins
+from forecast.system.location import known_targets
+from tests.support.commands import finish, only, start, train, train_here, wait_for, workplace
 from tests.support.run_differences import differences
+from tests.support.wandb_file import WandbRun
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
 
@@ -72,56 +77,16 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     assert differences(only(folder, "unbroken/*"), half_done) == []
 
 
-def trials(sweep: Path) -> list[tuple[int, str, float | None]]:
-    """Number, state and value of each trial, from the study's own file."""
-    query = "select number, state, value from trials left join trial_values using (trial_id) order by number"
-    with sqlite3.connect(sweep / "study.db") as study:
-        return study.execute(query).fetchall()
-
-
-@pytest.mark.long
-def test_an_interrupted_search_draws_what_it_lacks_and_finishes_what_it_began(tmp_path: Path) -> None:
-    folder = workplace(tmp_path)
-    search = ("-m", "search=informer", "hydra.sweeper.n_trials=3", "hydra.sweeper.sampler.seed=1", *SHORT)
-    assert train_dying(folder, *search, DIES="1 1 SIGKILL").returncode == -signal.SIGKILL
-    sweep = sweep_of(folder)
-    (_, _, first), *rest = trials(sweep)
-    assert rest == [(1, "RUNNING", None)]
-    (half_done,) = [path.parent.name for path in sweep.glob("1_*/config.yaml")]
-
-    result = train(folder, *search, "resume=auto")
-    assert result.returncode == 0, result.stderr
-    trained = [line for line in result.stdout.splitlines() if line.startswith("[")]
-    assert len(trained) == 2, "the finished trial was trained again"
-    numbers, states, values = zip(*trials(sweep), strict=True)
-    assert (numbers, set(states), values[0]) == ((0, 1, 2), {"COMPLETE"}, first)
-    found = [metrics(path.parent)["validation_mse"] for path in sweep.glob("*/metrics.json")]
-    assert sorted(found) == pytest.approx(sorted(values))
-    assert metrics(sweep / half_done)["validation_mse"] == pytest.approx(values[1])
-    assert len(set(pd.read_csv(sweep / "summary.csv")["lr"].dropna())) == 3
-
-    again = train(folder, *search, "resume=auto")
-    assert again.returncode == 0, again.stderr
-    assert "test: load.csv" not in again.stdout
-    assert len(trials(sweep)) == 3
-    assert f"best validation MSE {min(values):.4f}: " in again.stdout
-
-
-def study_of(sweeper: DictConfig, states: list[TrialState]) -> optuna.Study:
+def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
+    states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
+    typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
+    sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
     study = optuna.create_study(storage=instantiate(sweeper.storage), study_name=sweeper.study_name)
     for number, state in enumerate(states):
         trial = study.ask()
         trial.suggest_float("lr", 0.0, 1.0)
         if state.is_finished():
             study.tell(trial, float(number) if state == TrialState.COMPLETE else None, state=state)
-    return study
-
-
-def test_the_remaining_trials_of_a_study(tmp_path: Path) -> None:
-    states = [TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING, TrialState.COMPLETE]
-    typed = [f"hydra.sweep.dir='{tmp_path}'", "hydra.sweeper.n_trials=6", "hydra.sweeper.sampler.seed=7"]
-    sweeper = compose_command("train", ["search=informer", *typed]).hydra.sweeper
-    study = study_of(sweeper, states)
     for _ in range(2):  # asking twice changes nothing
         assert remaining_trials(sweeper, typed)["hydra.sweeper.n_trials"] == 4
     failed, running = study.trials[1].params, study.trials[2].params
@@ -139,37 +104,25 @@ ENDLESS = ("-m", "seed=1,2", "logger=[]", "trainer.max_epochs=4000", "callbacks.
 JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return is_so()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", [(), JOBLIB])
-def test_a_sweep_that_is_told_to_stop_ends_with_75(tmp_path: Path, launcher: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_leaves_no_job_behind(
+    tmp_path: Path, launcher: tuple[str, ...], number: signal.Signals
+) -> None:
     process = start(workplace(tmp_path), *ENDLESS, *launcher)
-    assert wait_for(lambda: list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt")) != [], 300)
-    process.send_signal(signal.SIGTERM)
-    result = finish(process)
-    assert result.returncode == 75, result.stderr
-    assert "Traceback" not in result.stderr
-    assert not list(tmp_path.glob("runs/*/*/error.txt"))
-    assert "interrupted: " in result.stdout
-    assert "failed: " not in result.stdout
-    assert "repeat the command with resume=auto to continue" in result.stdout
-
-
-@pytest.mark.long
-def test_no_job_outlives_a_killed_sweep(tmp_path: Path) -> None:
-    process = start(workplace(tmp_path), *ENDLESS, *JOBLIB)
-    assert wait_for(lambda: len(list(tmp_path.glob("runs/*/*/checkpoints/last.ckpt"))) == 2, 300)
+    wait_for(lambda: [*tmp_path.glob("runs/*/*/checkpoints/last.ckpt")])
     jobs = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
-    assert all(map(is_running, jobs))
-    process.kill()
-    assert wait_for(lambda: not any(map(is_running, jobs)), 60)
-    finish(process)
+    process.send_signal(number)
+    result = finish(process)
+    wait_for(lambda: not any(map(is_running, jobs)))
+    if number == signal.SIGTERM:
+        assert result.returncode == 75, result.stderr
+        assert "Traceback" not in result.stderr
+        assert not list(tmp_path.glob("runs/*/*/error.txt"))
+        assert "interrupted: " in result.stdout
+        assert "failed: " not in result.stdout
+        assert "repeat the command with resume=auto to continue" in result.stdout
 
 
 @pytest.mark.slow
@@ -208,3 +161,98 @@ def test_what_is_still_running_is_left_alone(
         assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
     message = f"error: {sweep.relative_to(folder)}: this sweep is still running; wait for it or stop it\n"
     assert capsys.readouterr().err == message
+
+
+# ---- runs started together
+
+
+@pytest.mark.long
+def test_runs_started_together_collide_in_nothing(tmp_path: Path) -> None:
+    """Two alone below one output_root, two as sweeps of one job in one folder; two of them are alike."""
+    workplace(tmp_path)
+    together = ("-m", "hydra.sweep.dir=runs/together")
+    commands = [("seed=0",), ("seed=0",), (*together, "seed=0"), (*together, "seed=1")]
+    runs = [start(tmp_path, *command, "trainer.max_epochs=1") for command in commands]
+    errors = [run.communicate(timeout=500)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0] * 4, errors
+    folders = [*tmp_path.glob("runs/2*/"), *tmp_path.glob("runs/together/*/")]
+    assert len(folders) == 4
+    assert all((folder / "metrics.json").exists() for folder in folders)
+    assert all(len(pd.read_csv(folder / "metrics.csv")) == 1 for folder in folders)
+    ids = [WandbRun(path).run.run_id for path in tmp_path.rglob("offline-run-*/*.wandb")]
+    assert len(set(ids)) == len(ids) == 4
+
+
+# ---- joblib, submitit and Ray on this machine: a killed job does not stop the others
+
+LAUNCHERS = {
+    "joblib": ("hydra.launcher.n_jobs=2",),
+    "submitit_local": (),
+    "ray": ("hydra.launcher.init.num_cpus=2",),
+}
+
+
+def compared(sweep: Path) -> set[str]:
+    """The variants of summary.csv."""
+    rows = pd.read_csv(sweep / "summary.csv")
+    return set(rows.loc[rows["kind"] == "variant", "name"])
+
+
+def needs(launcher: str) -> None:
+    extra = EXTRAS.get(f"hydra/launcher/{launcher}")
+    if extra is not None and find_spec(extra) is None:
+        pytest.skip(f"the extra {extra} is not installed")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
+def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: str, tmp_path: Path) -> None:
+    needs(launcher)
+    folder = workplace(tmp_path)
+    command = ("-m", f"hydra/launcher={launcher}", *LAUNCHERS[launcher], "attention=full,linear", "logger=[]")
+    short = "trainer.max_epochs=1"
+    killed = train(
+        folder, *command, short, program=("-m", "tests.support.self_killing_train"), DIES="1 start SIGKILL"
+    )
+    assert killed.returncode == 2
+    assert killed.stderr.splitlines()[-1] == "error: 1 of the runs failed, each for the reason above"
+    assert "Traceback" not in killed.stderr
+    (failed,) = [line for line in killed.stdout.splitlines() if line.startswith("failed: ")]
+    assert failed.startswith("failed: 1_linear-csv-5-s1_")
+    assert "its process ended without a result" in failed
+    sweep = only(folder, "runs/*")
+    assert compared(sweep) == {"full"}
+
+    result = train(folder, *command, short, "resume=auto")
+    assert result.returncode == 0, result.stderr
+    assert (
+        f"resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
+    )
+    assert "failed: " not in result.stdout
+    assert compared(sweep) == {"full", "linear"}
+    assert len(list(sweep.glob("*/config.yaml"))) == 2
+
+
+def test_slurm_is_needed_for_its_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs("submitit_slurm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (
+        train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2
+    )
+    assert (
+        capsys.readouterr().err
+        == "error: hydra/launcher=submitit_slurm needs Slurm, and there is no srun here\n"
+    )
+
+
+@pytest.mark.parametrize("launcher", options("hydra/launcher"))
+def test_every_launcher_is_made_from_its_configuration(launcher: str, tmp_path: Path) -> None:
+    prefer_own_plugins()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", overrides=[f"hydra/launcher={launcher}"], return_hydra_config=True).hydra
+    config.sweep.dir = str(tmp_path)
+    assert config.launcher._target_ in known_targets()
+    made = Plugins.instance()._instantiate(config.launcher)
+    assert type(made).__module__ == "hydra_plugins.forecast_launchers"
