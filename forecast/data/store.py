@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +13,8 @@ from jaxtyping import Float
 from numpy.lib import format as npy
 
 from forecast.data.calendars import is_zone, utc_offset_of
-from forecast.data.files.columns import ColumnRoles, check_as_of
 from forecast.data.files.grid import find_target_rows
-from forecast.data.files.sources import check_list, find_series
+from forecast.data.files.sources import ColumnOptions, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
@@ -25,7 +24,6 @@ from forecast.data.row_ranges import (
     StoredValues,
     pieces_of,
 )
-from forecast.data.source import Source
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
@@ -243,51 +241,17 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
     return pd.DataFrame(columns, index=panel.ids)
 
 
-class StoreSource(Source):
-    """The store in the folder `path`, of one series or many.
+@dataclass(kw_only=True)
+class StoreSource(ColumnOptions):
+    """The store in the folder `path`, of one series or many, with the options of `ColumnOptions`."""
 
-    Args:
-        columns: the targets, in this order. None: all columns that have no other role.
-        past_covariates: columns that are read and not forecast.
-        future_covariates: columns that are known beyond the end too. A series then ends with the last value of a
-            target, and the rows after it give future covariates.
-        as_of: by future covariate, the column of its values as they were known in advance.
-        static_covariates: columns that do not change within a series.
-        drop: columns that are not read.
-        ids: the series to use; None: all.
-    """
+    path: Any  # a path when given, then a Path
 
-    path: Path
-
-    def __init__(
-        self,
-        *,
-        path: str | Path | None,
-        columns: Sequence[str] | None = None,
-        past_covariates: Sequence[str] = (),
-        future_covariates: Sequence[str] = (),
-        as_of: Mapping[str, str] | None = None,
-        static_covariates: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        ids: Sequence[str] | None = None,
-    ) -> None:
-        if path is None:
+    def __post_init__(self) -> None:
+        if self.path is None:
             raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
-        self.path, self.ids = user_path(path), ids
-        check_list("columns", columns)
-        check_list("ids", ids)
-        pairs = check_as_of(as_of, future_covariates)
-        self.roles = ColumnRoles(
-            id_columns=(),
-            date="",
-            targets=None if columns is None else tuple(map(str, columns)),
-            past=tuple(map(str, past_covariates)),
-            future=(*map(str, future_covariates), *pairs.values()),
-            as_of=pairs,
-            static=tuple(map(str, static_covariates)),
-            drop=tuple(map(str, drop)),
-        )
-        self.roles.check()
+        self.path = user_path(self.path)
+        self.roles = self.choose_roles()
 
     def read(self) -> Panel:
         whole = open_store(self.path)

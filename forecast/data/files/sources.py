@@ -40,23 +40,66 @@ AnySource = TypeVar("AnySource", bound="TableSource")
 
 
 @dataclass(kw_only=True)
-class TableSource(Source, StepOptions):
+class ColumnOptions(Source):
+    """Which columns and series of a table or a store are read.
+
+    Args:
+        columns: the targets, in this order. None: `target`, or all columns that have no other role.
+        past_covariates: columns that are read and not forecast.
+        future_covariates: columns that are known beyond the end of each series too. A series ends with the last value
+            of a target, and the rows after it give future covariates.
+        as_of: by future covariate, the column of its values as they were known in advance, such as forecasts of the
+            temperature. A window reads the covariate before its forecast origin and this column after it.
+        static_covariates: columns that do not change within a series, in every row of it; of a file, see `FileSource`.
+        drop: columns that are not read.
+        ids: the series to use; None: all.
+    """
+
+    columns: Sequence[str | int] | None = None
+    past_covariates: Sequence[str] = ()
+    future_covariates: Sequence[str] = ()
+    as_of: Mapping[str, str] | None = None
+    static_covariates: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    ids: Sequence[str] | None = None
+
+    def choose_roles(
+        self, id_columns: tuple[str, ...] = (), date: str = "", target: str | None = None
+    ) -> ColumnRoles:
+        """The roles of the columns. Raises ConfigError for an option that is no list, and for a column of two roles."""
+        for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
+            check_list(key, getattr(self, key))
+        as_of = check_as_of(self.as_of, self.future_covariates)
+        targets = [target] if self.columns is None and id_columns and target is not None else self.columns
+        roles = ColumnRoles(
+            id_columns,
+            date,
+            None if targets is None else tuple(map(str, targets)),
+            past=tuple(map(str, self.past_covariates)),
+            future=(*map(str, self.future_covariates), *as_of.values()),
+            as_of=as_of,
+            static=self._static_in_table(),
+            drop=tuple(map(str, self.drop)),
+            target=target,
+        )
+        roles.check()
+        return roles
+
+    def _static_in_table(self) -> tuple[str, ...]:
+        """The static covariates that are columns of the table itself."""
+        return tuple(map(str, self.static_covariates))
+
+
+@dataclass(kw_only=True)
+class TableSource(ColumnOptions, StepOptions):
     """Which rows and columns of a table are read, and how they are checked.
 
     Args:
         id_column: the column that names the series of a row, or several, whose texts are joined; None: one series.
         date_column: the date column; of a CSV file also several, such as a date and a time.
         target: the target, where `columns` does not name several. None: `columns`.
-        columns: the targets, in this order. None: `target`, or all columns that have no other role.
-        past_covariates: columns that are read and not forecast.
-        future_covariates: columns that are known beyond the end of each series too.
-        as_of: by future covariate, the column of its values as they were known in advance, such as forecasts of the
-            temperature. A window reads the covariate before its forecast origin and this column after it.
-        static_covariates: columns that do not change within a series, in the same file or in `static_path`, which has
-            one row for each series.
-        drop: columns that are not read.
+        columns, past_covariates, ...: see `ColumnOptions`.
         rows: first and last date of the rows to use; None: no limit. A last date without a time includes its day.
-        ids: the series to use; None: all.
         freq, stamp: see `StepOptions`.
         steps: `dates`: rows are `freq` apart, and a date without a row is missing. `rows`: each date with a row is a
             step, whatever the time between two rows.
@@ -69,14 +112,7 @@ class TableSource(Source, StepOptions):
     id_column: IdColumn = None
     date_column: str | Sequence[str] = "date"
     target: str | None = None
-    columns: Sequence[str | int] | None = None
-    past_covariates: Sequence[str] = ()
-    future_covariates: Sequence[str] = ()
-    as_of: Mapping[str, str] | None = None
-    static_covariates: Sequence[str] = ()
-    drop: Sequence[str] = ()
     rows: Any = None  # checked by `parse_span`
-    ids: Sequence[str] | None = None
     steps: str = "dates"
     calendar: CalendarSetting = None
     sort: bool | None = None
@@ -96,37 +132,19 @@ class TableSource(Source, StepOptions):
         if self.calendar is not None:
             make_calendar(self.calendar, [])  # refuses an unknown one
         self._first, self._last = parse_span(self.rows)
-        for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
-            check_list(key, getattr(self, key))
         if self.ids is not None and self.id_column is None:
             raise ConfigError("data.ids names series, which needs data.id_column")
-        targets = self.columns
-        if targets is None and self.id_column is not None:
-            if self.target is None:
-                raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
-            targets = [self.target]
-        as_of = check_as_of(self.as_of, self.future_covariates)
-        self.roles = ColumnRoles(
-            list_id_columns(self.id_column),
-            date_name(self.date_column),
-            None if targets is None else tuple(map(str, targets)),
-            past=tuple(map(str, self.past_covariates)),
-            future=(*map(str, self.future_covariates), *as_of.values()),
-            as_of=as_of,
-            static=self._static_in_table(),
-            drop=tuple(map(str, self.drop)),
-            target=self.target,
+        if self.columns is None and self.target is None and self.id_column is not None:
+            raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
+        self.roles = self.choose_roles(
+            list_id_columns(self.id_column), date_name(self.date_column), self.target
         )
-        self.roles.check()
 
     def with_optional(self: AnySource, columns: Set[str]) -> AnySource:
         """The same source, in which these columns may be absent: then all their values are missing."""
         other = copy.copy(self)  # its other options are checked, and its paths complete
         other.roles = replace(self.roles, optional=frozenset(columns))
         return other
-
-    def _static_in_table(self) -> tuple[str, ...]:
-        return tuple(map(str, self.static_covariates))
 
     def read_rows(self) -> TableRows:
         """The rows of the table in its order, followed by those of its future covariates."""

@@ -421,6 +421,7 @@ STORES = [
     stored("data=store needs data.path=FOLDER, which python -m forecast.convert makes", path=None),
     stored("nowhere: no such store: make one by python -m forecast.convert data.path=FILE", DataError, path="nowhere"),
     stored("a.store: no column 'snow'; there are 'load', 'price', 'wind', 'sky' (data.future_covariates)", DataError, future_covariates=["snow"]),
+    stored("data.past_covariates=wind: write a list, as in data.past_covariates=[wind]", past_covariates="wind"),
     stored("a.store: …column 'sky' changes: a static…", DataError, static_covariates=["sky"]),
     stored("a.store: column 'sky' holds text, such as 'fair': leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)", DataError),
 ]  # fmt: skip
