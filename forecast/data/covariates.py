@@ -142,7 +142,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
                 "was trained"
             )
     names = (*panel.columns, *panel.future_columns)
-    columns = {name: indicator_names({name: categories.get(name, ())}) or [name] for name in names}
+    columns = {name: [*columns_of_indicators({name: categories.get(name, ())})] or [name] for name in names}
     made = columns_of_indicators({name: categories[name] for name in names if name in categories})
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
@@ -161,13 +161,8 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     )
 
 
-def indicator_names(categories: Categories) -> list[str]:
-    """The names of the indicators, such as `weather=rain`."""
-    return [f"{name}={text}" for name, texts in categories.items() for text in texts]
-
-
 def columns_of_indicators(categories: Categories) -> dict[str, str]:
-    """The column of each indicator, by the name of the indicator."""
+    """The column of each indicator, by the name of the indicator, such as `weather=rain`."""
     return {f"{name}={text}": name for name, texts in categories.items() for text in texts}
 
 

@@ -226,17 +226,9 @@ class Scaler:
         next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return invert(next_to_it, kinds, *parameters)
 
-    def _scale(
-        self,
-        values: Tensor,
-        center: Tensor,
-        scale: Tensor,
-        location: Tensor,
-        shape: Tensor,
-        error_unit: Tensor,
-    ) -> Tensor:
+    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
         if self.domain.has_transforms:
-            values = apply(values, self.domain.transforms, location, shape)
+            values = apply(values, self.domain.transforms, *parameters[:2])
         return (values - center) / scale
 
     def _bounds(

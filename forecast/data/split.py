@@ -76,13 +76,10 @@ def _find_borders(panel: Panel, split: Sequence[Any]) -> tuple[PerSeries, ...]:
         return train, lengths - test, lengths
     per_month = 0 if panel.calendar is not None else rows_in(days=30, freq=panel.freq)
     if per_month == 0:
-        why = (
-            f"steps of {panel.freq} do not divide them"
-            if panel.calendar is None
-            else "rows of data.steps=rows vary"
-        )
+        step = panel.describe_step()
         raise ConfigError(
-            f"data.split={list(split)} counts months of 30 days, and {why}: give fractions or dates"
+            f"data.split={list(split)} counts months of 30 days, which the step of the rows ({step}) does not divide: "
+            "give fractions or dates"
         )
     borders = np.cumsum(split) * per_month
     if (longest := lengths.max()) < borders[-1]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from forecast.data import Batch, DataModule, Windows
 from forecast.data.split import spread_stride
 from forecast.data.windows import SEASONS_BACK
-from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
+from forecast.evaluation.errors import seasonal_naive_mae
 from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
@@ -306,8 +306,8 @@ class FittedBaselines:
             tested = window_gram(data.windows["val"], SAMPLE_DIVISOR)
             choice = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
         linear = fit_linear_baseline(gram, choice)
-        values = TargetValues(train.values, train.target_index, data.target_scaler)
-        naive_mae = seasonal_naive_mae(values, data.rows["train"], data.season)
+        values = train.values, train.target_index, data.target_scaler
+        naive_mae = seasonal_naive_mae(*values, data.rows["train"], data.season)
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def refit(self, data: DataModule) -> "FittedBaselines":

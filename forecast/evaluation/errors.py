@@ -233,43 +233,30 @@ class ErrorSums(RunningSums):
         return Errors(**self.totals(), naive_mae=self.naive_mae)
 
 
-@dataclass(frozen=True)
-class TargetValues:
-    """The targets of a panel, read in original units.
-
-    Attributes:
-        values: scaled columns of the panel.
-        columns: the targets among them.
-        scaler: of the targets.
-    """
-
-    values: Rows
-    columns: Sequence[int]
-    scaler: Scaler
-
-    def of_rows(
-        self, series: Int64[np.ndarray, " rows"], rows: Int64[np.ndarray, " rows"]
-    ) -> Float64[Tensor, "rows n_targets"]:
-        """The values of these rows; row i is of series[i]."""
-        found = self.values[torch.from_numpy(rows).to(self.values.device)][:, None, self.columns]
-        return self.scaler.inverse(found, torch.from_numpy(series))[:, 0]
-
-
 def seasonal_naive_mae(
-    values: TargetValues, rows: RowRanges, season: int
+    values: Rows, columns: Sequence[int], scaler: Scaler, rows: RowRanges, season: int
 ) -> Float64[Tensor, "series n_targets"]:
     """Mean |y(t) − y(t − season)| over these rows of each series, in original units.
 
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
     pair gets NaN. Source: Hyndman and Koehler 2006.
+
+    Args:
+        values: scaled columns of the panel, of which `columns` are the targets.
+        scaler: of the targets.
     """
     lengths = rows.stop - rows.first
     lag = np.where(lengths > season, season, 1)
-    total = np.zeros((len(lengths), len(values.columns)))
+    total = np.zeros((len(lengths), len(columns)))
     count = np.zeros_like(total)
     for later in pieces(np.minimum(rows.first + lag, rows.stop), rows.stop, ROWS_AT_ONCE):
         series = np.searchsorted(rows.stop, later, side="right")
-        now, before = (values.of_rows(series, each) for each in (later, later - lag[series]))
+        now, before = (
+            scaler.inverse(
+                values[torch.from_numpy(each).to(values.device)][:, None, columns], torch.from_numpy(series)
+            )[:, 0]
+            for each in (later, later - lag[series])
+        )
         change = (now - before).abs().cpu().numpy()
         is_known = np.isfinite(change)
         np.add.at(total, series, np.where(is_known, change, 0.0))

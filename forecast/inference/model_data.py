@@ -25,7 +25,6 @@ from forecast.data.covariates import (
     Categories,
     columns_of_indicators,
     encode_categories,
-    indicator_names,
 )
 from forecast.data.files.cells import date_name
 from forecast.data.files.columns import ColumnRoles, list_id_columns
@@ -280,7 +279,7 @@ class ModelData:
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of the data module that `open_data` creates."""
-        indicators = indicator_names(self.categories)
+        indicators = columns_of_indicators(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         state = self.data_state
         chosen = choose_data_config(self.path, self.config["data"], columns, given, state)

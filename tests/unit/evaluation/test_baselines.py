@@ -19,7 +19,7 @@ from forecast.evaluation.baselines import (
     choose_season,
     weigh_linear,
 )
-from forecast.evaluation.errors import TargetValues, seasonal_naive_mae
+from forecast.evaluation.errors import seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
 from tests.support.windows import windows_over
 
@@ -65,7 +65,7 @@ def test_mase_denominators_of_several_series() -> None:
     rows = torch.randn(60, 2, generator=torch.Generator().manual_seed(1))
     first, last = np.array([0, 20, 25, 26]), np.array([20, 25, 26, 60])
     unscaled = Scaler(torch.zeros(4, 2), torch.ones(4, 2))
-    found = seasonal_naive_mae(TargetValues(TensorRows(rows), [1, 0], unscaled), RowRanges(first, last), 7)
+    found = seasonal_naive_mae(TensorRows(rows), [1, 0], unscaled, RowRanges(first, last), 7)
     for series, lag in ((0, 7), (1, 1), (3, 7)):  # the second has no whole season, the third no second row
         own = rows[first[series] : last[series], [1, 0]].double()
         assert found[series].tolist() == pytest.approx((own[lag:] - own[:-lag]).abs().mean(0).tolist())
