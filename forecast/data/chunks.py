@@ -26,6 +26,7 @@ from forecast.data.files.dates import is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.read import cells_of_arrow, named_parquet_errors
 from forecast.data.files.read_options import ReadOptions
+from forecast.data.files.sources import ColumnOptions
 from forecast.data.files.table_rows import TableRows, read_targets
 from forecast.data.files.text import (
     LIKE_A_NUMBER,
@@ -86,13 +87,8 @@ class Chunks(ABC):
         """
         check_count("chunk", size, unit="bytes")
         self.path, self.date_column, self.size, self.options = path, date_column, size, options
-        self.roles = ColumnRoles(
-            list_id_columns(id_column),
-            date_name(date_column),
-            None if columns is None else tuple(map(str, columns)),
-            drop=tuple(map(str, drop)),
-        )
-        self.roles.check()
+        named = ColumnOptions(columns=columns, drop=drop)
+        self.roles = named.choose_roles(list_id_columns(id_column), date_name(date_column))
 
     @abstractmethod
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:

@@ -126,6 +126,7 @@ DAYS = "date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"
             "line 5, column 'date': 2020-01-03 00:00:00 is in line 4 too: sort the file by date first",
         ),
         (DAYS, ["data.duplicates=sum"], "data.duplicates=sum: a store merges no rows"),
+        (DAYS, ["data.columns=load"], "data.columns=load: write a list, as in data.columns=[load]"),
         (
             "date,load,opens\n2020-01-01,1,yes\n2020-01-02,2,no\n2020-01-03,3,maybe\n",
             ["chunk=20", "data.freq=D"],
