@@ -14,7 +14,7 @@ from tests.support.commands import run_command
 from tests.support.synthetic_runs import compare as compare_folder
 from tests.support.synthetic_runs import configuration, make_run, make_variants
 
-FILES = ["comparison.csv", "comparison.html", "comparison.md", "comparison.tex"]
+FILES = ["comparison.csv", "comparison.html", "comparison.md", "comparison.pdf", "comparison.tex"]
 
 
 def files(folder: Path) -> list[str]:
@@ -44,6 +44,8 @@ def test_the_page_and_the_tables_are_written_and_existing_files_kept(
     assert list(pd.read_csv(tmp_path / "comparison.csv")["name"])[:3] == ["full", "linear", "linear baseline"]
     assert (tmp_path / "comparison.md").read_text().startswith("## sample, 24 steps ahead")
     assert (tmp_path / "comparison.tex").read_text().startswith("% Needs")
+    charts = page.count('class="plot"')
+    assert (tmp_path / "comparison.pdf").read_bytes().count(b"/Type /Page ") == charts > 3
 
 
 @pytest.mark.parametrize(

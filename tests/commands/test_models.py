@@ -77,6 +77,9 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
         assert 0.5 <= metrics["shrinkage_weight"] <= 1 or metrics["best_epoch"] == 0
     else:
         assert metrics["shrinkage_weight"] == 1
+        inputs = metrics["seq_len"] * len(pd.read_csv(run / "errors_by_variable.csv"))
+        weights = metrics["n_parameters"] * inputs / (inputs + 1)  # without the biases
+        assert 1e6 * metrics["mflops_per_window"] == pytest.approx(2 * weights)
     done = finish(start(tmp_path, f"checkpoint={run}", program=("-m", "forecast.predict"), settings=()))
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 5

@@ -4,6 +4,7 @@ import copy
 import pickle
 import shutil
 import sys
+import zipfile
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from forecast import load
-from forecast.checkpoints.contents import SAFE_NAMES
+from forecast.checkpoints.contents import SAFE_NAMES, read_plain
 from forecast.checkpoints.file import safe_load
 from forecast.cli import compose, overrides, safety
 from forecast.cli.compose import compose_command
@@ -301,3 +302,37 @@ def test_the_names_in_a_checkpoint_of_ours_are_the_safe_ones(run: Path, quantile
         found |= set(torch.serialization.get_unsafe_globals_in_checkpoint(path))
     assert found == set()  # PyTorch's own list, which is longer, has all of them
     assert len([name for name in SAFE_NAMES if not name.endswith("Storage")]) == 2
+
+
+def test_names_in_an_archive_lead_nowhere(best: Content, tmp_path: Path) -> None:
+    path = tmp_path / "in" / "hostile.ckpt"
+    path.parent.mkdir()
+    torch.save(best, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{path.stem}/../../escaped", "x")
+    load(path)
+    assert {each.name for each in (*tmp_path.iterdir(), *path.parent.iterdir())} == {"in", "hostile.ckpt"}
+
+
+def test_the_plain_values_are_those_beside_the_tensors(run: Path) -> None:
+    def without_tensors(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_tensors(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(without_tensors, value))
+        return None if isinstance(value, torch.Tensor) else value
+
+    for path in run.glob("checkpoints/*.ckpt"):
+        plain = read_plain(path)
+        assert plain == without_tensors(safe_load(path))
+        assert plain["hyper_parameters"]["pred_len"] == 5
+
+
+def test_settings_of_a_checkpoint_that_no_command_creates_may_name_anything(
+    best: Content, tmp_path: Path
+) -> None:
+    """Callbacks, trainer and loggers come from the command and not from the checkpoint."""
+    for group in ("callbacks", "trainer", "logger"):
+        hostile.in_settings(group, "extra")(best, tmp_path / "odd.ckpt", tmp_path / "ran")
+    load(tmp_path / "odd.ckpt")
+    assert not (tmp_path / "ran").exists()
