@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from omegaconf import OmegaConf
 
 from forecast.cli.compose import compose_config
@@ -79,7 +78,7 @@ def make_run(
     means = Means(squared, absolute if mae is None else absolute | {MODEL: mae})
     dates = pd.date_range("2024-01-01", periods=windows + pred_len + history(config), freq=freq)
 
-    (folder / "config.yaml").write_text(yaml.safe_dump({**config, "output_dir": str(folder)}))
+    (folder / "config.yaml").write_text(json.dumps({**config, "output_dir": str(folder)}))
     (folder / "overrides.yaml").write_text("[]\n")
     starts = dates[history(config) : history(config) + windows]
     by_window = pd.DataFrame({"forecast_start": starts, **window_errors(means, windows, pred_len, own)})
