@@ -11,7 +11,6 @@ import pooch  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.signal
 import scipy.stats  # noqa: F401
-import sklearn.preprocessing  # noqa: F401
 import wandb  # noqa: F401
 from jaxtyping import install_import_hook
 

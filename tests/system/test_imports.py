@@ -28,12 +28,12 @@ for command, *arguments in {calls!r}:
     found = sorted({libraries!r} & set(sys.modules))
     assert not found, (command, arguments, found)
 """
-LIBRARIES = {"lightning", "matplotlib", "plotly", "scipy", "sklearn", "torch", "wandb"}
+LIBRARIES = {"lightning", "matplotlib", "plotly", "scipy", "torch", "wandb"}
 """What no command imports before it has read its file."""
 TABLES = {"jinja2", "numpy", "pandas"}
 """What no command imports, in addition, to describe itself."""
 
-HEAVY = {"lightning", "sklearn", "scipy.signal", "scipy.stats", "sympy", "torch._dynamo", "wandb", "plotly"}
+HEAVY = {"lightning", "scipy.signal", "scipy.stats", "sympy", "torch._dynamo", "wandb", "plotly"}
 
 
 def run(folder: Path, libraries: set[str], *calls: tuple[str, ...], status: int = 0) -> tuple[list[str], str]:
