@@ -28,7 +28,7 @@ LEVEL = 80
 """Level of the intervals, in percent, for which validation should have enough windows."""
 MAX_COLUMNS = 16
 """Largest number of columns in the table."""
-MAX_CURVES, POINTS = 6, 1_500
+MAX_CURVES, POINTS = 8, 1_500
 """Largest number of curves in the figure, and of stretches of a curve, each drawn by its lowest and highest value."""
 PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
 MISSING = "#d62728"
@@ -302,7 +302,8 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
     from forecast.reports.figures import TRUTH_COLOUR, format_dates, label_values, save, style_axis, subplots
 
     panel, targets = diagnosis.panel, diagnosis.targets
-    curves = choose_evenly_spaced(len(panel) * len(targets), MAX_CURVES).tolist()
+    total = len(panel) * len(targets)
+    curves = choose_evenly_spaced(total, MAX_CURVES).tolist()
     figure, axes = subplots(len(curves), figsize=(11, 2.2 * len(curves) + 1.2), squeeze=False)
     for axis, (series, target) in zip(
         axes[:, 0], (divmod(curve, len(targets)) for curve in curves), strict=True
@@ -330,7 +331,8 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
             f"{part.name} {part.n_rows:,}", (0.01 + 0.14 * number, 1.03), xycoords="axes fraction", fontsize=9,
             bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
         )  # fmt: skip
-    figure.suptitle(describe_data(diagnosis), fontsize=11, parse_math=False)
+    drawn = "" if len(curves) == total else f"; {len(curves)} of {plural(total, 'curve')}"
+    figure.suptitle(f"{describe_data(diagnosis)}{drawn}", fontsize=11, parse_math=False)
     figure.tight_layout()
     save(figure, path)
 
