@@ -332,7 +332,7 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
             bbox={"facecolor": PARTS[part.name], "edgecolor": "none", "pad": 2},
         )  # fmt: skip
     drawn = "" if len(curves) == total else f"; {len(curves)} of {plural(total, 'curve')}"
-    figure.suptitle(f"{describe_data(diagnosis)}{drawn}", fontsize=11, parse_math=False)
+    axes[0, 0].set_title(f"{describe_data(diagnosis)}{drawn}", fontsize=11, pad=24, parse_math=False)
     figure.tight_layout()
     save(figure, path)
 
