@@ -408,14 +408,15 @@ def draw_trace(axis: Axes, trace: Trace, is_dated: bool) -> None:
     """Draw a trace of Plotly as a line or as markers, with error bars if it has any."""
     x, y = pd.to_datetime(trace["x"]) if is_dated else trace["x"], np.array(trace["y"], dtype=float)
     symbol = trace.get("marker", {}).get("symbol", "circle")
-    bars = {
-        f"{of}err": [trace[f"error_{of}"]["arrayminus"], trace[f"error_{of}"]["array"]]
-        for of in "xy"
-        if f"error_{of}" in trace
-    }
+    x_bars, y_bars = (
+        [trace[name]["arrayminus"], trace[name]["array"]] if name in trace else None
+        for name in ("error_x", "error_y")
+    )
     axis.errorbar(
         x,
         y,
+        xerr=x_bars,
+        yerr=y_bars,
         color=trace["line"]["color"],
         linestyle=MATPLOTLIB_STYLES[trace["line"].get("dash", "solid")]
         if "lines" in trace["mode"]
@@ -426,5 +427,4 @@ def draw_trace(axis: Axes, trace: Trace, is_dated: bool) -> None:
         label=html.unescape(trace["name"]) if trace.get("showlegend", True) else None,
         linewidth=1.2,
         markersize=5,
-        **bars,
     )
