@@ -306,8 +306,9 @@ class FittedBaselines:
             tested = window_gram(data.windows["val"], SAMPLE_DIVISOR)
             choice = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
         linear = fit_linear_baseline(gram, choice)
-        values = train.values, train.target_index, data.target_scaler
-        naive_mae = seasonal_naive_mae(*values, data.rows["train"], data.season)
+        naive_mae = seasonal_naive_mae(
+            train.values, train.target_index, data.target_scaler, data.rows["train"], data.season
+        )
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def refit(self, data: DataModule) -> "FittedBaselines":

@@ -244,6 +244,8 @@ def seasonal_naive_mae(
     Args:
         values: scaled columns of the panel, of which `columns` are the targets.
         scaler: of the targets.
+        rows: those that count, of each series.
+        season: the lag, in rows.
     """
     lengths = rows.stop - rows.first
     lag = np.where(lengths > season, season, 1)

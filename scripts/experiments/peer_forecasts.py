@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""Train a peer on a task and write its test scores; `experiments.peers` measures this process."""
+"""Train a peer, or repeat the last value (`naive`), and write the test scores; see `experiments.peers`."""
 
 import json
 import logging

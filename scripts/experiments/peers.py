@@ -137,7 +137,7 @@ def run_forecaster(cell: Cell, context: Context) -> Row:
         cost = context.python("-m", "experiments.peer_forecasts", *arguments)
         scores = json.loads(out.read_text())
         if is_ours:
-            return train_ours(cell, context, Path(scratch), scores)
+            return train_ours(cell, context, Path(scratch), {key: scores[key] for key in SCORES})
         return {**scores, "cpu_seconds": cost.cpu_seconds, "peak_mib": cost.peak_mib}
 
 

@@ -211,9 +211,7 @@ def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: st
     folder = workplace(tmp_path)
     command = ("-m", f"hydra/launcher={launcher}", *LAUNCHERS[launcher], "attention=full,linear", "logger=[]")
     short = "trainer.max_epochs=1"
-    killed = train(
-        folder, *command, short, program=("-m", "tests.support.self_killing_train"), DIES="1 start SIGKILL"
-    )
+    killed = train_dying(folder, *command, short, DIES="1 start SIGKILL")
     assert killed.returncode == 2
     assert killed.stderr.splitlines()[-1] == "error: 1 of the runs failed, each for the reason above"
     assert "Traceback" not in killed.stderr

@@ -31,7 +31,7 @@ from forecast.reports.compare.tables import (
     make_task_table,
 )
 from forecast.reports.compare.task import Entry, Task
-from forecast.reports.figures import MARK, style_axis, subplots
+from forecast.reports.figures import style_axis, subplots
 from forecast.reports.plots import COLOURS, colour_number
 from forecast.system.formatting import plural
 
@@ -87,6 +87,7 @@ def make_section(task: Task) -> dict[str, Any]:
     }
 
 
+CHARTED_COSTS = [column for column in COSTS if column.better == "lower"]
 SHOWN_AT_FIRST = 8  # variants drawn when the page opens; the legend shows the others
 MAX_LISTED = 40  # variants in the chart of differences
 MAX_FORECAST_VARIABLES = 4
@@ -231,7 +232,7 @@ def draw_differences(task: Task) -> Chart | None:
 def draw_costs(task: Task) -> Chart | None:
     """Draw the error against each cost that is known, with the Pareto front where the cost can be compared."""
     choices: dict[str, list[Trace]] = {}
-    for column in COSTS[:5]:
+    for column in CHARTED_COSTS:
         costs, errors = [entry.mean(column.key) for entry in task.variants], [e.error for e in task.variants]
         if not all(map(math.isfinite, costs)):
             continue
@@ -269,7 +270,7 @@ def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[i
 def draw_scaling(task: Task) -> Chart | None:
     """Draw costs and error against the tokens; None unless an attention type was run at several lengths."""
     headings = {
-        **{column.key: column.heading for column in COSTS[:5]},
+        **{column.key: column.heading for column in CHARTED_COSTS},
         task.best.score: f"{task.score_label} (scaled)",
     }
     choices: dict[str, list[Trace]] = {}
@@ -379,24 +380,25 @@ def write_figures(tasks: Sequence[Task], path: Path) -> None:
 
 
 def draw_figure(chart: Chart, title: str) -> Figure:
-    """Draw what a chart shows when the page opens with Matplotlib."""
+    """Draw with Matplotlib what a chart shows when the page opens."""
     layout = chart.figure()["layout"]
     figure, axis = subplots(figsize=(6.4, layout["height"] / 100), layout="constrained")
     style_axis(axis)
     for trace in next(iter(chart.choices.values())):
         if trace.get("visible", True) is True:
             draw_trace(axis, trace, layout["xaxis"].get("type") == "date")
-    for name, settings in (("x", layout["xaxis"]), ("y", layout["yaxis"])):
-        label = settings.get("title", {}).get("text", "") + (
-            " in percent" if "ticksuffix" in settings else ""
-        )
-        axis.set(**{f"{name}label": html.unescape(label)})
+    for side, settings in (("x", layout["xaxis"]), ("y", layout["yaxis"])):
+        label = html.unescape(settings.get("title", {}).get("text", ""))
+        axis.set(**{f"{side}label": label + settings.get("ticksuffix", "")})
         if settings.get("type") == "log":
-            axis.set(**{f"{name}scale": "log"})
+            axis.set(**{f"{side}scale": "log"})
+        if settings.get("rangemode") == "tozero":
+            low, high = getattr(axis, f"get_{side}lim")()
+            axis.set(**{f"{side}lim": (min(low, 0), max(high, 0))})
         if "tickvals" in settings:
-            axis.set(**{f"{name}ticks": settings["tickvals"], f"{name}lim": settings["range"]})
-            axis.set(**{f"{name}ticklabels": [html.unescape(name) for name in settings["ticktext"]]})
-            axis.axvline(0, **MARK)
+            texts = [html.unescape(text) for text in settings["ticktext"]]
+            axis.set(**{f"{side}ticks": settings["tickvals"], f"{side}ticklabels": texts})
+            axis.set(**{f"{side}lim": settings["range"]})
     axis.set_title(f"{title}\n{chart.heading}", fontsize=9)
     if layout["showlegend"]:
         figure.legend(loc="outside lower center", fontsize=7, ncols=5, frameon=False)

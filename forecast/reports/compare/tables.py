@@ -123,7 +123,7 @@ def describe_choice(task: Task) -> str:
         NOT_SIGNIFICANT: f"not told apart from {best.name}",
         "worse": "significantly worse",
         TOO_FEW: "untested (too few windows or seeds)",
-        ONE_SEED: "untested (one seed: run seed=1,2,3 or more)",
+        ONE_SEED: f"untested (they or {best.name} have one seed: run seed=1,2,3 or more)",
     }
     if rest := [f"{counts[verdict]} {meanings[verdict]}" for verdict in meanings if counts[verdict]]:
         sentences.append(f"The others: {', '.join(rest)}.")
