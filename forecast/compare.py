@@ -49,11 +49,9 @@ def compare(config: DictConfig) -> None:
     reference = None if config.reference == BEST else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
 
+    # these modules import Jinja, Matplotlib and Plotly
     from forecast.reports.compare import tables
-    from forecast.reports.compare.page import (
-        render_page,
-        write_figures,
-    )  # imports Jinja, Matplotlib and Plotly
+    from forecast.reports.compare.page import render_page, write_figures
     from forecast.reports.tables import write_latex, write_markdown
 
     overview = tables.make_overview_table(tasks)

@@ -143,9 +143,7 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
             )
     names = (*panel.columns, *panel.future_columns)
     made = columns_of_indicators({name: categories[name] for name in names if name in categories})
-    columns = {
-        name: [indicator for indicator, own in made.items() if own == name] or [name] for name in names
-    }
+    columns = {name: [*columns_of_indicators({name: categories.get(name, ())})] or [name] for name in names}
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
     values = _encode(where, panel, panel.values, panel.columns, categories)

@@ -226,9 +226,11 @@ class Scaler:
         next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return invert(next_to_it, kinds, *parameters)
 
-    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
+    def _scale(
+        self, values: Tensor, center: Tensor, scale: Tensor, location: Tensor, shape: Tensor, _: Tensor
+    ) -> Tensor:
         if self.domain.has_transforms:
-            values = apply(values, self.domain.transforms, *parameters[:2])
+            values = apply(values, self.domain.transforms, location, shape)
         return (values - center) / scale
 
     def _bounds(

@@ -253,10 +253,9 @@ def seasonal_naive_mae(
     count = np.zeros_like(total)
     for later in pieces(np.minimum(rows.first + lag, rows.stop), rows.stop, ROWS_AT_ONCE):
         series = np.searchsorted(rows.stop, later, side="right")
+        of = torch.from_numpy(series)
         now, before = (
-            scaler.inverse(
-                values[torch.from_numpy(each).to(values.device)][:, None, columns], torch.from_numpy(series)
-            )[:, 0]
+            scaler.inverse(values[torch.from_numpy(each).to(values.device)][:, None, columns], of)[:, 0]
             for each in (later, later - lag[series])
         )
         change = (now - before).abs().cpu().numpy()

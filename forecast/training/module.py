@@ -361,7 +361,7 @@ def compute_output(forecaster: Forecaster, batch: Batch) -> Tensor:
 
 
 def count_flops(forecaster: Forecaster, batch: Batch) -> int:
-    """Count the floating-point operations of the matrix products with which the model forecasts `batch`."""
+    """Count the floating-point operations of the matrix products and convolutions that forecast `batch`."""
 
     def count_fused(query: Any, key: Any, value: Any, *settings: Any, **outputs: Any) -> int:
         return sdpa_flop_count(query, key, value)

@@ -55,7 +55,7 @@ SCORE_COLUMNS = [
 SCORE_COLUMNS.insert(2, SKILL)
 COSTS = (
     Column("ms_per_window", "ms/window", "inference time per test window in milliseconds, model only", "lower"),
-    Column("mflops_per_window", "MFLOPs/window", "million operations in matrix products per forecast window", "lower"),
+    Column("mflops_per_window", "MFLOPs/window", "million operations of matrix products and convolutions", "lower"),
     Column("peak_memory_mb", "peak memory (MiB)", "peak memory of the GPU in the run, training included", "lower"),
     Column("n_parameters", "parameters", "number of trainable parameters", "lower"),
     Column("seconds", "run time (s)", "time of the whole run in seconds", "lower"),

@@ -131,9 +131,8 @@ def _read_panel(data: DataModule) -> Panel:
     check_fits_memory(panel)
     future = None if panel.future is None else np.asarray(panel.future)
     panel = replace(panel, values=np.asarray(panel.values), future=future)
-    return panel.take_rows(
-        np.arange(len(panel)), panel.starts, panel.stops, panel.ends
-    )  # of a store, some are cut
+    # rows of a store before and after the targets are left out of `starts` and `stops` alone
+    return panel.take_rows(np.arange(len(panel)), panel.starts, panel.stops, panel.ends)
 
 
 def find_calendar_of_gaps(panel: Panel) -> Calendar | None:
