@@ -34,6 +34,7 @@ from forecast.reports.compare.task import Entry, Task
 from forecast.reports.figures import style_axis, subplots
 from forecast.reports.plots import COLOURS, colour_number
 from forecast.system.formatting import plural
+from forecast.system.progress import track
 
 HERE = Path(__file__).parent
 
@@ -374,7 +375,7 @@ def draw_forecasts(task: Task) -> Chart:
 def write_figures(tasks: Sequence[Task], path: Path) -> None:
     """Write the charts of the page as a PDF file for papers, one page each, with the first choice of its menu."""
     with rc_context({"text.parse_math": False, "pdf.fonttype": 42}), PdfPages(path) as pages:
-        for task in tasks:
+        for task in track(tasks, "figures"):
             for chart in make_task_charts(task):
                 pages.savefig(draw_figure(chart, task.title))
 
