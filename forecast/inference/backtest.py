@@ -384,7 +384,7 @@ def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, 
     trainer = make_trainer(
         config,
         Checkpointing(str(folder), every_minutes=config.callbacks.checkpoint.every_minutes),
-        names=("progress", "finite", "early_stopping"),
+        names=("progress", "finite", "average", "early_stopping"),
         logger=False,
         num_sanity_val_steps=count_sanity_steps(forecaster.model),
     )

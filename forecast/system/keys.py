@@ -88,6 +88,7 @@ TASK_KEYS = (
     Key("label_len", STATE),
     Key("levels", AFTER, effect_if=("loss", "quantile", STATE)),  # the model then has outputs for its levels
     Key("windows_per_epoch", RESULT, null=True),
+    Key("ema", RESULT, limits=(0, 1), null=True),
 )
 
 DATA_KEYS = (

@@ -1,4 +1,4 @@
-"""Callbacks for progress, the epoch table, early stopping, non-finite losses, signals, times and equal processes."""
+"""Callbacks for progress, the epoch table, early stopping, averaged weights, signals, times and equal processes."""
 
 import math
 import platform
@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.callbacks import ProgressBar as LightningProgressBar
+from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 from torch.distributed.tensor import DTensor
@@ -140,6 +141,82 @@ class StopEarly(EarlyStopping):
     def on_sanity_check_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.monitor in trainer.callback_metrics:
             self.best_score = trainer.callback_metrics[self.monitor].detach().cpu()
+
+
+class AverageWeights(Callback):
+    """Validate, test and save an exponential moving average of the weights (Polyak and Juditsky 1992).
+
+    After optimizer step k, average ← d · average + (1 − d) · weights, with d = min(decay, (1 + k) / (10 + k)), so that
+    the first, random weights are soon forgotten. Training goes on from the weights themselves, which checkpoints hold
+    beside the average.
+
+    Args:
+        decay: between 0 and 1; None: nothing is averaged.
+
+    Raises:
+        ConfigError: in `setup`, the weights are sharded.
+    """
+
+    def __init__(self, decay: float | None) -> None:
+        self.decay = decay
+        self._steps = 0  # of the optimizer, when the average was last updated
+        self._kept: list[Tensor] = []  # the average, or the weights while the module holds the average
+        self._is_in_use = False  # whether the module holds the average
+        self._restored: list[Tensor] = []  # the weights in the checkpoint from which training continues
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        if self.decay is not None and isinstance(trainer.strategy, ModelParallelStrategy):
+            raise ConfigError(
+                f"ema={self.decay}: with trainer=fsdp no process holds all weights; use trainer=ddp, or ema=null"
+            )
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._steps, self._is_in_use = trainer.global_step, False
+        if self._restored:  # the module has the average of the checkpoint
+            self._kept = [weights.to(module.device) for weights in self._restored]
+            self._swap(module)
+            self._is_in_use, self._restored = False, []
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self.decay is None or trainer.global_step == self._steps:  # gradients are accumulated
+            return
+        self._steps = trainer.global_step
+        weights = [weights.detach() for weights in module.parameters()]
+        self._kept = self._kept or [each.clone() for each in weights]
+        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
+        torch._foreach_lerp_(self._kept, weights, 1 - decay)
+
+    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.FITTING:
+            self._swap(module)
+
+    on_validation_end = on_validation_start
+
+    def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        self._swap(module)
+
+    @torch.no_grad()
+    def _swap(self, module: L.LightningModule) -> None:
+        for weights, kept in zip(module.parameters(), self._kept, strict=bool(self._kept)):
+            own = weights.clone()
+            weights.copy_(kept)
+            kept.copy_(own)
+        self._is_in_use = not self._is_in_use
+
+    def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
+        if not self._kept:
+            return
+        weights = [each.detach() for each in module.parameters()]
+        average, trained = (weights, self._kept) if self._is_in_use else (self._kept, weights)
+        names = [name for name, _ in module.named_parameters()]
+        checkpoint["state_dict"].update(zip(names, average, strict=True))
+        checkpoint["trained_weights"] = trained
+
+    def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
+        if self.decay is not None:  # otherwise training goes on from the average
+            self._restored = checkpoint.get("trained_weights", [])
 
 
 class StopOnNonFiniteLoss(Callback):

@@ -271,7 +271,7 @@ def refit(
             str(best.parent), name=REFIT_STATE, keep_best=False,
             every_minutes=config.callbacks.checkpoint.every_minutes,
         ),
-        names=("progress", "finite", "random_state"),
+        names=("progress", "finite", "average", "random_state"),
         logger=False,
         limit_val_batches=0,
         # no epoch if the best model was the one before the first step

@@ -34,6 +34,7 @@ VARIANTS = {
         "schedule=halving",
         "logger=csv",
         "attention=nystrom",
+        "ema=0.5",
     ),
     "early": (
         "callbacks.early_stopping.patience=1",
@@ -41,7 +42,7 @@ VARIANTS = {
         "trainer.max_epochs=6",
         "logger=csv",
     ),
-    "refit": ("refit=full", "loss=quantile", "logger=csv"),
+    "refit": ("refit=full", "loss=quantile", "ema=0.9", "logger=csv"),
     "fitted": ("model=residual_informer", "model.patch_len=4", "refit=full", "logger=csv"),  # before training
 }
 
