@@ -1,38 +1,49 @@
-"""The Python interface: `fit` a model to a DataFrame or `load` one, then `predict` and `evaluate`."""
+"""The Python interface: `fit` a model to a DataFrame or `load` one; then forecast, draw, score and save."""
 
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
+from matplotlib.figure import Figure
+from omegaconf import OmegaConf
 
+from forecast.backtest import merge_settings
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, compose_config
 from forecast.cli.overrides import quote
 from forecast.data import DataModule, frame_data
+from forecast.data.calendars import utc_offset_of
 from forecast.data.files.columns import list_id_columns, split_ids
-from forecast.data.files.sources import Frame, to_library_of
+from forecast.data.files.sources import Frame, as_frame, to_library_of
 from forecast.data.module import MODULE_OPTIONS, option_names
-from forecast.evaluation.scores import Level
+from forecast.data.time_features import describe_frequency
+from forecast.evaluation.measurement import Backtest
+from forecast.evaluation.scores import MODEL, Level, name_tested
+from forecast.inference.forecast import Forecast, check_backtest, compare_forecasters
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.model import evaluate as evaluate_model
 from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.origins import note_on_windows
 from forecast.inference.predict import predict as predict_panel
+from forecast.reports.backtest import tabulate_scores, tabulate_windows
+from forecast.reports.figures import prediction_figure
 from forecast.runs.folder import write_config
-from forecast.system.errors import ConfigError
-from forecast.system.formatting import write_value
+from forecast.system.errors import CheckpointError, ConfigError, ForecastError, check_count, user_path
+from forecast.system.files import atomic_folder
+from forecast.system.formatting import plural, shorten, write_value
 from forecast.system.keys import key_of_override
 from forecast.train import train
 
 
 class Model(TrainedModel):
-    """A trained model that forecasts DataFrames."""
+    """A trained model that forecasts DataFrames. After a refit on all rows, scores are those of the tested model."""
 
     def predict(
         self,
@@ -50,7 +61,7 @@ class Model(TrainedModel):
         Args:
             frame: rows with a DatetimeIndex and at least the columns `feature_columns`; for a model of many series,
                 one row for each series and date. A frame of Polars or PyArrow has the dates in the column of training.
-                None: the training data.
+                None: the training data; after `fit`, its frame.
             future: rows of the future covariates after the end of `frame`, laid out as `frame`. None: rows of `frame`
                 whose targets are missing.
             horizon: number of steps; beyond `pred_len` the model reads its own forecasts. None: `pred_len`.
@@ -68,38 +79,146 @@ class Model(TrainedModel):
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
             DataError: missing columns, history or future covariates.
         """
-        if frame is None and future is not None:
-            raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
-        forecaster = choose_forecaster(self, baseline)
-        panel = self.read_panel(self._open(frame, future), find_unread_columns([forecaster]))
-        found = predict_panel(
-            forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
+        _, found = self._forecast(
+            frame, future, baseline, horizon=horizon, start=start, levels=levels, intervals=intervals
         )
         ids = name_keys(self.config["data"], self.data_state)["id_column"]
-        return to_library_of(frame, split_ids(found.frame(), list_id_columns(ids)))
+        table = split_ids(found.frame(), list_id_columns(ids))
+        return to_library_of(self.frame if frame is None else frame, table)
 
-    def _open(self, frame: Frame | None, future: Frame | None = None) -> DataModule:
-        """Open a frame of any library, and the rows of the future that follow it; None: the training data."""
-        return self.open_data({}) if frame is None else self.open_frame(frame, future)
+    def plot(self, frame: Frame | None = None, **options: Any) -> Figure:
+        """Draw a forecast beside recent history, by the arguments of `predict`; its levels are those of training."""
+        data, found = self._forecast(frame, **{"levels": self.config["levels"], **options})
+        return prediction_figure(found.plots(), found.title(data.title))
+
+    def _forecast(
+        self, frame: Frame | None, future: Frame | None = None, baseline: str | None = None, **options: Any
+    ) -> tuple[DataModule, Forecast]:
+        """The data and their forecast, see `predict`."""
+        forecaster, data = choose_forecaster(self, baseline), self.open_frame(frame, future)
+        panel = self.read_panel(data, find_unread_columns([forecaster]))
+        return data, predict_panel(forecaster, panel, **options)
+
+    def _scored(self, frame: Frame | None) -> tuple[TrainedModel, DataModule]:
+        """The tested model, and the data that it is scored on."""
+        tested = self.tested()
+        return tested, tested.data(tested.open_frame(frame), find_unread_columns(list_forecasters(tested)))
+
+    def scores(self) -> pd.DataFrame:
+        """The scores of the run's test, one row for each forecaster. Raises CheckpointError if it was not tested."""
+        if self.test is None:
+            raise CheckpointError(f"{self.path}: its run was not tested; give the folder of a finished run")
+        return pd.DataFrame({MODEL: self.results["test"], **self.results["baselines"]}).T
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
-        """Score every window of `frame`, or of a split of the file of training.
+        """Score every window of `frame`, or of a split of the training data.
 
-        A model trained on a DataFrame needs a frame. All its windows are scored, with a warning of those that forecast
-        rows of training or validation.
+        All windows of a frame are scored, with a warning of those that forecast rows of training or validation.
 
         Returns:
             The scores in the layout of metrics.json.
 
         Raises:
-            CheckpointError: the model was refitted on all rows, so no rows are left to score it on.
+            CheckpointError: the training data are a DataFrame of another process, or the tested model is gone.
         """
-        self.refuse_refitted()
-        data = self.data(self._open(frame), find_unread_columns(list_forecasters(self)))
-        if frame is not None and (note := note_on_windows(self, data)):
+        model, data = self._scored(frame)
+        if frame is not None and (note := note_on_windows(model, data)):
             warnings.warn(f"{note}; give later rows", stacklevel=2)
-        content, _ = evaluate_model(self, data, split, progress=False)
-        return content
+        return evaluate_model(model, data, split, progress=False)[0]
+
+    def backtest(
+        self, frame: Frame | None = None, *, steps: int | None = None, stride: int | None = None
+    ) -> pd.DataFrame:
+        """Score forecasts from many origins, without training again, in a table as that of `scores`.
+
+        Args:
+            frame: see `predict`.
+            steps: number of last rows of each series that are forecast. None: its test rows.
+            stride: rows between two origins. None: `pred_len`.
+        """
+        return pd.DataFrame(tabulate_scores(self._backtest(frame, steps=steps, stride=stride))).T
+
+    def cross_validation(
+        self, h: int, n_windows: int = 1, step_size: int = 1, *, frame: Frame | None = None
+    ) -> pd.DataFrame:
+        """Forecast from the last origins of each series, in a table as that of Nixtla's `cross_validation`.
+
+        Nothing is trained between the windows. The weights saw the rows of training: errors in them, of which a warning
+        tells, say little about those of new dates.
+
+        Args:
+            h: number of steps, the first ones of the `pred_len` that a window forecasts.
+            n_windows: number of windows of each series; the last one's `pred_len` steps end with the series.
+            step_size: rows between two windows.
+            frame: see `predict`.
+
+        Returns:
+            One row for each series, cutoff (the last date before a window) and date: columns `unique_id`, `ds`,
+            `cutoff`, `y`, `model`, and one for each baseline. The id of a target of a table is its name.
+        """
+        for name, value in {"h": h, "n_windows": n_windows, "step_size": step_size}.items():
+            check_count(name, value)
+        if h > self.pred_len:
+            raise ConfigError(f"h={h} is beyond pred_len={self.pred_len}: train with pred_len={h}")
+        steps = self.pred_len + step_size * (n_windows - 1)
+        try:
+            found = self._backtest(frame, steps=steps, stride=step_size)
+        except ForecastError as error:
+            raise type(error)(f"n_windows={n_windows}, step_size={step_size}: {error}") from None
+        return tabulate_windows(found, h)
+
+    def _backtest(self, frame: Frame | None, **asked: int | None) -> Backtest:
+        """A backtest with these settings of `forecast.backtest`; its notes are warnings."""
+        from forecast.inference.backtest import backtest_model  # imports Lightning
+
+        model, data = self._scored(frame)
+        config = compose_config(config_name="backtest")
+        config.update(asked, checkpoint=str(model.path))
+        check_backtest(config)
+        found = backtest_model(model, data, merge_settings(model, config, ()))
+        for note in found.notes:
+            warnings.warn(note, stacklevel=3)
+        return found
+
+    def explain(self, frame: Frame | None = None) -> pd.DataFrame:
+        """Measure which inputs the forecasts depend on: importance.csv of `forecast.explain`, largest first."""
+        from forecast.tools.explain.explanation import study_inputs, tabulate_importance
+
+        _, found = study_inputs(compose_config(config_name="explain"), *self._scored(frame))
+        return tabulate_importance(found).sort_values("mse", ascending=False, ignore_index=True)
+
+    def save(self, path: str | Path) -> None:
+        """Save the model in a new folder for `load` and for `checkpoint=`. Raises ConfigError if the folder exists."""
+        folder = user_path(path)
+        if folder.exists():
+            raise ConfigError(f"{folder}: already exists: give another folder")
+        with atomic_folder(folder) as temporary:
+            (temporary / "checkpoints").mkdir()
+            shutil.copy(self.tested().path, temporary / "checkpoints" / "best.ckpt")
+            if self.refitted:
+                shutil.copy(self.path, temporary / "checkpoints" / "refit.ckpt")
+
+    def __repr__(self) -> str:
+        """What the model forecasts, how it was trained, and how well it forecast in the test."""
+        state, attention = self.data_state, self.config["model"]["attention"]["name"]
+        step = "row" if state["calendar"] else describe_frequency(self.freq)
+        of_series = f" of {plural(len(state['ids']), 'series')}" if self.has_ids else ""
+        lines = [
+            f"forecast   {shorten(self.target_columns)}{of_series}: {self.pred_len} steps, one every {step}",
+            f"input      {self.seq_len} steps of {shorten(self.feature_columns)}",
+            f"attention  {name_tested(attention, untrained=self.is_untrained)}",
+            f"trained    on rows to {utc_offset_of(state).describe(self.trained_until, with_offset=False)}",
+            *choose_forecaster(self).describe(),
+        ]
+        if self.test is not None:
+            lines.append(f"test       {compare_forecasters(self.test, MODEL, self.test.best_baseline)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The lines of `repr`, and the scores of the test beside those of the best baseline."""
+        html = f'<pre style="white-space: pre-wrap">{escape(repr(self))}</pre>'
+        shown = [] if self.test is None else [MODEL, self.test.best_baseline]
+        return html + (self.scores().loc[shown].to_html(float_format="{:.4g}".format) if shown else "")
 
 
 def load(path: str | Path) -> Model:
@@ -133,7 +252,8 @@ def fit(
         frame: columns of numbers with a DatetimeIndex or a column of dates; with `id_column`, one row for each series
             and date. It may be a frame of Polars or PyArrow.
         target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
-        id_column: the column that names the series, or several columns. None: a table of one series.
+        id_column: the column that names the series, or several columns. None: a table of one series, unless the frame
+            has the columns `unique_id`, `ds` and `y` of Nixtla's libraries, which are taken as such.
         date_column: the column of the dates; in a frame of pandas without `id_column`, `ds` stands for any name.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
@@ -141,8 +261,10 @@ def fit(
         static_covariates: columns that are constant within a series.
         attention: attention type, a file of conf/attention. None: the suggested one, or probsparse.
         suggest: whether to take the settings that `forecast.check` suggests for the frame, except for those given here.
-        overrides: any other settings as on the command line, such as `["trainer.max_epochs=3", "logger=[]"]`.
-        settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full"`.
+        overrides: any other settings as on the command line, such as `["data.batch_size=64"]`, or
+            `["+trainer.max_time=00:00:10:00"]` for ten minutes of training.
+        settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full", logger=[]`; also
+            `max_epochs`, `season` and `lr`, which are keys of its groups.
 
     Returns:
         The trained model, as `forecast.load` reads it from the run folder.
@@ -151,25 +273,25 @@ def fit(
         ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
         DataError: a DataFrame that cannot be used.
     """
+    if id_column is None and {"unique_id", "ds", "y"} <= {*map(str, as_frame(frame).columns)}:
+        id_column, target = "unique_id", target or "y"
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, target, id_column is None)
-    roles: dict[str, Any] = {
+    roles = {
+        "target": target,
+        "id_column": None if id_column is None else [*list_id_columns(id_column)],
+        "date_column": None if id_column is None and date_column == "ds" else date_column,
         "past_covariates": [*past_covariates],
         "future_covariates": [*future_covariates],
         "static_covariates": [*static_covariates],
         "as_of": None if as_of is None else dict(as_of),
     }
-    if target is not None:
-        roles["target"] = target
-    if id_column is not None:
-        roles["id_column"] = [*list_id_columns(id_column)]
-    if id_column is not None or date_column != "ds":
-        roles["date_column"] = date_column
-    return load(train_on_frame(frame, given, roles, suggest=suggest))
+    roles = {role: names for role, names in roles.items() if names is not None}
+    return train_on_frame(frame, given, roles, suggest=suggest)
 
 
-def train_on_frame(frame: Frame, given: Sequence[str], roles: Mapping[str, Any], *, suggest: bool) -> Path:
-    """Train on a DataFrame and test, in a new run folder, which is returned.
+def train_on_frame(frame: Frame, given: Sequence[str], roles: Mapping[str, Any], *, suggest: bool) -> Model:
+    """Train on a DataFrame and test, in a new run folder, and return the model.
 
     Args:
         frame: see `forecast.fit`.
@@ -178,44 +300,52 @@ def train_on_frame(frame: Frame, given: Sequence[str], roles: Mapping[str, Any],
         suggest: whether to take the settings that `forecast.check` suggests and that `given` leaves out.
     """
     layout = "data=long" if "id_column" in roles else "data=csv"
-    compose_command("train", [layout, *given])
+    composed = compose_command("train", [layout, *given])
     check_data_overrides(given)
     if suggest:
-        suggested = suggest_for(frame, roles, given)
+        from forecast.tools.check.diagnosis import suggest_overrides
+
+        typed, sizes = {*map(key_of_override, given)}, ("seq_len", "label_len", "pred_len", "features")
+        chosen = {key: composed[key] for key in sizes if key in typed}
+        named = {role: names for role, names in roles.items() if names}
+        suggested = suggest_overrides(frame, named, chosen, typed)
         # the suggested roles contain those that are given
         settled = {key_of_override(text) for text in suggested}
         roles = {role: names for role, names in roles.items() if f"data.{role}" not in settled}
         given = [*suggested, *given]
-    config = compose_run([layout, *given])
+    config = compose_config(layout, *given, f"data.name={FRAME}")
+    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
+    config.output_dir = str(Path(config.output_root) / name)
+    OmegaConf.resolve(config)
+    safety.check(config)
     config.data.update(roles)
     settings: dict[str, Any] = OmegaConf.to_container(config.data, resolve=True)  # type: ignore[assignment]
     data = frame_data(frame, **{key: settings[key] for key in option_names(frame_data) if key in settings})
     data.setup()
     write_config(Path(config.output_dir), config, given)
     train(config, data)
-    return Path(config.output_dir)
+    model = load(config.output_dir)
+    model.frame = frame
+    return model
+
+
+KEYWORDS = {"max_epochs": "trainer.max_epochs", "season": "data.season", "lr": "optimizer.lr"}
+"""Keys below the top level by the keywords of `fit`."""
 
 
 def write_overrides(
     settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
 ) -> list[str]:
     """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
-    typed = [*(f"{key}={write_value(value)}" for key, value in settings.items()), *overrides]
+    typed = [
+        *(f"{KEYWORDS.get(key, key)}={write_value(value)}" for key, value in settings.items()),
+        *overrides,
+    ]
     if target is not None:
         if is_table and not any(text.startswith("features=") for text in typed):
             typed.append("features=MS")
         typed.append(f"data.target={target}")
     return [quote(text, sweep=False) for text in typed]
-
-
-def suggest_for(frame: Frame, roles: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """The settings that `forecast.check` suggests for a DataFrame, without those that are given."""
-    from forecast.tools.check.diagnosis import suggest_overrides
-
-    typed = {key_of_override(text) for text in given}
-    config = compose_command("train", given)
-    chosen = {key: config[key] for key in ("seq_len", "label_len", "pred_len", "features") if key in typed}
-    return suggest_overrides(frame, {role: names for role, names in roles.items() if names}, chosen, typed)
 
 
 def check_data_overrides(given: Sequence[str]) -> None:
@@ -229,14 +359,3 @@ def check_data_overrides(given: Sequence[str]) -> None:
             raise ConfigError(
                 f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"
             )
-
-
-def compose_run(given: Sequence[str]) -> DictConfig:
-    """Compose and check the configuration of a run on a DataFrame, with a new run folder."""
-    config = compose_config(*given, f"data.name={FRAME}", "run_name=''")
-    config.run_name = f"{config.model.attention.name}-{FRAME}-{config.pred_len}-s{config.seed}"
-    folder = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{config.run_name}_{token_hex(3)}"
-    config.output_dir = str(Path(config.output_root) / folder)
-    OmegaConf.resolve(config)
-    safety.check(config)
-    return config

@@ -51,13 +51,10 @@ def predict(config: DictConfig) -> None:
         return
     from forecast.reports import figures  # imports Matplotlib
 
-    title = f"{data.title}: {found.dates.shape[1]} steps by {found.forecaster.label}"
-    drawn = found.describe_plots()
-    note = f" ({drawn})" if drawn else ""
     with atomic_file(file) as temporary:
         table.to_csv(temporary, float_format="%.12g", index=False)
-        figures.save(figures.prediction_figure(found.plots(), f"{title}{note}"), picture)
-    console.print(f"saved      {file}, {picture}{note}")
+        figures.save(figures.prediction_figure(found.plots(), found.title(data.title)), picture)
+    console.print(f"saved      {file}, {picture}{found.describe_plots()}")
 
 
 def tabulate(
@@ -106,7 +103,7 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
         horizon=config.horizon,
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,
-        method=config.intervals,
+        intervals=config.intervals,
         ahead=ahead,
     )
 

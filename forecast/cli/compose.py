@@ -139,7 +139,7 @@ def compose_config(*arguments: str, config_name: str = "train") -> DictConfig:
     """Compose the configuration of these overrides outside of a run, with an empty `output_dir`."""
     prefer_own_plugins()
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
-        return compose(config_name, overrides=["output_dir=''", *arguments])
+        return compose(config_name, overrides=["++output_dir=''", *arguments])
 
 
 def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool = False) -> DictConfig:

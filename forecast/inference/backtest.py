@@ -123,7 +123,7 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     forecast_origins(found, data, source, np.arange(len(origins)))
     found.seen = count_seen(model, data, origins.rows)
     if note := note_on_seen(model, found.seen, f"{len(origins):,} origins", data.panel.utc_offset):
-        found.notes.append(f"{note}; give fewer steps to backtest later rows only")
+        found.notes.append(f"{note}; backtest fewer of the last rows")
     found.is_untrained = model.is_untrained
     if model.is_untrained:
         found.notes.append(describe_untrained(model.network.warm_start_name))

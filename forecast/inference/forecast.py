@@ -257,8 +257,13 @@ class Forecast:
         return [self._plot(*plot) for plot in plots]
 
     def describe_plots(self) -> str:
-        """The series and variables that `plots` leaves out, in words; empty if it shows all."""
-        return describe_plots(self.panel, len(self.panel), len(self.columns))
+        """A note on the series and variables that `plots` leaves out, in brackets; empty if it shows all."""
+        left_out = describe_plots(self.panel, len(self.panel), len(self.columns))
+        return f" ({left_out})" if left_out else ""
+
+    def title(self, data: str) -> str:
+        """The title of a picture of `plots`; `data` is the name of the data."""
+        return f"{data}: {self.dates.shape[1]} steps by {self.forecaster.label}{self.describe_plots()}"
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:
         rows = np.arange(self.panel.starts[s], self.panel.ends[s])

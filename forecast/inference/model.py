@@ -40,6 +40,7 @@ class TrainedModel(ModelData):
         calibrations: of the model and of each baseline, by name; empty if the run was not tested.
         baselines: the fitted baselines of the run; None if the run was not tested.
         test: the scores of the run's test; None if the run was not tested.
+        results: those scores in the layout of metrics.json; empty if the run was not tested.
     """
 
     def _take(self, content: dict[str, Any]) -> None:
@@ -51,6 +52,7 @@ class TrainedModel(ModelData):
         self.quantiles = trained_quantiles(self.loss, self.config.get("levels", ()))
         self.is_untrained = is_untrained(content)
         self.calibrations, self.baselines, self.test = {}, None, None
+        self.results: dict[str, Any] = content.get("test", {})
         if "test" in content:
             states = {MODEL: content["calibration"], **content["baseline_calibrations"]}
             self.calibrations = {name: Calibration.from_state_dict(s) for name, s in states.items()}
@@ -116,7 +118,9 @@ class TrainedModel(ModelData):
             raise CheckpointError(
                 f"{self.path}: refitted on all rows; the model that was tested is not beside it"
             )
-        return load_tested(best)
+        found = load_tested(best)
+        found.frame = self.frame
+        return found
 
     def select_columns(self, panel: Panel) -> Panel:
         """Select the columns that the network reads, of rows as far apart as in training."""

@@ -176,11 +176,13 @@ class ModelData:
         freq: time between two rows.
         season: rows of a season.
         refitted: facts of the refit on all rows; None if the model was not refitted.
+        frame: the DataFrame of training, in the process that trained; else None.
     """
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         """Raises CheckpointError if the checkpoint has another layout or names a class that is not allowed."""
         self.path = path
+        self.frame: Frame | None = None
         try:
             self._take(content)
         except ForecastError:
@@ -233,20 +235,28 @@ class ModelData:
         Args:
             given: settings of the data module that replace those of training; see `choose_data_config`.
         """
+        if self.frame is not None and not given:
+            return self.open_frame(None)
         config = self.data_config(given)
         check_stored_settings(self.path, config)
         data: DataModule = instantiate(OmegaConf.create(config))
         data.prepare_data()
         return self._like_training(data)
 
-    def open_frame(self, frame: Frame, future: Frame | None = None) -> DataModule:
+    def open_frame(self, frame: Frame | None, future: Frame | None = None) -> DataModule:
         """Create the data module of a DataFrame with the layout of the training data; see `open_data`.
 
         Args:
-            frame: rows with a DatetimeIndex; for a model of many series, one row for each series and date.
+            frame: rows with a DatetimeIndex; for a model of many series, one row for each series and date. None: the
+                training data, in their split.
             future: rows of the future covariates after the end of `frame`, laid out as `frame`.
         """
-        config = self.data_config({"path": FRAME})
+        if frame is None and self.frame is None:
+            if future is not None:
+                raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
+            return self.open_data({})
+        config = self.config["data"] if frame is None else self.data_config({"path": FRAME})
+        frame = self.frame if frame is None else frame
         options = {key: config[key] for key in option_names(frame_data) if key in config}
         options["eval_stride"] = options["eval_stride"] or 1  # null: the stride of a store
         if not self.has_ids and options["date_column"] not in map(str, as_frame(frame).columns):

@@ -74,7 +74,7 @@ def predict(
     horizon: int | None = None,
     start: str | pd.Timestamp | None = None,
     levels: Sequence[Level] = (),
-    method: str = AUTO,
+    intervals: str = AUTO,
     ahead: Panel | None = None,
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
@@ -88,7 +88,7 @@ def predict(
     """
     model = forecaster.model
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
-    method, panel = choose_method(forecaster, method, levels, horizon), model.select_columns(panel)
+    method, panel = choose_method(forecaster, intervals, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)

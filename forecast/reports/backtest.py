@@ -13,7 +13,8 @@ from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from forecast.data.panel import id_columns, of_series, series_entry
+from forecast.data.files.columns import SEPARATOR
+from forecast.data.panel import ID_COLUMN, id_columns, of_series, series_entry
 from forecast.evaluation.intervals import tabulate_coverage
 from forecast.evaluation.measurement import Backtest, Origins, name_bounds
 from forecast.evaluation.scores import (
@@ -152,6 +153,20 @@ def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
             },
         }
     )
+
+
+def tabulate_windows(backtest: Backtest, h: int) -> pd.DataFrame:
+    """The first `h` steps of each forecast, see `forecast.Model.cross_validation`."""
+    n, steps, targets = backtest.truth.shape
+    found, panel = tabulate_forecasts(backtest), backtest.panel
+    ids = found["variable"].astype(str)
+    if panel.has_ids:
+        ids = found[ID_COLUMN].astype(str) + (SEPARATOR + ids if targets > 1 else "")
+    cutoffs = panel.utc_offset.zoned(panel.dates(backtest.origins.rows - 1)).repeat(steps * targets)
+    columns = {ID_COLUMN: ids, "ds": found["date"], "cutoff": cutoffs, "y": found["truth"]}
+    table = pd.DataFrame({**columns, **found[[*backtest.forecasts]]})
+    is_shown = np.tile(np.arange(steps).repeat(targets) < h, n)
+    return table.loc[is_shown].sort_values(by=[ID_COLUMN, "cutoff", "ds"], ignore_index=True)
 
 
 def round_to_scale(

@@ -402,6 +402,10 @@ REFUSED_IN_PYTHON = {
         option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),
         option("start=2024-01-10T06:00Z: leave the UTC offset out: the dates of the data have no UTC offset", start="2024-01-10T06:00Z"),
         option("intervals=quantile is not possible, because the model has no trained quantiles (it was trained with another loss than quantile, or no epoch of its training was kept): use intervals=conformal", levels=[80], intervals="quantile"),
+        Refusal("a longer horizon than that of the model", "h=6 is beyond pred_len=5: train with pred_len=6", ConfigError, lambda model: model.cross_validation(6)),
+        Refusal("more windows than rows", "n_windows=99, step_size=9: steps=887: load.csv has 300 rows: give fewer steps", ConfigError, lambda model: model.cross_validation(5, 99, 9)),
+        Refusal("windows in training rows", "of 200 origins, 114 in training rows (to 2024-01-09 17:00:00) and 30 in validation rows (to 2024-01-10 23:00:00): their errors say little about the errors of new dates; backtest fewer of the last rows", UserWarning, lambda model: model.cross_validation(5, 200)),
+        Refusal("a folder that is there", "there: already exists: give another folder", ConfigError, lambda model: (Path("there").mkdir(exist_ok=True), model.save("there"))),
         Refusal("another root", "data.root=other: …/best.ckpt was trained on a file of its own: give another by data.path", ConfigError, lambda model: model.data({"root": "other"})),
         Refusal("a checkpoint without the calibrations of baselines", "hostile.ckpt: it does not have the layout of a checkpoint of this version; train again", CheckpointError, changed(lambda content: content.pop("baseline_calibrations"))),
         Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed. For a class of your own, set FORECAST_CONF or FORECAST_TARGETS as in training", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
@@ -410,7 +414,6 @@ REFUSED_IN_PYTHON = {
     "quantile_model": [
         option("intervals=quantile is not possible, because the model was trained for levels=[20,40,60,80,95], not for 50: use intervals=conformal", levels=[50], intervals="quantile"),
         option("intervals=quantile is not possible, because the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
-        Refusal("no rows left to score on", "…/refit.ckpt: refitted on all rows, so no rows are left to score it on; give checkpoints/best.ckpt of the run", CheckpointError, lambda model: model.evaluate()),
     ],
     "series_model": [
         series("no prices", "series 'a': price is not known for 2024-02-10 00:00:00: this forecast needs future covariates for 5 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer", DataError, known_days(0)),
