@@ -39,6 +39,7 @@ from forecast.system.errors import CheckpointError, ConfigError, ForecastError, 
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural, shorten, write_value
 from forecast.system.keys import key_of_override
+from forecast.tools.explain.explanation import study_inputs, tabulate_importance
 from forecast.train import train
 
 
@@ -111,12 +112,9 @@ class Model(TrainedModel):
         return pd.DataFrame({MODEL: self.results["test"], **self.results["baselines"]}).T
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
-        """Score every window of `frame`, or of a split of the training data.
+        """Score every window of `frame`, or of a split of the training data; return scores laid out as metrics.json.
 
-        All windows of a frame are scored, with a warning of those that forecast rows of training or validation.
-
-        Returns:
-            The scores in the layout of metrics.json.
+        Of the windows of a frame, a warning tells how many forecast rows of training or validation.
 
         Raises:
             CheckpointError: the training data are a DataFrame of another process, or the tested model is gone.
@@ -182,8 +180,6 @@ class Model(TrainedModel):
 
     def explain(self, frame: Frame | None = None) -> pd.DataFrame:
         """Measure which inputs the forecasts depend on: importance.csv of `forecast.explain`, largest first."""
-        from forecast.tools.explain.explanation import study_inputs, tabulate_importance
-
         _, found = study_inputs(compose_config(config_name="explain"), *self._scored(frame))
         return tabulate_importance(found).sort_values("mse", ascending=False, ignore_index=True)
 
@@ -329,18 +325,13 @@ def train_on_frame(frame: Frame, given: Sequence[str], roles: Mapping[str, Any],
     return model
 
 
-KEYWORDS = {"max_epochs": "trainer.max_epochs", "season": "data.season", "lr": "optimizer.lr"}
-"""Keys below the top level by the keywords of `fit`."""
-
-
 def write_overrides(
     settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
 ) -> list[str]:
     """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
-    typed = [
-        *(f"{KEYWORDS.get(key, key)}={write_value(value)}" for key, value in settings.items()),
-        *overrides,
-    ]
+    keys = {"max_epochs": "trainer.max_epochs", "season": "data.season", "lr": "optimizer.lr"}
+    typed = [f"{keys.get(key, key)}={write_value(value)}" for key, value in settings.items()]
+    typed += overrides
     if target is not None:
         if is_table and not any(text.startswith("features=") for text in typed):
             typed.append("features=MS")

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,14 @@ TITLE_WIDTH = 64
 """Letters in a line of the title of a window."""
 
 
+class Picture(Figure):
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        self.savefig(content := BytesIO(), dpi=80)
+        return content.getvalue()
+
+
 def subplots(
     rows: int = 1,
     columns: int = 1,
@@ -41,7 +50,7 @@ def subplots(
     **options: Any,
 ) -> tuple[Figure, Any]:
     """Create a figure and its axes as pyplot does, but without pyplot, which would affect the figures of a notebook."""
-    figure = Figure(figsize=figsize, layout=layout)
+    figure = Picture(figsize=figsize, layout=layout)
     return figure, figure.subplots(rows, columns, **options)
 
 
