@@ -70,7 +70,7 @@ QUICK: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def nixtla() -> pd.DataFrame:
+def nixtla() -> Any:
     """Two series of 150 and 143 days, with the columns of Nixtla's libraries."""
     names = {"shop": "unique_id", "date": "ds", "sold": "y"}
     frame = sales().drop(columns="price").dropna().rename(columns=names)
@@ -78,19 +78,20 @@ def nixtla() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def model(nixtla: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(nixtla: Any, tmp_path_factory: pytest.TempPathFactory) -> Model:
     return fit(nixtla, output_root=str(tmp_path_factory.mktemp("runs")), season=7, lr=0.01, **QUICK)
 
 
 @pytest.fixture(scope="module")
 def refitted(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """A model of a table of two columns, one with a name of HTML, which was refitted on all rows."""
-    table = sales()[:150].drop(columns="shop").rename(columns={"sold": "<b>sold"})
+    table: Any = sales()[:150].drop(columns="shop")
+    table.columns = ["date", "<b>sold", "price"]
     folder = tmp_path_factory.mktemp("runs")
     return fit(table, target="<b>sold", refit="full", output_root=str(folder), **QUICK)
 
 
-def test_a_frame_of_the_usual_names_needs_no_options(model: Model, nixtla: pd.DataFrame) -> None:
+def test_a_frame_of_the_usual_names_needs_no_options(model: Model, nixtla: Any) -> None:
     assert (model.data_state["ids"], model.target_columns, model.season) == (["a", "b"], ["y"], 7)
     assert (model.config["trainer"]["max_epochs"], model.config["optimizer"]["lr"]) == (1, 0.01)
     pd.testing.assert_frame_equal(model.predict(), model.predict(nixtla))
@@ -110,8 +111,8 @@ def test_the_scores_are_those_of_the_run(name: str, request: pytest.FixtureReque
         assert backtest.loc[forecaster, "mse"] == pytest.approx(expected["mse"], rel=1e-5)
 
 
-def test_cross_validation_forecasts_from_each_cutoff(model: Model, nixtla: pd.DataFrame) -> None:
-    found = model.cross_validation(4, n_windows=3, step_size=2)
+def test_cross_validation_forecasts_from_each_cutoff(model: Model, nixtla: Any) -> None:
+    found: Any = model.cross_validation(4, n_windows=3, step_size=2)
     baselines = ["naive", "seasonal_naive", "linear"]
     assert found.columns.tolist() == ["unique_id", "ds", "cutoff", "y", "model", *baselines]
     ends, steps = nixtla.groupby("unique_id")["ds"].max(), [np.timedelta64(n, "D") for n in (9, 7, 5)]
@@ -126,7 +127,7 @@ def test_cross_validation_forecasts_from_each_cutoff(model: Model, nixtla: pd.Da
 
 
 def test_a_table_has_the_names_of_its_targets_as_ids(refitted: Model) -> None:
-    found = refitted.cross_validation(5)
+    found: Any = refitted.cross_validation(5)
     assert found["unique_id"].unique().tolist() == ["<b>sold"]
     assert found["ds"].max() == pd.Timestamp("2021-05-30")
 
@@ -139,7 +140,7 @@ def test_a_notebook_shows_the_model_and_its_forecast(refitted: Model) -> None:
     assert "refitted on all 150 rows" in text
     assert f"<td>{refitted.scores().loc['model', 'mse']:.4g}</td>" in shown
     (axes,) = refitted.plot(levels=[80]).axes
-    drawn = {line.get_label(): line for line in axes.lines}
+    drawn: dict[Any, Any] = {line.get_label(): line for line in axes.lines}
     assert {"history", "forecast"} <= drawn.keys()
     np.testing.assert_allclose(drawn["forecast"].get_ydata()[-5:], refitted.predict()["<b>sold"])
     assert "80% interval" in axes.get_legend_handles_labels()[1]
