@@ -25,7 +25,7 @@ from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.origins import note_on_windows
 from forecast.inference.predict import predict as predict_panel
 from forecast.runs.folder import write_config
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, check_count
 from forecast.system.formatting import write_value
 from forecast.system.keys import key_of_override
 from forecast.train import train
@@ -43,6 +43,8 @@ class Model(TrainedModel):
         start: str | pd.Timestamp | None = None,
         levels: Sequence[Level] = (),
         intervals: str = "auto",
+        samples: int | None = None,
+        seed: int = 0,
         baseline: str | None = None,
     ) -> Any:
         """Forecast the steps after the end of `frame`, or from `start`, in original units.
@@ -57,12 +59,16 @@ class Model(TrainedModel):
             start: date of the first step. None: the first date after the end of the data.
             levels: levels of the intervals, in percent.
             intervals: method of the intervals: auto, conformal, quantile or adaptive.
+            samples: number of sample paths to return in place of the forecast. None: the forecast.
+            seed: determines the sample paths.
             baseline: naive, seasonal_naive or linear, which then forecasts in place of the model. None: the model.
 
         Returns:
             A frame of the library of `frame`, with one row for each date (and series). Each target has a column of
             forecasts, columns `-lo-80` and `-hi-80` for each level, and columns `-true` and `-error` where `start` lies
-            within the data. The index of pandas is the date, or the id, with one level for each id column.
+            within the data. The index of pandas is the date, or the id, with one level for each id column. With
+            `samples`, it has one row for each date of each path (and series), the number of the path in the column
+            `sample`, and one column for each target.
 
         Raises:
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
@@ -70,13 +76,23 @@ class Model(TrainedModel):
         """
         if frame is None and future is not None:
             raise ConfigError("future holds the rows that follow a DataFrame: give the DataFrame too")
+        if samples is not None:
+            check_count("samples", samples)
         forecaster = choose_forecaster(self, baseline)
         panel = self.read_panel(self._open(frame, future), find_unread_columns([forecaster]))
         found = predict_panel(
-            forecaster, panel, horizon=horizon, start=start, levels=levels, method=intervals
+            forecaster,
+            panel,
+            horizon=horizon,
+            start=start,
+            levels=levels,
+            method=intervals,
+            samples=samples or 0,
+            seed=seed,
         )
+        table = found.frame() if samples is None else found.sample_frame()
         ids = name_keys(self.config["data"], self.data_state)["id_column"]
-        return to_library_of(frame, split_ids(found.frame(), list_id_columns(ids)))
+        return to_library_of(frame, split_ids(table, list_id_columns(ids)))
 
     def _open(self, frame: Frame | None, future: Frame | None = None) -> DataModule:
         """Open a frame of any library, and the rows of the future that follow it; None: the training data."""

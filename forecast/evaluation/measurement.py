@@ -201,10 +201,16 @@ class ValidationErrors:
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
-        horizons = self.data.windows["val"].count_horizons(self._stride)
+        windows = self.data.windows["val"]
+        n_series = windows.count_aligned(torch.arange(0, len(windows), self._stride, device=windows.device))
+        fit = partial(
+            Calibration.fit,
+            levels=self.levels,
+            horizons=windows.count_horizons(self._stride),
+            n_series=n_series,
+        )
         return {
-            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, horizons=horizons)
-            for name, errors in self._errors.items()
+            name: fit(sum_over_processes(errors.to(self.device))) for name, errors in self._errors.items()
         }
 
 
