@@ -55,7 +55,7 @@ def rank_trajectories(
     if relative.isnan().any():
         by_step = relative.movedim(2, 0)
         table = pd.DataFrame(by_step.flatten(1).numpy()).interpolate(limit_direction="both")
-        relative = torch.from_numpy(table.to_numpy()).view_as(by_step).movedim(0, 2).nan_to_num(0.0)
+        relative = torch.tensor(table.to_numpy()).view_as(by_step).movedim(0, 2).nan_to_num(0.0)
     values = relative.movedim(0, -1).contiguous()
     return torch.searchsorted(values.sort().values, values).movedim(-1, 0).byte()
 

@@ -1,6 +1,7 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from forecast.data.time_features import time_features
 from forecast.evaluation.conformal import Calibration, adapt
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import calibration_for
+from forecast.system.errors import DataError
 from tests.support.commands import run_command
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
@@ -132,6 +134,50 @@ def test_it_writes_a_table_and_a_picture_once(
     assert (tmp_path / "forecast.csv").read_bytes() == before
     assert run_command("predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
+
+
+def test_samples_are_paths_around_the_forecast(
+    run: Path, tmp_path: Path, capsys, frame: Any, model: Model
+) -> None:
+    options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}", "samples=50")
+    assert run_command("predict", tmp_path, *options) == 0
+    out = capsys.readouterr().out
+    assert (
+        "samples    50 paths, in the order of the errors of 26 validation windows, rough, for these hold 6.0"
+        in out
+    )
+    assert "forecast.csv, forecast_samples.csv, forecast.png" in out
+    found = pd.read_csv(tmp_path / "forecast_samples.csv", parse_dates=["date"], index_col="date")
+    assert list(found.columns) == ["sample", "load", "temperature"]
+    assert found["sample"].tolist() == np.arange(50).repeat(PRED).tolist()
+    again = model.predict(frame, samples=50)
+    pd.testing.assert_frame_equal(found, again, check_freq=False, rtol=1e-6, check_index_type=False)
+    assert not again.equals(model.predict(frame, samples=50, seed=1))
+    assert run_command("predict", tmp_path, *options) == 2  # the files exist
+    assert run_command("predict", tmp_path, *options, "output=-") == 0
+    assert capsys.readouterr().out.startswith("date,sample,load,temperature\n")
+    stored = model.calibration
+    assert stored is not None
+    model.calibrations["model"] = replace(stored, ranks=None)  # as in a checkpoint of an earlier version
+    pd.testing.assert_frame_equal(model.predict(frame, samples=50), again, rtol=1e-3)
+    model.calibrations["model"] = replace(stored, horizons=4.9)
+    with pytest.raises(DataError, match=r"5 horizons, and these hold 4\.9: train with a larger"):
+        model.predict(frame, samples=50)
+
+
+@pytest.mark.parametrize("method", ["quantile", "conformal", "adaptive"])
+def test_samples_agree_with_the_intervals_of_a_refitted_model(
+    quantile_run: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.chdir(quantile_run.parents[1])
+    model = load(quantile_run)
+    assert model.calibration is not None
+    assert model.calibration.ranks is not None  # those of the tested model
+    found = model.predict(levels=[60, 95], intervals=method)
+    paths = model.predict(samples=2_000, levels=[60, 95], intervals=method).groupby(level=0)["load"]
+    for name, p in (("load-lo-95", 0.025), ("load-lo-60", 0.2), ("load-hi-60", 0.8), ("load-hi-95", 0.975)):
+        width = found["load-hi-95"] - found["load-lo-95"]
+        assert ((paths.quantile(p) - found[name]).abs() < 0.02 * width).all()
 
 
 # ---- baselines in place of the model, and adaptive intervals
