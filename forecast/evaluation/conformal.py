@@ -133,7 +133,7 @@ class Calibration:
     """
 
     quantiles: tuple[float, ...]
-    offsets: Float[Tensor, "quantiles steps n_targets"]
+    offsets: Float[Tensor, "*series quantiles steps n_targets"]
     windows: int
     pooled_steps: int = 1
     horizons: float = math.nan
@@ -183,8 +183,8 @@ class Calibration:
     def around(
         self, forecast: Float[Tensor, "batch steps n_targets"]
     ) -> Float[Tensor, "batch steps n_targets quantiles"]:
-        """Add the offsets to scaled point forecasts, which gives their quantiles."""
-        return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
+        """Add the offsets, perhaps those of each series, to scaled point forecasts, which gives their quantiles."""
+        return forecast[..., None] + self.offsets.to(forecast).movedim(-3, -1)
 
     def deciles(self) -> "Calibration":
         """The calibration of the deciles alone."""

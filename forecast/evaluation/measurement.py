@@ -201,16 +201,12 @@ class ValidationErrors:
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
-        windows = self.data.windows["val"]
-        n_series = windows.count_aligned(torch.arange(0, len(windows), self._stride, device=windows.device))
-        fit = partial(
-            Calibration.fit,
-            levels=self.levels,
-            horizons=windows.count_horizons(self._stride),
-            n_series=n_series,
-        )
+        windows, every = self.data.windows["val"], self._stride
+        index = torch.arange(0, len(windows), every, device=windows.device)
+        counts = {"horizons": windows.count_horizons(every), "n_series": windows.count_aligned(index)}
         return {
-            name: fit(sum_over_processes(errors.to(self.device))) for name, errors in self._errors.items()
+            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, **counts)
+            for name, errors in self._errors.items()
         }
 
 

