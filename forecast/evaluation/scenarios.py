@@ -30,7 +30,7 @@ Ranks = UInt8[Tensor, "trajectories ranked steps n_targets"]
 
 
 def rank_trajectories(
-    errors: Float[Tensor, "windows steps n_targets"], horizons: float, n_series: int = 1
+    errors: Float[Tensor, "windows steps n_targets"], horizons: int | float, n_series: int = 1
 ) -> Ranks:
     """Rank the errors of each step over evenly spaced windows; equal errors have the same rank.
 
