@@ -55,6 +55,8 @@ class Model(TrainedModel):
         start: str | pd.Timestamp | None = None,
         levels: Sequence[Level] = (),
         intervals: str = "auto",
+        samples: int | None = None,
+        seed: int = 0,
         baseline: str | None = None,
     ) -> Any:
         """Forecast the steps after the end of `frame`, or from `start`, in original units.
@@ -69,22 +71,37 @@ class Model(TrainedModel):
             start: date of the first step. None: the first date after the end of the data.
             levels: levels of the intervals, in percent.
             intervals: method of the intervals: auto, conformal, quantile or adaptive.
+            samples: number of sample paths to return in place of the forecast. None: the forecast.
+            seed: determines the sample paths.
             baseline: naive, seasonal_naive or linear, which then forecasts in place of the model. None: the model.
 
         Returns:
             A frame of the library of `frame`, with one row for each date (and series). Each target has a column of
             forecasts, columns `-lo-80` and `-hi-80` for each level, and columns `-true` and `-error` where `start` lies
-            within the data. The index of pandas is the date, or the id, with one level for each id column.
+            within the data. The index of pandas is the date, or the id, with one level for each id column. With
+            `samples`, it has one row for each date of each path (and series), the number of the path in the column
+            `sample`, and one column for each target.
 
         Raises:
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
             DataError: missing columns, history or future covariates.
         """
+        if samples is not None:
+            check_count("samples", samples)
         _, found = self._forecast(
-            frame, future, baseline, horizon=horizon, start=start, levels=levels, intervals=intervals
+            frame,
+            future,
+            baseline,
+            horizon=horizon,
+            start=start,
+            levels=levels,
+            intervals=intervals,
+            samples=samples or 0,
+            seed=seed,
         )
+        table = found.frame() if samples is None else found.sample_frame()
         ids = name_keys(self.config["data"], self.data_state)["id_column"]
-        table = split_ids(found.frame(), list_id_columns(ids))
+        table = split_ids(table, list_id_columns(ids))
         return to_library_of(self.frame if frame is None else frame, table)
 
     def plot(self, frame: Frame | None = None, **options: Any) -> Figure:

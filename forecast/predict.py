@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def predict(config: DictConfig) -> None:
-    """Write a CSV file of the forecast and its bounds, and a picture of the forecast beside recent history."""
+    """Write a table of the forecast and its bounds, one of its samples, and a picture beside recent history."""
     from rich.console import Console
 
     from forecast.inference.forecast import check_forecast
@@ -30,12 +31,13 @@ def predict(config: DictConfig) -> None:
     check_checkpoint(config)
     to_screen = config.output == "-"
     file = user_path(config.output)
-    picture = file.with_suffix(".png")
+    check_forecast(config)
+    samples_file = file.with_name(f"{file.stem}_samples{file.suffix}") if config.samples else None
+    files = [each for each in (file, samples_file, file.with_suffix(".png")) if each]
     if not to_screen:
         if file.suffix != ".csv":
             raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
-        check_output_files(file, picture, overwrite=config.overwrite)
-    check_forecast(config)
+        check_output_files(*files, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
     data, found = make_forecast(model, config)
@@ -45,29 +47,35 @@ def predict(config: DictConfig) -> None:
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
     keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}
-    table = tabulate(found, **keys)
+    found = found.rounded()
+    frames = {file: found.frame()} | ({} if samples_file is None else {samples_file: found.sample_frame()})
+    tables = {path: tabulate(found, frame, **keys) for path, frame in frames.items()}
     if to_screen:
-        table.to_csv(sys.stdout, float_format="%.12g", index=False)
+        [*tables.values()][-1].to_csv(sys.stdout, float_format="%.12g", index=False)
         return
     from forecast.reports import figures  # imports Matplotlib
 
-    with atomic_file(file) as temporary:
-        table.to_csv(temporary, float_format="%.12g", index=False)
-        figures.save(figures.prediction_figure(found.plots(), found.title(data.title)), picture)
-    console.print(f"saved      {file}, {picture}{found.describe_plots()}")
+    with ExitStack() as written:
+        for path, table in tables.items():
+            table.to_csv(written.enter_context(atomic_file(path)), float_format="%.12g", index=False)
+        figures.save(figures.prediction_figure(found.plots(), found.title(data.title)), files[-1])
+    console.print(f"saved      {', '.join(map(str, files))}{found.describe_plots()}")
 
 
 def tabulate(
-    forecast: "Forecast", id_column: "IdColumn", date_column: str | Sequence[str] | None
+    forecast: "Forecast",
+    frame: "pd.DataFrame",
+    id_column: "IdColumn",
+    date_column: str | Sequence[str] | None,
 ) -> "pd.DataFrame":
-    """The table of forecast.csv; ids and dates of several columns of the file are in columns of the same names."""
+    """A table of a forecast as it is written: ids and dates of several columns of the data have the same columns."""
     import pandas as pd
 
     from forecast.data.files.cells import date_name
     from forecast.data.files.columns import list_id_columns, split_ids
     from forecast.data.files.dates import split_dates
 
-    table = split_ids(forecast.rounded().frame(), list_id_columns(id_column)).reset_index()
+    table = split_ids(frame, list_id_columns(id_column)).reset_index()
     columns = {str(name): table[[name]] for name in table}
     if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
         stamp = forecast.panel.utc_offset.stamp
@@ -104,6 +112,8 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,
         intervals=config.intervals,
+        samples=config.samples or 0,
+        seed=config.seed,
         ahead=ahead,
     )
 

@@ -223,6 +223,14 @@ class Windows:
         further = (sum(counts) - len(counts)) / every
         return float(min(len(counts) + further * spacing, math.ceil(sum(counts) / every)))
 
+    def count_aligned(self, index: Index) -> int:
+        """The number of series if those of these windows, which ascend, are on the same dates in each; else 1."""
+        dates = self.origins(index) + self.time.shifts[self.series(index)]
+        n_series = len(self.starts)
+        if len(dates) % n_series:
+            return 1
+        return n_series if (dates.view(n_series, -1) == dates[: len(dates) // n_series]).all() else 1
+
     def series(self, index: Index) -> Index:
         """The number of the series that each window lies in."""
         return torch.bucketize(index, self._ends, right=True)

@@ -42,6 +42,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.scaler import Scaler
+from forecast.evaluation.scenarios import Ranks, rank_trajectories
 from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, windows_needed
 from forecast.evaluation.significance import diebold_mariano
 
@@ -128,14 +129,16 @@ class Calibration:
         pooled_steps: steps of the horizon whose errors are pooled.
         horizons: number of horizons that the validation rows hold; NaN: unknown.
         deviation: mean |error − median offset| on the validation windows, over all variables; NaN: unknown.
+        ranks: of error trajectories, which order samples (`scenarios`); None in a checkpoint of an earlier version.
     """
 
     quantiles: tuple[float, ...]
-    offsets: Float[Tensor, "quantiles steps n_targets"]
+    offsets: Float[Tensor, "*series quantiles steps n_targets"]
     windows: int
     pooled_steps: int = 1
     horizons: float = math.nan
     deviation: float = math.nan
+    ranks: Ranks | None = None
 
     @classmethod
     def fit(
@@ -144,6 +147,7 @@ class Calibration:
         levels: Sequence[Level] = (),
         *,
         horizons: int | float,
+        n_series: int = 1,
     ) -> "Calibration":
         """Calibrate on the errors of validation windows.
 
@@ -151,6 +155,7 @@ class Calibration:
             errors: scaled truth − forecast; NaN where the truth is missing.
             levels: intervals, in percent, that the calibration must have.
             horizons: number of horizons that the rows of the windows hold (`Windows.count_horizons`).
+            n_series: number of series if the windows are on the same dates in each (`Windows.count_aligned`), else 1.
         """
         at = probabilities(levels, PROBABILITIES)
         errors = errors.float().cpu()
@@ -163,21 +168,23 @@ class Calibration:
         )
         least = int(count[count > 0].amin()) if count.any() else 0
         deviation = float((errors - offsets[at.index(0.5)]).abs().nanmean())
-        return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation)
+        ranks = rank_trajectories(errors, horizons, n_series)
+        return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation, ranks)
 
     def supports(self, level: Level) -> bool:
         """Whether there are enough windows for the bounds of an interval of this level, in percent."""
         return self.windows >= windows_needed(level, self.pooled_steps)
 
-    def has(self, levels: Sequence[Level]) -> bool:
-        """Whether the bounds of all these levels are among the quantiles."""
-        return {p for level in levels for p in bounds(level)} <= set(self.quantiles)
+    def has(self, levels: Sequence[Level], *, with_ranks: bool = False) -> bool:
+        """Whether the bounds of all these levels are among the quantiles, and whether there are ranks."""
+        is_ready = self.ranks is not None or not with_ranks
+        return is_ready and {p for level in levels for p in bounds(level)} <= set(self.quantiles)
 
     def around(
         self, forecast: Float[Tensor, "batch steps n_targets"]
     ) -> Float[Tensor, "batch steps n_targets quantiles"]:
-        """Add the offsets to scaled point forecasts, which gives their quantiles."""
-        return forecast[..., None] + self.offsets.to(forecast).permute(1, 2, 0)
+        """Add the offsets, perhaps those of each series, to scaled point forecasts, which gives their quantiles."""
+        return forecast[..., None] + self.offsets.to(forecast).movedim(-3, -1)
 
     def deciles(self) -> "Calibration":
         """The calibration of the deciles alone."""
@@ -187,7 +194,8 @@ class Calibration:
 
     def first(self, steps: int) -> "Calibration":
         """The calibration of the first steps of the horizon."""
-        return replace(self, offsets=self.offsets[:, :steps])
+        ranks = None if self.ranks is None else self.ranks[:, :, :steps]
+        return replace(self, offsets=self.offsets[:, :steps], ranks=ranks)
 
     def rescaled(self, old: Scaler, new: Scaler) -> "Calibration":
         """Convert the offsets from one scale to another, so that they stay equal in original units.
@@ -248,7 +256,8 @@ def calibrate(
         found = batch.future - scaler.clip(predict(batch), batch.series)
         errors.append(found[:, :horizon].float())
     horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
-    return Calibration.fit(torch.cat(errors), levels, horizons=horizons)
+    n_series = windows.count_aligned(chosen)
+    return Calibration.fit(torch.cat(errors), levels, horizons=horizons, n_series=n_series)
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:

@@ -201,9 +201,11 @@ class ValidationErrors:
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
-        horizons = self.data.windows["val"].count_horizons(self._stride)
+        windows, every = self.data.windows["val"], self._stride
+        index = torch.arange(0, len(windows), every, device=windows.device)
+        counts = {"horizons": windows.count_horizons(every), "n_series": windows.count_aligned(index)}
         return {
-            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, horizons=horizons)
+            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, **counts)
             for name, errors in self._errors.items()
         }
 

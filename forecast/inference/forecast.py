@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,8 +65,9 @@ def check_forecast(config: DictConfig) -> None:
         parse_levels(
             OmegaConf.to_object(config.levels) if OmegaConf.is_config(config.levels) else config.levels
         )
-    if config.horizon is not None:
-        check_count("horizon", config.horizon)
+    for key in ("horizon", "samples"):
+        if config[key] is not None:
+            check_count(key, config[key])
     if config.start is not None:
         read_date("start", config.start)
 
@@ -169,6 +171,8 @@ class Forecast:
         new: number of series that are not in the training data.
         known: description of the future covariates that are not known for every step.
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
+        paths: sample paths (series, horizon, n_targets, samples); None if there are none.
+        order: how the sample paths were ordered, in words.
         rows_before: rows before each forecast, at most those that the model reads, which at least one series has; None:
             every series has them.
     """
@@ -185,6 +189,8 @@ class Forecast:
     new: int
     known: list[str]
     replayed: int = 0
+    paths: Float64[np.ndarray, "series horizon n_targets samples"] | None = None
+    order: str = ""
     rows_before: Int64[np.ndarray, " series"] | None = None
 
     @property
@@ -204,7 +210,7 @@ class Forecast:
         index, columns = self.table()
         return pd.DataFrame(columns, index=index)
 
-    def table(self) -> tuple[pd.Index, dict[str, np.ndarray | pd.DatetimeIndex]]:
+    def table(self) -> tuple[pd.Index, dict[str, Any]]:
         """Index and columns of a table with one row for each date of each series.
 
         Each target has a column of its forecast, `-lo-80` and `-hi-80` for each level, and where the truth is known,
@@ -212,11 +218,7 @@ class Forecast:
         the index is the id and the date is a column. If a series has fewer rows than the model reads, the column
         `rows_before` has the number that was read. Raises ConfigError if two columns have the same name.
         """
-        dates = self.panel.utc_offset.zoned(
-            pd.DatetimeIndex(self.dates.ravel(), name=self.panel.grid.name or "date")
-        )
-        index, labels = label_rows(self.panel, np.arange(len(self.panel)).repeat(self.dates.shape[1]), dates)
-        found: list[tuple[str, np.ndarray | pd.DatetimeIndex]] = [*labels.items()]
+        found: list[tuple[str, np.ndarray]] = []
         for i, name in enumerate(self.columns):
             parts = [(name, self.values)]
             for level in self.low:
@@ -229,6 +231,30 @@ class Forecast:
             found += [(key, values[..., i].ravel()) for key, values in parts]
         if self.rows_before is not None and self.is_short.any():
             found.append(("rows_before", self.rows_before.repeat(self.dates.shape[1])))
+        return self._add_labels(found)
+
+    def sample_frame(self) -> pd.DataFrame:
+        """The samples as a DataFrame, see `table`: one row for each date of each path of each series.
+
+        The column `sample` has the number of the path, from 0.
+        """
+        assert self.paths is not None
+        paths = self.paths.transpose(2, 0, 3, 1)  # (n_targets, series, samples, horizon)
+        n_series, samples, horizon = paths.shape[1:]
+        numbers = np.tile(np.arange(samples).repeat(horizon), n_series)
+        named = zip(self.columns, paths.reshape(len(paths), -1), strict=True)
+        index, columns = self._add_labels([("sample", numbers), *named], samples)
+        return pd.DataFrame(columns, index=index)
+
+    def _add_labels(
+        self, columns: Sequence[tuple[str, np.ndarray]], repeats: int = 1
+    ) -> tuple[pd.Index, dict[str, Any]]:
+        """Index and columns of a table that has all dates of a series `repeats` times."""
+        dates = self.dates.repeat(repeats, axis=0)
+        named = pd.DatetimeIndex(dates.ravel(), name=self.panel.grid.name or "date")
+        series = np.arange(len(self.panel)).repeat(repeats * dates.shape[1])
+        index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(named))
+        found = [*labels.items(), *columns]
         names = pd.Index([name for name, _ in found])
         if names.has_duplicates:
             raise ConfigError(
@@ -242,7 +268,8 @@ class Forecast:
         spread = self._recent_spread()
         low = {level: round_values(values, spread) for level, values in self.low.items()}
         high = {level: round_values(values, spread) for level, values in self.high.items()}
-        return replace(self, values=round_values(self.values, spread), low=low, high=high)
+        paths = None if self.paths is None else round_values(self.paths, spread[..., None])
+        return replace(self, values=round_values(self.values, spread), low=low, high=high, paths=paths)
 
     def _recent_spread(self) -> Float64[np.ndarray, "series 1 n_targets"]:
         """The standard deviation of the last `RECENT_ROWS` rows of each series; NaN where none is measured."""
@@ -285,7 +312,9 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
     return excerpt.grid.to_numpy()[places]
 
 
-def round_values(values: Values, spread: Float64[np.ndarray, "series 1 n_targets"]) -> Values:
+def round_values(
+    values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
+) -> Float64[np.ndarray, "*shape"]:
     """The shortest decimal numbers that are these values in float32.
 
     Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
@@ -340,6 +369,8 @@ def describe_forecast(forecast: Forecast) -> list[str]:
             source += f", moved by the errors of {forecast.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in forecast.low)
         lines.append(f"intervals  {levels}, {forecast.method}{source if forecast.method != QUANTILE else ''}")
+    if forecast.paths is not None:
+        lines.append(f"samples    {forecast.paths.shape[-1]:,} paths, {forecast.order}")
     return lines + describe_truth(forecast)
 
 

@@ -2,13 +2,15 @@
 
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import DataModule, Panel, Windows
@@ -17,9 +19,12 @@ from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
+from forecast.evaluation.intervals import map_quantiles
+from forecast.evaluation.scenarios import draw_samples
 from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,
+    FEW_HORIZONS,
     MODEL,
     QUANTILE,
     Level,
@@ -58,7 +63,7 @@ MAX_RECURSIVE_ORIGINS = 512
 """Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
 
 MIN_HORIZONS = 10
-"""Intervals beyond pred_len from fewer horizons of validation rows give a warning."""
+"""Intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning."""
 
 REPLAYED_ROWS = 1_024
 """Number of rows before the origin from which past forecasts are recomputed."""
@@ -75,12 +80,15 @@ def predict(
     start: str | pd.Timestamp | None = None,
     levels: Sequence[Level] = (),
     intervals: str = AUTO,
+    samples: int = 0,
+    seed: int = 0,
     ahead: Panel | None = None,
 ) -> Forecast:
     """Forecast `horizon` steps (default: pred_len) of each series from `start` (default: after the end of each).
 
     A series of the training data keeps its scale. A new series is scaled by its rows before the forecast. Of a series
-    with fewer than seq_len rows, the rows before its first are missing values. `ahead`: see `model_data.add_future`.
+    with fewer than seq_len rows, the rows before its first are missing values. `ahead`: see `model_data.add_future`;
+    `samples`: number of sample paths, which `seed` determines.
 
     Raises:
         ConfigError: an option that this model does not support.
@@ -98,19 +106,12 @@ def predict(
     scaler = scaled.scales.scaler.select_columns(model.target_index)
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
-    quantiles, probabilities, replayed = output[:, :horizon], forecaster.quantiles or (), 0
-    if levels and method != QUANTILE:
-        calibration = calibration_for(forecaster, levels, horizon)
-        offsets = calibration.offsets[None]
-        if method == ADAPTIVE:
-            offsets, replayed = adapted_offsets(forecaster, panel, origins, calibration, horizon)
-        quantiles, probabilities = point[..., None] + offsets.permute(0, 2, 3, 1), calibration.quantiles
-        levels = calibrated_levels(calibration, levels)
+    found = find_quantiles(forecaster, panel, origins, (point, output), levels, method, samples > 0)
     unscale = partial(scaler.inverse, series=torch.arange(len(excerpt)))
     low, high = (
-        {level: unscale(quantiles[..., probabilities.index(bounds(level)[side])]).numpy() for level in levels}
-        for side in (0, 1)
+        {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
+    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
@@ -123,7 +124,9 @@ def predict(
         method=method,
         new=int((scaled.scales.place < 0).sum()),
         known=known,
-        replayed=replayed,
+        replayed=found.replayed,
+        paths=paths,
+        order=order,
         rows_before=(origins.rows - panel.starts[origins.series]).clip(max=model.seq_len),
     )
 
@@ -241,7 +244,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     """
     check_method(method, None if forecaster.name == MODEL else forecaster.name)
     missing = explain_missing_quantiles(forecaster, levels, horizon)
-    if method == QUANTILE and levels and missing:
+    if method == QUANTILE and missing:
         raise ConfigError(f"intervals=quantile is not possible, because {missing}: use intervals=conformal")
     if method != AUTO:
         return method
@@ -268,14 +271,16 @@ def explain_missing_quantiles(
     return None
 
 
-def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> Calibration:
-    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level or a step.
+def calibration_for(
+    forecaster: PointForecaster, levels: Sequence[Level], horizon: int, *, with_ranks: bool = False
+) -> Calibration:
+    """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level, a step or ranks.
 
     Beyond pred_len, these are at most `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
     """
     model = forecaster.model
     stored = model.calibrations.get(forecaster.name)
-    if stored is not None and stored.has(levels) and horizon <= model.pred_len:
+    if stored is not None and stored.has(levels, with_ranks=with_ranks) and horizon <= model.pred_len:
         return stored.first(horizon)
     try:
         tested = forecaster.tested()
@@ -283,8 +288,8 @@ def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizo
             data = tested.model.data()
     except ForecastError as error:
         raise type(error)(
-            f"these levels or steps need a calibration on the training data, which failed: {error}; "
-            "set levels=[] for no intervals"
+            f"these levels, steps or samples need a calibration on the training data, which failed: {error}; "
+            "set levels=[] and no samples"
         ) from None
     windows, chosen, scaler = data.windows["val"], None, data.target_scaler
     if horizon > model.pred_len:
@@ -295,6 +300,84 @@ def calibration_for(forecaster: PointForecaster, levels: Sequence[Level], horizo
         lambda batches: track(batches, "Calibrating"), horizon=max(horizon, model.pred_len), chosen=chosen,
     )  # fmt: skip
     return calibration.first(horizon).rescaled(tested.model.target_scaler, model.target_scaler)
+
+
+class Quantiles(NamedTuple):
+    """Scaled quantiles of each value of a forecast, their probabilities, and the levels of the intervals among them.
+
+    `calibration` is None if only trained quantiles are needed; `replayed` forecasts moved the quantiles.
+    """
+
+    values: Float[Tensor, "series steps n_targets quantiles"]
+    at: Sequence[float]
+    levels: Sequence[Level]
+    calibration: Calibration | None = None
+    replayed: int = 0
+
+    def bound(self, level: Level, side: int) -> Float[Tensor, "series steps n_targets"]:
+        """The lower (0) or the upper (1) bound of an interval."""
+        return self.values[..., self.at.index(bounds(level)[side])]
+
+
+def find_quantiles(
+    forecaster: PointForecaster,
+    panel: Panel,
+    origins: SeriesOrigins,
+    forecasts: tuple[Points, Output],
+    levels: Sequence[Level],
+    method: str,
+    with_ranks: bool,
+) -> Quantiles:
+    """The quantiles of the network, or those around its point forecasts, as the method says.
+
+    Args:
+        forecasts: point forecasts, and the output of the first pass.
+        with_ranks: whether the calibration is needed for its ranks.
+    """
+    point, output = forecasts
+    horizon, calibration, replayed = point.shape[1], None, 0
+    if with_ranks or (levels and method != QUANTILE):
+        calibration = calibration_for(forecaster, levels, horizon, with_ranks=with_ranks)
+    if calibration is None or method == QUANTILE:
+        return Quantiles(output[:, :horizon], forecaster.quantiles or (), levels, calibration)
+    if method == ADAPTIVE:
+        calibration, replayed = adapt_to_errors(forecaster, panel, origins, calibration, horizon)
+    levels = calibrated_levels(calibration, levels)
+    return Quantiles(calibration.around(point), calibration.quantiles, levels, calibration, replayed)
+
+
+def draw_paths(
+    found: Quantiles,
+    scaled: ScaledPanel,
+    rows: Int64[np.ndarray, " series"],
+    unscale: Callable[[Tensor], Tensor],
+    samples: int,
+    seed: int,
+) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
+    """Draw sample paths in original units, and describe their order; None and empty text for no samples.
+
+    Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
+    has their ranks on common dates.
+
+    Raises:
+        DataError: the validation rows hold too few horizons.
+    """
+    if not samples or found.calibration is None:
+        return None, ""
+    panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
+    horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
+    if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
+        raise DataError(
+            f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
+            f"{horizons:.1f}: train with a larger validation part (data.split) or a shorter pred_len"
+        )
+    has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
+    is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()
+    ranks = ranks[:, torch.from_numpy(place)] if is_joint else ranks.flatten(0, 1)[:, None]
+    paths = map_quantiles(unscale, draw_samples(found.values, found.at, ranks, samples, seed))
+    how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
+    rough = f", rough, for these hold {horizons:.1f} horizons" if horizons < MIN_HORIZONS else ""
+    return paths.numpy(), f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}"
 
 
 def recursive_windows(data: DataModule, horizon: int) -> Windows:
@@ -326,14 +409,14 @@ def recursive_windows(data: DataModule, horizon: int) -> Windows:
     return data.windows["val"].with_starts(starts, pred_len=n_steps)
 
 
-def adapted_offsets(
+def adapt_to_errors(
     forecaster: PointForecaster,
     panel: Panel,
     origins: SeriesOrigins,
     calibration: Calibration,
     horizon: int,
-) -> tuple[Float[Tensor, "chosen quantiles {horizon} n_targets"], int]:
-    """Offsets of each series at its origin, and the number of repeated forecasts.
+) -> tuple[Calibration, int]:
+    """The calibration with the offsets of each series at its origin, and the number of repeated forecasts.
 
     Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
     origin: with many series from every n-th. If the model was refitted on all rows, the tested one repeats them.
@@ -368,4 +451,7 @@ def adapted_offsets(
         for own, each in zip(errors, found.split(counts.tolist()), strict=True):
             own[count - len(each) :] = each
     errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
-    return deque(adapt(calibration, errors, stride), maxlen=1).pop(), int(sum(counts))
+    offsets = deque(
+        adapt(calibration, errors, stride), maxlen=1
+    ).pop()  # (series, quantiles, steps, n_targets)
+    return replace(calibration, offsets=offsets), int(sum(counts))

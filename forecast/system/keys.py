@@ -201,6 +201,7 @@ COMMAND_KEYS = (
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot")),
     Key("tolerance", RESULT),
+    Key("samples", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("check_windows", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),
     # compare, dashboard: which runs, what is compared, and where they were logged

@@ -1,6 +1,7 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from forecast.data.time_features import time_features
 from forecast.evaluation.conformal import Calibration, adapt
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import calibration_for
+from forecast.system.errors import DataError
 from tests.support.commands import run_command
 
 SEQ, PRED = 12, 5  # tests.support.commands.TINY
@@ -85,7 +87,9 @@ def test_dates_in_several_columns_are_written_as_they_are_read(run: Path, frame:
     assert after.tolist() == list(pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :])
 
 
-def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_trained_quantiles_and_those_of_samples(
+    quantile_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(quantile_run.parents[1])
     model = load(quantile_run)
     assert model.refitted is not None
@@ -98,6 +102,14 @@ def test_trained_quantiles_are_the_bounds(quantile_run: Path, monkeypatch: pytes
         model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal")
     )
     assert len(model.predict(levels=[60], horizon=9)) == 9
+    assert model.calibration is not None
+    assert model.calibration.ranks is not None  # those of the tested model
+    for method in ("quantile", "conformal", "adaptive"):
+        found = model.predict(levels=[60, 95], intervals=method)
+        paths = model.predict(samples=2_000, levels=[60, 95], intervals=method).groupby(level=0)["load"]
+        width = (found["load-hi-95"] - found["load-lo-95"]).mean()
+        for name, p in (("load-lo-95", 0.025), ("load-lo-60", 0.2), ("load-hi-95", 0.975)):
+            np.testing.assert_allclose(paths.quantile(p), found[name], atol=0.02 * width)
 
 
 def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
@@ -132,6 +144,35 @@ def test_it_writes_a_table_and_a_picture_once(
     assert (tmp_path / "forecast.csv").read_bytes() == before
     assert run_command("predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
+
+
+def test_samples_are_paths_around_the_forecast(
+    run: Path, tmp_path: Path, capsys, frame: Any, model: Model
+) -> None:
+    options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}", "samples=50")
+    assert run_command("predict", tmp_path, *options) == 0
+    out = capsys.readouterr().out
+    assert (
+        "samples    50 paths, in the order of the errors of 26 validation windows, rough, for these hold 6.0"
+        in out
+    )
+    assert "forecast.csv, forecast_samples.csv, forecast.png" in out
+    found = pd.read_csv(tmp_path / "forecast_samples.csv", parse_dates=["date"], index_col="date")
+    assert list(found.columns) == ["sample", "load", "temperature"]
+    assert found["sample"].tolist() == np.arange(50).repeat(PRED).tolist()
+    again = model.predict(frame, samples=50)
+    pd.testing.assert_frame_equal(found, again, check_freq=False, rtol=1e-6, check_index_type=False)
+    assert not again.equals(model.predict(frame, samples=50, seed=1))
+    assert run_command("predict", tmp_path, *options) == 2  # the files exist
+    assert run_command("predict", tmp_path, *options, "output=-") == 0
+    assert capsys.readouterr().out.startswith("date,sample,load,temperature\n")
+    stored = model.calibration
+    assert stored is not None
+    model.calibrations["model"] = replace(stored, ranks=None)  # as in a checkpoint of an earlier version
+    pd.testing.assert_frame_equal(model.predict(frame, samples=50), again, rtol=1e-3)
+    model.calibrations["model"] = replace(stored, horizons=4.9)
+    with pytest.raises(DataError, match=r"5 horizons, and these hold 4\.9: train with a larger"):
+        model.predict(frame, samples=50)
 
 
 # ---- baselines in place of the model, and adaptive intervals

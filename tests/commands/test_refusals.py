@@ -206,7 +206,7 @@ INVALID = {
     "backtest": [
         "steps=3", "stride=0", "refit_every=9 retrain=often", "retrain=[never,scratch]", "intervals=quantile",
     ],
-    "predict": ["baseline=best", "baseline=naive intervals=quantile", "levels=[0]", "horizon=0", "start=soon", "output=a.txt"],
+    "predict": ["baseline=best", "baseline=naive intervals=quantile", "levels=[0]", "horizon=0", "samples=0", "start=soon", "output=a.txt"],
     "evaluate": ["split=all"],
     "explain": ["slot=middle", "repeats=1"],
     "export": ["tolerance=0"],

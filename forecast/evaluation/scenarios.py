@@ -1,0 +1,106 @@
+"""Sample paths of a forecast: draws from its quantiles in the order of past errors.
+
+The Schaake shuffle (Clark et al. 2004; Schefzik et al. 2013) draws each step of each target and series from its own
+quantiles, and sample i takes the draw whose rank is that of the error of one past forecast, an error trajectory, at
+that step. The samples of a step are thus spread as its intervals say, and hang together over steps and targets as real
+errors do. With more samples than trajectories, each trajectory is used several times, and random numbers order the
+draws of equal rank.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Float64, UInt8
+from torch import Tensor
+
+from forecast.data.time_features import choose_evenly_spaced
+from forecast.evaluation.scores import FEW_HORIZONS
+
+MAX_TRAJECTORIES, MIN_TRAJECTORIES = 200, 20
+"""Most error trajectories; the fewest, however many values they have."""
+
+MAX_RANKS = 1 << 20
+"""Number of ranks of a forecaster (1 MiB) beyond which there are fewer than `MAX_TRAJECTORIES`."""
+
+OUTERMOST = 1e-6
+"""The smallest probability that is drawn, and the distance of the largest one from 1."""
+
+Ranks = UInt8[Tensor, "trajectories ranked steps n_targets"]
+
+
+def rank_trajectories(
+    errors: Float[Tensor, "windows steps n_targets"], horizons: int | float, n_series: int = 1
+) -> Ranks:
+    """Rank the errors of each step over evenly spaced windows; equal errors have the same rank.
+
+    A trajectory has the errors of one date in all series (`ranked`) if each of `n_series` has enough, else those of one
+    window of any series. Missing errors are completed along the steps, relative to the size of the errors of each step.
+    Windows without any error of a target do not count, unless no window has one.
+
+    Args:
+        errors: NaN where the truth is missing.
+        horizons: number of horizons that the rows of the windows hold.
+        n_series: number of series if their windows, which follow each other, are on the same dates; else 1.
+    """
+    most = MAX_RANKS // errors[:n_series].numel()
+    if horizons < FEW_HORIZONS * n_series or most < MIN_TRAJECTORIES:
+        n_series, most = 1, max(MIN_TRAJECTORIES, MAX_RANKS // errors[0].numel())
+    grouped = errors.unflatten(0, (n_series, -1)).transpose(0, 1)  # (windows, ranked, steps, n_targets)
+    lacks = (grouped.isnan().all(2) & ~errors.isnan().all((0, 1))).any((1, 2))
+    if n_series > 1 and lacks.any():
+        return rank_trajectories(errors, horizons)
+    grouped, most = grouped[~lacks], min(most, MAX_TRAJECTORIES)
+    relative = grouped[choose_evenly_spaced(len(grouped), most)] / errors.square().nanmean(0).sqrt()
+    if relative.isnan().any():
+        by_step = relative.movedim(2, 0)
+        table = pd.DataFrame(by_step.flatten(1).numpy()).interpolate(limit_direction="both")
+        relative = torch.tensor(table.to_numpy()).view_as(by_step).movedim(0, 2).nan_to_num(0.0)
+    values = relative.movedim(0, -1).contiguous()
+    return torch.searchsorted(values.sort().values, values).movedim(-1, 0).byte()
+
+
+def draw_samples(
+    quantiles: Float[Tensor, "series steps n_targets quantiles"],
+    at: Sequence[float],
+    ranks: Ranks,
+    samples: int,
+    seed: int,
+) -> Float64[Tensor, "series steps n_targets samples"]:
+    """Draw samples that have the given quantiles, in the order of error trajectories.
+
+    Args:
+        at: probabilities of the quantiles, of which one is 0.5.
+        ranks: of the error trajectories of each series, which are then drawn jointly, or of one (`ranked` is 1) for
+            series that are drawn independently.
+    """
+    generator, series = torch.Generator().manual_seed(seed), torch.arange(len(quantiles))[:, None]
+    rounds = -(-samples // len(ranks))
+    chosen = torch.cat([torch.randperm(len(ranks), generator=generator) for _ in range(rounds)])[:samples]
+    if ranks.shape[1] == 1:
+        chosen, series = chosen[torch.rand(len(series), samples, generator=generator).argsort()], 0 * series
+    order = ranks[chosen, series].movedim(1, -1)  # (series, steps, n_targets, samples)
+    places = (order + torch.rand(order.shape, generator=generator)).argsort().argsort()
+    drawn = (places + torch.rand(order.shape, generator=generator)).double() / samples
+    return interpolate_quantiles(quantiles, at, drawn)
+
+
+def interpolate_quantiles(
+    quantiles: Float[Tensor, "*shape quantiles"],
+    at: Sequence[float],
+    probability: Float64[Tensor, "*shape samples"],
+) -> Float64[Tensor, "*shape samples"]:
+    """Quantiles at other probabilities, which increase with them.
+
+    A quantile is linear in the quantile of the standard normal distribution between two that are known. Beyond the
+    outermost ones, it continues on the line from the median through them.
+    """
+    known, z = quantiles.double().sort().values, torch.special.ndtri(torch.tensor(at, dtype=torch.float64))
+    wanted = torch.special.ndtri(probability.clamp(OUTERMOST, 1 - OUTERMOST))
+    end = -torch.special.ndtri(torch.tensor([OUTERMOST], dtype=torch.float64))
+    median = known[..., [at.index(0.5)]]
+    outer = median + (known[..., [0, -1]] - median) * end / z[[0, -1]].abs()
+    known, z = torch.cat([outer[..., :1], known, outer[..., 1:]], dim=-1), torch.cat([-end, z, end])
+    right = torch.searchsorted(z, wanted.contiguous()).clamp(1, len(z) - 1)
+    low, high = known.gather(-1, right - 1), known.gather(-1, right)
+    return torch.lerp(low, high, (wanted - z[right - 1]) / (z[right] - z[right - 1]))
