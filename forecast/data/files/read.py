@@ -202,7 +202,9 @@ def find_layout(
     keys = [
         name
         for name in head
-        if name != date and head[name].dtype.kind not in "fb" and (repeats or _is_in_runs(pd.Series(head[name])))
+        if name != date
+        and head[name].dtype.kind not in "fb"
+        and (repeats or _is_in_runs(pd.Series(head[name])))
     ]
     table: pd.DataFrame = read_all()[[date, *keys]] if keys else head[[date]]  # type: ignore[reportAssignmentType]
     if table[date].duplicated().mean() < MIN_REPEATED:
