@@ -256,6 +256,7 @@ def imply_data(command: str, arguments: Sequence[str]) -> list[str]:
     """
     typed = {override.key_or_group: override for override in overrides.parse(arguments)}
     path = next(iter(overrides.values_of(typed["data.path"])), None) if "data.path" in typed else None
+    path = getattr(path, "text", path)  # of a sweep, a text in quotes
     with_own = {"data", "experiment", *(["checkpoint"] if command == "backtest" else [])}
     if command not in IMPLYING or not path or with_own & typed.keys():
         return []

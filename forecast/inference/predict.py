@@ -184,7 +184,7 @@ def check_covariates(
                 last = pd.DatetimeIndex(
                     panel.dates(panel.ends[[s]] - steps)
                 )  # from here on, all steps are known
-                known = panel.utc_offset.shown(last)[0].isoformat()
+                known = str(panel.utc_offset.shown(last)[0]).replace(" ", "T")
                 raise DataError(
                     f"{name_series(panel, s)}{panel.indicators.get(column, column)} is not known for {date}: this "
                     f"forecast needs future covariates for {steps} steps after its start (a multiple of pred_len): add "

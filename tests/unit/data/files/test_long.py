@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from forecast.cli.compose import imply_data
+from forecast.cli.overrides import quote
 from forecast.data.files.columns import split_ids
 from forecast.data.files.sources import LongSource, read_frame, read_table
 from forecast.data.panel import Panel
@@ -228,4 +229,6 @@ OF_STORES = ["data=long", "data.id_column='store'", "data.date_column='date'", "
 def test_a_path_implies_the_layout_of_its_file(
     written: tuple[str, Callable], typed: list[str], implied: list[str], tmp_path: Path
 ) -> None:
-    assert imply_data("train", [write_layout(tmp_path, *written), *typed]) == implied
+    path = write_layout(tmp_path, *written)
+    assert imply_data("train", [path, *typed]) == implied
+    assert imply_data("train", [quote(f"{path},other.csv", sweep=True), *typed]) == implied  # in a sweep
