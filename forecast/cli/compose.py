@@ -2,10 +2,13 @@
 
 import re
 import secrets
+import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException, MissingConfigException
@@ -18,7 +21,7 @@ from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.system import distributed, location
 from forecast.system.errors import CONF, ConfigError
-from forecast.system.formatting import write_value
+from forecast.system.formatting import write_setting, write_value
 from forecast.system.hydra_internals import VERSION_BASE, prefer_own_plugins
 from forecast.system.keys import AS_TRAINED, FILE_SOURCES, ROWS, name_attention, without_hydra
 
@@ -236,3 +239,59 @@ def find_named_files(config: DictConfig) -> None:
         path = location.locate(given)
         if isinstance(path, Path):
             location.check_exists(path)
+
+
+IMPLYING = ("train", "check", "backtest")
+"""Commands in which `data.path` implies a value of `data`."""
+
+
+def imply_data(command: str, arguments: Sequence[str]) -> list[str]:
+    """Print and return the overrides that `data.path` implies where no `data=` is typed.
+
+    They are data=csv, data=store, or data=long with the columns of the file that are not typed. Of several files, the
+    first one decides. An experiment, and a checkpoint that is backtested, have data of their own.
+
+    Raises:
+        ConfigError, DataError: an argument or the file cannot be read.
+    """
+    typed = {override.key_or_group: override for override in overrides.parse(arguments)}
+    path = next(iter(overrides.values_of(typed["data.path"])), None) if "data.path" in typed else None
+    path = getattr(path, "text", path)  # of a sweep, a text in quotes
+    with_own = {"data", "experiment", *(["checkpoint"] if command == "backtest" else [])}
+    if command not in IMPLYING or not path or with_own & typed.keys():
+        return []
+    settings, why = _find_layout(command, arguments, str(path), typed)
+    settings = {key: value for key, value in settings.items() if key not in typed}
+    is_usual = settings == {"data": "csv"} and command != "train"
+    if distributed.is_first() and not is_usual:
+        shown = " ".join(write_setting(key, value) for key, value in settings.items())
+        print(f"taken:     {shown}  ({why})", file=sys.stderr)
+    texts = {key: value if isinstance(value, str) else write_value(value) for key, value in settings.items()}
+    return [overrides.quote(f"{key}={text}", sweep=False) for key, text in texts.items()]
+
+
+def _find_layout(
+    command: str, arguments: Sequence[str], path: str, typed: Collection[str]
+) -> tuple[dict[str, Any], str]:
+    """The settings that suit a file, and the reason. A file that does not exist, or is at a URL, counts as a table."""
+    from forecast.data.files.sources import FileSource  # imports pandas
+    from forecast.data.store import is_store
+
+    if is_store(path):
+        return {"data": "store"}, "a store"
+    for_series = {"melt"} | overrides.keys_of_file(CONF / "data/long.yaml")
+    for_series -= overrides.keys_of_file(CONF / "data/csv.yaml") - {"melt"}
+    named = [key for key in typed if key.startswith("data.") and key.removeprefix("data.") in for_series]
+    table = "data=long" if named else "data=csv"
+    config = compose_command(command, [table, *arguments], sweeps=True)
+    file, layout, column, why = location.locate(path), {}, "", "not examined"
+    if isinstance(file, Path) and file.exists():
+        given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+        names = [field.name for field in fields(FileSource) if field.name in given]
+        layout, column = FileSource(**{name: given[name] for name in names}).find_layout()
+        why = f"dates repeat, once for each {column}" if column else "one series"
+    return (
+        ({"data": "long"}, f"{named[0]} is typed")
+        if named and not column
+        else ({"data": "csv"} | layout, why)
+    )

@@ -27,8 +27,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import safety
-from forecast.cli.compose import compose_command, find_named_files
-from forecast.cli.overrides import quote_all, quote_value, write_override
+from forecast.cli.compose import compose_command, find_named_files, imply_data
+from forecast.cli.overrides import quote_all, quote_value, unknown_flag, write_override
 from forecast.runs import sweep
 from forecast.runs.folder import (
     InUse,
@@ -349,6 +349,9 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
         return compose_command(config_name, [])
     safety.check_typed(sys.argv[1:])
     safety.check_flags(flags)
+    if flags.unknown:
+        raise ConfigError(unknown_flag(flags.unknown[0], compose_command(config_name, [])))
+    flags.overrides = [*imply_data(config_name, flags.overrides), *flags.overrides]
     config = compose_command(config_name, flags.overrides, sweeps=flags.multirun)
     if flags.overrides:
         safety.check_composed(config)

@@ -194,6 +194,13 @@ EXTRAS = {
 NEAR = 0.7
 """Similarity of two names, from 0 to 1, above which one may be meant by the other."""
 
+USUAL = {
+    "epochs": "trainer.max_epochs", "lr": "optimizer.lr", "learning_rate": "optimizer.lr", "run": "checkpoint",
+    "batch_size": "data.batch_size", "horizon": "pred_len", "context_length": "seq_len", "target": "data.target",
+    "input": "data.path", "file": "data.path", "csv": "data.path", "gpu": "trainer.devices", "gpus": "trainer.devices",
+}  # fmt: skip
+"""Keys by the names that other programs give them."""
+
 COMPUTED = {row.name: row.set_by for row in ROWS.values() if row.set_by}
 """Keys that are not typed, each with the key that sets it."""
 
@@ -385,12 +392,32 @@ def unknown_key(key: str, known: Mapping[str, Any]) -> str:
     if group in groups and (options := options_with_key(group, last)):
         there = ", ".join(f"{group}={name}" for name in options)
         return f"{key}: the chosen {group} has no such key; these options have it: {there}"
-    # of several keys with the same last part, that of the typed group, then the shortest
-    names.sort(key=lambda name: (name.rpartition(".")[0] == group, -name.count(".")))
-    by_last = {name.rpartition(".")[2]: name for name in (*names, *own, *groups)}
-    near = difflib.get_close_matches(last, by_last, n=1, cutoff=NEAR)
-    hint = f"; did you mean {by_last[near[0]]}?" if near else ""
+    meant = find_similar(key, [*names, *own, *groups])
+    hint = f"; did you mean {meant}?" if meant else ""
     return f"{key}: there is no such key{hint} (--cfg job lists them all)"
+
+
+def find_similar(key: str, names: Sequence[str]) -> str | None:
+    """The one of these keys and groups that is usual for `key`, or whose last part is most like its last part."""
+    group, _, last = key.rpartition(".")
+    usual = USUAL.get(last)
+    if usual is not None and usual.split(".")[0] in {name.split(".")[0] for name in names}:
+        return usual
+    # of several keys with the same last part, that of the typed group, then the shortest
+    ordered = sorted(names, key=lambda name: (name.rpartition(".")[0] == group, -name.count(".")))
+    by_last = {name.rpartition(".")[2]: name for name in ordered}
+    near = difflib.get_close_matches(last, by_last, n=1, cutoff=NEAR)
+    return by_last[near[0]] if near else None
+
+
+def unknown_flag(flag: str, defaults: DictConfig) -> str:
+    """The message for a flag that there is not, with the key that is meant."""
+    key, _, value = flag.lstrip("-").partition("=")
+    key = key.replace("-", "_")
+    names = [name for name, _ in list_settings(defaults) if not name.startswith("hydra.")]
+    meant = key if key in names else find_similar(key, names)
+    advice = f"write {meant}={value or 'VALUE'}" if meant else "--help lists them"
+    return f"{flag}: settings are written without dashes, as KEY=VALUE: {advice}"
 
 
 def options_with_key(group: str, key: str) -> list[str]:

@@ -38,7 +38,7 @@ MAX_VALUES = 1 << 24
 WINDOWS_AT_ONCE = 256
 """Number of validation windows that are forecast at once."""
 
-MAX_PRODUCTS = 1 << 30
+MAX_PRODUCTS = 1 << 28
 """Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
 
 SAMPLE_DIVISOR = 8

@@ -181,11 +181,15 @@ def check_covariates(
             if len(lacking):
                 s, step = (int(place) for place in lacking[0])
                 date = panel.utc_offset.zoned(pd.DatetimeIndex(dates_from(panel, rows, steps)[s, [step]]))[0]
+                last = pd.DatetimeIndex(
+                    panel.dates(panel.ends[[s]] - steps)
+                )  # from here on, all steps are known
+                known = str(panel.utc_offset.shown(last)[0]).replace(" ", "T")
                 raise DataError(
                     f"{name_series(panel, s)}{panel.indicators.get(column, column)} is not known for {date}: this "
                     f"forecast needs future covariates for {steps} steps after its start (a multiple of pred_len): add "
                     "rows with these covariates and empty targets, or give future=FILE; a model trained with "
-                    "data.known_steps needs fewer"
+                    f"data.known_steps needs fewer; start={known} tries the forecast on known rows"
                 )
         else:
             counts, limit = is_known[:, :limit, i].sum(axis=1), min(limit, steps)

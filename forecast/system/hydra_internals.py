@@ -34,9 +34,11 @@ INFO_FLAGS = ("help", "hydra_help", "cfg", "info", "shell_completion", "resolve"
 
 
 def parse_arguments(arguments: Sequence[str]) -> Namespace:
-    """Parse the flags and the overrides of a command line."""
+    """Parse the flags and the overrides of a command line; `unknown` are the flags that there are not."""
     # argparse takes -m only before the overrides.
-    return get_args_parser().parse_args(sorted(arguments, key=lambda a: a not in ("-m", "--multirun")))
+    ordered = sorted(arguments, key=lambda a: a not in ("-m", "--multirun"))
+    flags, flags.unknown = get_args_parser().parse_known_args(ordered)
+    return flags
 
 
 def asks_for_info(arguments: Namespace) -> bool:

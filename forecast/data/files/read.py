@@ -2,11 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -36,6 +38,7 @@ from forecast.data.files.text import (
     MISSING,
     UNREADABLE,
     cut_preamble,
+    find_part,
     is_workbook,
     quote,
     read_text,
@@ -46,6 +49,12 @@ from forecast.system.formatting import shorten, write_setting
 from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
+
+HEAD = 1 << 20
+"""Bytes of a text in which columns are sought that may name series."""
+
+MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
+"""Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
 
 _MAX_HEADER = 1 << 20
 """Bytes of a file in which the end of its first line is looked for."""
@@ -171,6 +180,84 @@ def cells_of_arrow(
         if isinstance(frame[name].dtype, pd.StringDtype):
             frame[name] = strip(frame[name], options.na_texts)
     return Cells(path, frame, first_line, unit="row")
+
+
+def find_layout(
+    path: Location, date_column: str | Sequence[str], options: ReadOptions
+) -> tuple[dict[str, Any], str]:
+    """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
+
+    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date.
+
+    Raises DataError as `read_file` does.
+    """
+    if not isinstance(date_column, str) or options.start is not None or options.melt:
+        return {}, ""
+    head, dates, read_all = _open_table(path, options)
+    dates = [name for name in (date_column, *DEFAULT_NAMES) if name in head.columns][:1] or dates
+    if len(dates) != 1:
+        return {}, ""
+    date, numbers = dates[0], [name for name in head if head[name].dtype.kind in "iuf" and name not in dates]
+    repeats = bool(head.duplicated([date]).any())
+    keys = [
+        name
+        for name in head
+        if name != date
+        and head[name].dtype.kind not in "fb"
+        and (repeats or _is_in_runs(pd.Series(head[name])))
+    ]
+    table: pd.DataFrame = read_all()[[date, *keys]] if keys else head[[date]]  # type: ignore[reportAssignmentType]
+    if table[date].duplicated().mean() < MIN_REPEATED:
+        return {}, ""
+
+    def tell_apart(*names: str) -> bool:
+        return not table.duplicated([date, *names]).any()
+
+    if hour := next((name for name in keys if find_part(name) == "hour" and tell_apart(name)), None):
+        return {"data.date_column": [date, hour]}, hour
+    # of whole numbers, which may differ by chance, each has a row of the date with most rows
+    most = max(Counter(table[date]).values())
+    counts = {name: len(table.groupby(name)) for name in keys if find_part(name) is None}
+    few = [name for name, count in counts.items() if count * MIN_ROWS_OF_ID <= len(table)]
+    texts = [name for name in few if name not in numbers]
+    choices = [*([name] for name in few if name in texts or counts[name] <= most), texts]
+    found = next((names for names in choices if names and tell_apart(*names)), None)
+    if found is None:
+        return {}, ""
+    wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
+    values = [name for name in numbers if name not in found and find_part(name) is None]
+    wanted |= {"target": values[0]} if len(values) == 1 else {}
+    usual = {"id_column": "unique_id", "date_column": "ds", "target": "y"}
+    settings = {f"data.{key}": value for key, value in wanted.items() if value != usual[key]}
+    return {"data": "long", **settings}, " and ".join(found)
+
+
+def _open_table(
+    path: Location, options: ReadOptions
+) -> tuple[pd.DataFrame, list[str], Callable[[], pd.DataFrame]]:
+    """The first rows of a file, its columns of dates, and a function that reads all rows."""
+    kind = find_kind(path)
+    if kind == "parquet":
+        with _opened_parquet(path) as dataset:
+            table = dataset.read().to_pandas(date_as_object=False, ignore_metadata=True)
+        return table, [name for name in table if table[name].dtype.kind == "M"], lambda: table
+    options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
+    raw = cut_preamble(path, read_text(path, options), options)
+    header = read_header(path, raw, options)
+    head = raw[: raw.rfind(b"\n", 0, HEAD) + 1] or raw
+    cells = parse_cells(path, head, (), options, header=header)
+    return (
+        cells.frame,
+        find_date_columns(raw, options, header.names),
+        lambda: (
+            cells.frame if len(head) == len(raw) else parse_cells(path, raw, (), options, header=header).frame
+        ),
+    )
+
+
+def _is_in_runs(column: pd.Series) -> bool:
+    """Whether equal cells of a column follow each other, as the names of series where dates do not repeat yet."""
+    return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:

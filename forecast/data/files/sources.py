@@ -20,13 +20,20 @@ from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
-from forecast.data.files.read import read_file, read_static, rows_from_frame
+from forecast.data.files.read import find_layout, read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import is_date, quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
-from forecast.system.errors import ConfigError, DataError, check_choice, check_flag
+from forecast.system.errors import (
+    ConfigError,
+    DataError,
+    RowOrderError,
+    TextColumns,
+    check_choice,
+    check_flag,
+)
 from forecast.system.formatting import write_setting
 from forecast.system.location import locate
 
@@ -281,12 +288,25 @@ class FileSource(TableSource, ReadOptions):
         self.path = locate(self.path)
 
     def read(self) -> Panel:
-        panel = super().read()
+        """The panel. The advice on rows that repeat dates, and on text, is the layout that the file seems to have."""
+        try:
+            panel = super().read()
+        except (RowOrderError, TextColumns) as error:
+            layout, column = self.find_layout() if self.id_column is None else ({}, "")
+            if layout:
+                settings = " ".join(write_setting(key, value) for key, value in layout.items())
+                error.args = (f"{error.problem}; dates repeat, once for each {column}: set {settings}",)
+                error.is_for_training = True
+            raise
         if self.static_path is None:
             return panel
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
         options = replace(self._options(), skip_rows=None)  # a file of another kind
         return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
+
+    def find_layout(self) -> tuple[dict[str, Any], str]:
+        """See `forecast.data.files.read.find_layout`."""
+        return find_layout(self.path, self.date_column, self._options())
 
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()

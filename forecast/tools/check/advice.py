@@ -1,5 +1,6 @@
 """Suggested settings, each with its reason, and the training command with them."""
 
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_window
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
-from forecast.tools.check.facts import CategoryColumn, Column, Copy, SplitPart
+from forecast.tools.check.facts import (
+    CategoryColumn,
+    Column,
+    Copy,
+    SplitPart,
+    follows_date,
+    is_counter,
+    number_date_parts,
+)
 from forecast.tools.check.seasons import Season
 
 MAX_PAST, MAX_HORIZON = 720, 96
@@ -40,6 +49,16 @@ EPOCHS, STEPS = 5, 640
 """Default epochs of the trainer, and the fewest training steps that are suggested."""
 MAX_ERROR_RATIO = 0.9
 """Another season is suggested if its MSE is below this fraction of the MSE of the default season."""
+WEATHER = (
+    r"temperat|\b(temp|t)\b|humid|humed|feucht|wind(?!ow)|viento|\bvent\b|\brain|regen|pluie|lluvia|pr[eé]cip|niederschlag|"
+    r"snow|schnee|neige|nieve|solar|irradia|radiation|radiaci|strahlung|sonne|soleil|cloud|wolk|nuage|nubos|pressure|"
+    r"luftdruck|pression|presi[oó]n|\bdew|taupunkt"
+)
+"""Stems of the names of weather in English, German, French and Spanish."""
+OUTPUT = r"power|gener|produ|leistung|erzeug|energ|\b[kmg]wh?\b|pri[cs]e|preis|prix|precio|\bload|last|demand|sales"
+"""Stems of what may be the target although its name has a stem of the weather, such as solar power."""
+PLANNED = r"holiday|feiertag|f[eé]ri|festiv|vacation|ferien|weekend|wochenende|work.?day|werktag|promo|\bopen"
+"""Stems of columns of 0 and 1 that are known in advance."""
 HEAVY_TAILS = 10.0
 """Excess kurtosis from which a transform is suggested: those of hourly loads and of ETT are lower, of prices higher."""
 
@@ -312,10 +331,56 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
         return Setting("features", choices.features, "as asked")
     if len(targets) == 1:
         read = " and the covariates" if panel.past_covariates or panel.future_covariates else ""
-        return Setting("features", "M", f"the one target from its own past{read}")
+        return Setting("features", "M", f"the one target, {targets[0]}, from its own past{read}")
     if choices.target_typed:
         return Setting("features", "MS", f"{choices.target} from all columns")
     return Setting("features", "M", "all columns from all; for one of them features=MS data.target=NAME")
+
+
+def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
+    """Suggest covariates among the targets of a file, unless the user chose columns or future covariates.
+
+    Known in advance are forecasts and holidays by name, and columns with values after the last ones of the others. Read
+    up to the forecast origin are the weather by name and columns of 0 and 1, if they leave one column to forecast.
+    """
+    if choices.columns is not None or choices.future_covariates or choices.steps is None:
+        return []
+    values = np.asarray(panel.values)[:, : len(panel.targets)]
+    columns = dict(zip(panel.targets, values.T, strict=True))
+    last = {name: max(np.flatnonzero(np.isfinite(column)), default=-1) for name, column in columns.items()}
+    first_end = min(last.values())
+    has_after = (len(values) - 1 - first_end) * MIN_TRAINING_RATIO <= len(values) and not panel.has_ids
+    is_flag = {
+        name: (column == 0).any()
+        and (column == 1).any()
+        and np.isin(column[np.isfinite(column)], (0, 1)).all()
+        for name, column in columns.items()
+    }
+    future, past = {}, {}
+    for name in columns:
+        words = re.sub(r"[\W\d_]+", " ", name).lower()
+        if name == choices.target:
+            continue
+        if "forecast" in words:
+            future[name] = "by name forecasts, known for the steps to forecast"
+        elif has_after and last[name] > first_end:
+            future[name] = "values come after the last ones of the other columns"
+        elif is_flag[name] and re.search(PLANNED, words):
+            future[name] = "by name planned in advance"
+        elif is_flag[name] or (re.search(WEATHER, words) and not re.search(OUTPUT, words)):
+            kind = "only 0 and 1" if is_flag[name] else "weather by name"
+            past[name] = f"{kind}; data.future_covariates if known in advance"
+    parts = number_date_parts(panel.local_dates(np.arange(len(values))))
+    rest = {name: column for name, column in columns.items() if name not in future and name not in past}
+    useful = [name for name, one in rest.items() if not (is_counter(one) or follows_date(one, parts))]
+    found = {"data.future_covariates": future if rest or past else {}}
+    if len(useful) == 1 and not (choices.past_covariates or choices.features):
+        found["data.past_covariates"] = past
+    return [
+        Setting(key, [*names], "; ".join(dict.fromkeys(names.values())))
+        for key, names in found.items()
+        if names
+    ]
 
 
 def suggest_columns(

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast.data import DataModule, Panel, frame_data
-from forecast.data.calendars import MIN_MATCH, Calendar, find_calendar
+from forecast.data.calendars import MIN_MATCH, Calendar, UtcOffset, find_calendar
 from forecast.data.row_ranges import ranges
 from forecast.data.source import Source
 from forecast.data.split import spread_stride
@@ -50,7 +50,8 @@ CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 KEYS = {
     "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.drop",
-    "data.past_covariates", "data.season", "data.transform", "data.steps", "trainer.max_epochs",
+    "data.past_covariates", "data.future_covariates", "data.season", "data.transform", "data.steps",
+    "trainer.max_epochs",
 }  # fmt: skip
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
@@ -75,8 +76,7 @@ class Reading:
 
     Attributes:
         texts: columns of text without another role, which are read as past covariates.
-        settings: the future covariates if names of columns say that they are forecasts, and `data.steps=rows` if gaps
-            follow a calendar.
+        settings: the covariates that are no targets, and `data.steps=rows` if gaps follow a calendar.
     """
 
     data: DataModule
@@ -99,13 +99,11 @@ def read(make: MakeData, choices: Choices) -> Reading:
             raise
         texts = error.names
         data = make(past_covariates=[*choices.past_covariates, *texts])
-        panel = _read_panel(data)
+        with warnings.catch_warnings(action="ignore"):  # the first reading gave them
+            panel = _read_panel(data)
     reading = Reading(data, panel, texts, settings=[])
-    names = [name for name in panel.targets if "forecast" in name.lower() and name != choices.target]
-    is_chosen = choices.columns is not None or choices.future_covariates or choices.steps is None
-    if names and len(names) < len(panel.targets) and not is_chosen:
-        why = "their names say that they are forecasts: known for the steps to forecast"
-        reading = _read_again(make, choices, reading, Setting("data.future_covariates", names, why))
+    if covariates := advice.suggest_covariates(panel, choices):
+        reading = _read_again(make, choices, reading, *covariates)
     if (choices.steps, choices.freq) == ("dates", None):
         calendar = find_calendar_of_gaps(reading.panel)
         if calendar is not None:
@@ -114,11 +112,12 @@ def read(make: MakeData, choices: Choices) -> Reading:
     return reading
 
 
-def _read_again(make: MakeData, choices: Choices, reading: Reading, setting: Setting) -> Reading:
-    """Read the data as in a reading, with one more setting."""
-    settings = [*reading.settings, setting]
+def _read_again(make: MakeData, choices: Choices, reading: Reading, *more: Setting) -> Reading:
+    """Read the data as in a reading, with more settings."""
+    settings = [*reading.settings, *more]
     chosen = {each.key.removeprefix("data."): each.value for each in settings}
-    data = make(past_covariates=[*choices.past_covariates, *reading.texts], **chosen)
+    past = chosen.get("past_covariates", choices.past_covariates)
+    data = make(**{**chosen, "past_covariates": [*past, *reading.texts]})
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = _read_panel(data)
     return Reading(data, panel, reading.texts, settings)
@@ -240,6 +239,10 @@ class Diagnosis:
     def describe_options(self, typed: Collection[str]) -> list[str]:
         """Settings that depend on what the numbers are, and are not suggested; `typed`: the keys that are set."""
         lines = []
+        if self.panel.utc_offset == UtcOffset(0, "UTC"):
+            lines.append(
+                "the dates are in UTC: for a local calendar add data.timezone=Europe/Berlin or the like"
+            )
         if any(season.name == "a week" for season in self.seasons) and "data.holidays" not in typed:
             lines.append(
                 "if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)"
@@ -267,7 +270,10 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     copies = find_copies(newest, file.columns, choices.target)
     offered = [each for each in columns if each.name in file.targets]
     texts = [each for each in categories if each.name in reading.texts]
-    useful = advice.suggest_columns(offered, copies, texts, choices)
+    past = {each.key: each.value for each in reading.settings}.get(
+        "data.past_covariates", choices.past_covariates
+    )
+    useful = advice.suggest_columns(offered, copies, texts, replace(choices, past_covariates=past))
     panel = choose_columns(file, useful)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)
     values = interpolate(panel, longest, targets)
@@ -289,6 +295,7 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
             *advice.suggest_transform(train, targets, data),
             *advice.suggest_model(panel, features.value),
         ]
+        settings = [*{setting.key: setting for setting in settings}.values()]
         settings, windows, fitted = lengthen_past(panel, data, settings, choices, parts[0])
         baselines, n_windows = score_baselines(windows, fitted), windows.n_windows["train"]
         settings += advice.suggest_training(n_windows, settings, choices, bool(panel.future_covariates))
@@ -359,9 +366,8 @@ def lengthen_past(
     """
     values = {setting.key: setting.value for setting in settings}
     past = values["seq_len"]
-    is_open = (
-        choices.seq_len is None and rows_in(1, panel.freq) <= 24 and len(panel.columns) == len(panel.targets)
-    )
+    has_covariates = panel.past_covariates or panel.future_covariates
+    is_open = choices.seq_len is None and rows_in(1, panel.freq) <= 24 and not has_covariates
     usable = [
         longer
         for longer in LONG_PASTS

@@ -384,7 +384,11 @@ def follows_date(
         groups = part[known]
         value_of_group = np.empty(int(part.max()) + 1)
         value_of_group[groups] = values
-        if len(value_of_group) * REPEATS <= len(values) and np.array_equal(value_of_group[groups], values):
+        # within one year, a day of the year stands for one day only, and any column of days is a function of it
+        comes_again = np.count_nonzero(np.diff(groups)) + 2 >= 2 * len(value_of_group)
+        is_part = np.array_equal(values - values.min(), groups - groups.min())
+        is_seen = len(value_of_group) * REPEATS <= len(values) and (comes_again or is_part)
+        if is_seen and np.array_equal(value_of_group[groups], values):
             return True
     return False
 

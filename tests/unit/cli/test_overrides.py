@@ -9,8 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forecast.cli.compose import compose_command, describe_keys, read_comments
-from forecast.cli.overrides import parse, quote, values_of
+from forecast.cli.overrides import parse, quote, unknown_flag, values_of
+from forecast.system.errors import ConfigError
 from forecast.system.formatting import read_mapping, write_mapping
+from forecast.system.hydra_internals import parse_arguments
 from tests.support.configurations import COMMANDS
 
 pytestmark = pytest.mark.slow
@@ -95,3 +97,28 @@ def test_defaults_are_those_of_the_chosen_options(typed: list[str], default: str
     row = describe_keys("seq_len", _root_=compose_command("train", typed))
     assert row.startswith("  seq_len             steps of history")
     assert row.endswith(f"(default: {default})")
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "meant"),
+    [
+        ("train", "--epochs", "trainer.max_epochs=VALUE"),
+        ("train", "--batch-size=64", "data.batch_size=64"),
+        ("train", "--seed", "seed=VALUE"),
+        ("train", "--horizon", "pred_len=VALUE"),
+        ("predict", "--horizon", "horizon=VALUE"),
+        ("predict", "--file=a-b.csv", "data.path=a-b.csv"),
+    ],
+)
+def test_a_flag_of_other_programs_names_its_key(command: str, typed: str, meant: str) -> None:
+    assert parse_arguments([typed, "3"]).unknown == [typed]
+    assert unknown_flag(typed, compose_command(command, [])).endswith(f": write {meant}")
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "meant"),
+    [("train", "epochs=3", "trainer.max_epochs"), ("predict", "run=runs/A", "checkpoint")],
+)
+def test_a_key_of_other_programs_names_the_key(command: str, typed: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"did you mean {meant}\?"):
+        compose_command(command, [typed])

@@ -1,5 +1,6 @@
 """Files of many series: ids in several columns, and one series per row, with the steps in the header."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.cli.compose import imply_data
+from forecast.cli.overrides import quote
 from forecast.data.files.columns import split_ids
 from forecast.data.files.sources import LongSource, read_frame, read_table
 from forecast.data.panel import Panel
@@ -195,3 +198,37 @@ def test_a_column_of_dates_names_no_series(tmp_path: Path) -> None:
     panel = read_table(path)
     assert panel.values.shape == (12, 24)
     assert list(panel.columns) == columns
+
+
+def write_layout(folder: Path, columns: str, of_row: Callable[[int], str]) -> str:
+    """A file of 2 × 60 hours by series: in row n, the hour n % 60 and what `of_row` says of the row."""
+    hours = pd.date_range("2024-03-01", periods=60, freq="h").strftime("%Y-%m-%d %H:%M")
+    lines = [f"{hours[n % 60]},{of_row(n)}" for n in range(120)]
+    path = folder / "own.csv"
+    path.write_text("\n".join([columns, *lines]))
+    return f"data.path={path}"
+
+
+STORES = ("date,store,sold", lambda n: f"{'north' if n < 60 else 'south'},{n / 7:.2f}")
+OF_STORES = ["data=long", "data.id_column='store'", "data.date_column='date'", "data.target='sold'"]
+
+
+@pytest.mark.parametrize(
+    ("written", "typed", "implied"),
+    [
+        (("ds,unique_id,y", STORES[1]), [], ["data=long"]),
+        (STORES, [], OF_STORES),
+        (STORES, ["data.target='sold'", "data.id_column='store'"], [OF_STORES[0], OF_STORES[2]]),
+        (("date,store,sold,cost", lambda n: f"{n // 60},{n / 7:.2f},2.5"), [], OF_STORES[:3]),
+        (("date,hour,load", lambda n: f"{n // 60},{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,hour]"]),
+        (("date,flag,load", lambda n: f"{n % 2},{n / 7:.2f}"), [], ["data=csv"]),  # 30 rows of a flag and a date
+        (STORES, ["data=csv"], []),
+        (STORES, ["experiment=compare_attention"], []),
+    ],
+)  # fmt: skip
+def test_a_path_implies_the_layout_of_its_file(
+    written: tuple[str, Callable], typed: list[str], implied: list[str], tmp_path: Path
+) -> None:
+    path = write_layout(tmp_path, *written)
+    assert imply_data("train", [path, *typed]) == implied
+    assert imply_data("train", [quote(f"{path},other.csv", sweep=True), *typed]) == implied  # in a sweep

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forecast.data import Panel
 from forecast.data.calendars import Calendar
 from forecast.data.files.sources import read_frame
-from forecast.tools.check.advice import Choices, suggest_columns, suggest_na_values
+from forecast.tools.check.advice import Choices, suggest_columns, suggest_covariates, suggest_na_values
 from forecast.tools.check.diagnosis import find_calendar_of_gaps, suggest_overrides
 from forecast.tools.check.facts import (
     Copy,
@@ -68,6 +68,54 @@ def test_useless_columns_are_left_out() -> None:
     assert (setting.key, setting.value) == ("data.drop", ["hour", "row", "flat", "empty", "ended"])
     assert "hour (follows from the date, which the model reads)" in setting.why
     assert suggest_columns(columns_of({"flat": np.ones(200)}), [], [], Choices()) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen", "future", "past"),
+    [
+        (("load", "temperature", "holiday"), {}, ["holiday"], ["temperature"]),
+        (("load", "Feiertag", "hour"), {}, ["Feiertag"], []),
+        (("load", "T", "rain (mm)", "flag", "hour"), {}, [], ["T", "rain (mm)", "flag"]),
+        (("load", "temperature until the end"), {}, ["temperature until the end"], []),
+        (
+            ("load", "price", "temperature", "holiday"),
+            {},
+            ["holiday"],
+            [],
+        ),  # two targets, or one: in doubt all
+        (("solar generation", "wind power", "windows"), {}, [], []),
+        (("temperature", "wind speed"), {}, [], []),
+        (("load", "temperature", "holiday"), {"target": "temperature"}, ["holiday"], []),
+        (("load", "temperature", "holiday"), {"past_covariates": ["temperature"]}, ["holiday"], []),
+        (("load", "temperature", "holiday"), {"future_covariates": ["holiday"]}, [], []),
+        (("load", "temperature", "holiday"), {"columns": ["load"]}, [], []),
+    ],
+)
+def test_covariates_are_told_from_targets(
+    columns: tuple[str, ...], chosen: dict, future: list[str], past: list[str]
+) -> None:
+    grid = pd.date_range("2024-01-01", periods=2_000, freq="h")
+    known = {
+        "holiday": grid.day_of_year % 50 == 9,
+        "Feiertag": grid.day % 9 == 3,
+        "hour": grid.hour,
+        "flag": RANDOM.integers(0, 2, 2_000),
+    }
+    values = np.column_stack([known.get(name, RANDOM.normal(size=2_000)) for name in columns]).astype(float)
+    if "until the end" in columns[1]:
+        values[-24:, 0] = np.nan
+    panel = Panel.of_table(grid, values, [*columns], "h")
+    found = {each.key: each.value for each in suggest_covariates(panel, Choices(steps="dates", **chosen))}
+    expected = {"data.future_covariates": future, "data.past_covariates": past}
+    assert found == {key: names for key, names in expected.items() if names}
+
+
+def test_days_of_one_year_are_no_function_of_the_date() -> None:
+    days = pd.date_range("2024-01-01", periods=2_000, freq="h").day_of_year
+    columns = columns_of(
+        {"open": days % 7 == days % 5, "month": pd.date_range("2024-01-01", periods=2_000, freq="h").month}
+    )
+    assert [column.useless for column in columns] == ["", "follows from the date, which the model reads"]
 
 
 def gross_errors_by_hand(values: np.ndarray) -> list[int]:
