@@ -186,13 +186,14 @@ class AverageWeights(Callback):
         weights = [weights.detach() for weights in module.parameters()]
         self._kept = self._kept or [each.clone() for each in weights]
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        torch._foreach_lerp_(self._kept, weights, 1 - decay)
+        for average, each in zip(self._kept, weights, strict=True):
+            average.lerp_(each, 1 - decay)
 
     def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if trainer.state.fn == TrainerFn.FITTING:
             self._swap(module)
 
-    on_validation_end = on_validation_start
+    on_validation_end = on_validation_start  # type: ignore[misc]
 
     def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._swap(module)
