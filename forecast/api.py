@@ -86,8 +86,6 @@ class Model(TrainedModel):
             ConfigError: an option that this model does not support. Like DataError, it is a ValueError.
             DataError: missing columns, history or future covariates.
         """
-        if samples is not None:
-            check_count("samples", samples)
         _, found = self._forecast(
             frame,
             future,
@@ -96,7 +94,7 @@ class Model(TrainedModel):
             start=start,
             levels=levels,
             intervals=intervals,
-            samples=samples or 0,
+            samples=samples,
             seed=seed,
         )
         table = found.frame() if samples is None else found.sample_frame()
@@ -125,7 +123,9 @@ class Model(TrainedModel):
     def scores(self) -> pd.DataFrame:
         """The scores of the run's test, one row for each forecaster. Raises CheckpointError if it was not tested."""
         if self.test is None:
-            raise CheckpointError(f"{self.path}: its run was not tested; give the folder of a finished run")
+            raise CheckpointError(
+                f"{self.path}: it has no scores of a test; give the folder of a finished run"
+            )
         return pd.DataFrame({MODEL: self.results["test"], **self.results["baselines"]}).T
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:
@@ -169,7 +169,8 @@ class Model(TrainedModel):
 
         Returns:
             One row for each series, cutoff (the last date before a window) and date: columns `unique_id`, `ds`,
-            `cutoff`, `y`, `model`, and one for each baseline. The id of a target of a table is its name.
+            `cutoff`, `y`, `model`, and one for each baseline. Ids are text, those of several columns joined by `/`; the
+            id of a target of a table is its name. A frame of pandas, whatever the library of `frame`.
         """
         for name, value in {"h": h, "n_windows": n_windows, "step_size": step_size}.items():
             check_count(name, value)
@@ -201,7 +202,10 @@ class Model(TrainedModel):
         return tabulate_importance(found).sort_values("mse", ascending=False, ignore_index=True)
 
     def save(self, path: str | Path) -> None:
-        """Save the model in a new folder for `load` and for `checkpoint=`. Raises ConfigError if the folder exists."""
+        """Save the model in a new folder, from which `load` and all commands but training read it as from a run.
+
+        Raises ConfigError if the folder exists.
+        """
         folder = user_path(path)
         if folder.exists():
             raise ConfigError(f"{folder}: already exists: give another folder")

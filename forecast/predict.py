@@ -112,7 +112,7 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
         start=config.start,
         levels=model.config["levels"] if config.levels is None else config.levels,
         intervals=config.intervals,
-        samples=config.samples or 0,
+        samples=config.samples,
         seed=config.seed,
         ahead=ahead,
     )

@@ -160,7 +160,8 @@ def find_needed(row: Key, key: str, value: Any, default: Any) -> str | None:
         is_item = isinstance(default, ListConfig) and isinstance(value, str | int | float)
         return f"{needed} is needed, as in {write_setting(key, [value] if is_item else usual)}"
     smallest, largest = row.limits or (-MAX_NUMBER, MAX_NUMBER)
-    if not isinstance(value, int | float) or smallest <= value <= largest:
+    is_no_number = row.limits and default is None and value is not None and not is_number(value)
+    if not is_no_number and (not isinstance(value, int | float) or smallest <= value <= largest):
         return None
     return f"a number from {smallest:,} to {largest:,} is needed" if row.limits else "too large a number"
 

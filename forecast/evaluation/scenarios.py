@@ -74,7 +74,7 @@ def draw_samples(
         ranks: of the error trajectories of each series, which are then drawn jointly, or of one (`ranked` is 1) for
             series that are drawn independently.
     """
-    generator, series = torch.Generator().manual_seed(seed), torch.arange(len(quantiles))[:, None]
+    generator, series = torch.Generator().manual_seed(int(seed)), torch.arange(len(quantiles))[:, None]
     rounds = -(-samples // len(ranks))
     chosen = torch.cat([torch.randperm(len(ranks), generator=generator) for _ in range(rounds)])[:samples]
     if ranks.shape[1] == 1:

@@ -31,7 +31,7 @@ from forecast.evaluation.scores import (
 )
 from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots
 from forecast.system.errors import ConfigError, check_choice, check_count
-from forecast.system.formatting import shorten
+from forecast.system.formatting import plural, shorten
 
 AUTO = "auto"
 
@@ -370,7 +370,7 @@ def describe_forecast(forecast: Forecast) -> list[str]:
         levels = ", ".join(f"{level:g}%" for level in forecast.low)
         lines.append(f"intervals  {levels}, {forecast.method}{source if forecast.method != QUANTILE else ''}")
     if forecast.paths is not None:
-        lines.append(f"samples    {forecast.paths.shape[-1]:,} paths, {forecast.order}")
+        lines.append(f"samples    {plural(forecast.paths.shape[-1], 'path')}, {forecast.order}")
     return lines + describe_truth(forecast)
 
 

@@ -80,7 +80,7 @@ def predict(
     start: str | pd.Timestamp | None = None,
     levels: Sequence[Level] = (),
     intervals: str = AUTO,
-    samples: int = 0,
+    samples: int | None = None,
     seed: int = 0,
     ahead: Panel | None = None,
 ) -> Forecast:
@@ -95,7 +95,11 @@ def predict(
         DataError: missing columns, history or future covariates.
     """
     model = forecaster.model
+    if samples is not None:
+        check_count("samples", samples)
+        check_count("seed", seed, least=0)
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
+    shorter = "horizon" if horizon > model.pred_len else "pred_len"
     method, panel = choose_method(forecaster, intervals, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
@@ -106,12 +110,12 @@ def predict(
     scaler = scaled.scales.scaler.select_columns(model.target_index)
     windows = windows_from(model, scaled, [range(row, row + 1) for row in rows.tolist()], n_steps)
     point, output = forecast_series(forecaster, windows, horizon, scaler)
-    found = find_quantiles(forecaster, panel, origins, (point, output), levels, method, samples > 0)
+    found = find_quantiles(forecaster, panel, origins, (point, output), levels, method, samples is not None)
     unscale = partial(scaler.inverse, series=torch.arange(len(excerpt)))
     low, high = (
         {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
-    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed)
+    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed, shorter)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
@@ -355,25 +359,27 @@ def draw_paths(
     scaled: ScaledPanel,
     rows: Int64[np.ndarray, " series"],
     unscale: Callable[[Tensor], Tensor],
-    samples: int,
+    samples: int | None,
     seed: int,
+    shorter: str,
 ) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
     """Draw sample paths in original units, and describe their order; None and empty text for no samples.
 
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
-    has their ranks on common dates.
+    has their ranks on common dates. `shorter` is the setting that can be given a shorter value.
 
     Raises:
         DataError: the validation rows hold too few horizons.
     """
-    if not samples or found.calibration is None:
+    if samples is None:
         return None, ""
+    assert found.calibration is not None
     panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
     horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
     if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
         raise DataError(
             f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
-            f"{horizons:.1f}: train with a larger validation part (data.split) or a shorter pred_len"
+            f"{horizons:.1f}: train with a larger validation part (data.split) or give a shorter {shorter}"
         )
     has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
     is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()

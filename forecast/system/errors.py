@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -98,7 +99,7 @@ def check_count(
     key: str, value: object, *, unit: str | None = None, least: int = 1, advice: str = ""
 ) -> None:
     """Raise ConfigError unless the value of the setting `key` is a whole number (of `unit`) of at least `least`."""
-    if type(value) is not int or value < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         limit = f"of at least {least}" if unit is None else f"of {unit}, at least {least}"
         raise ConfigError(f"{key}={value} must be a whole number {limit}{advice}")
 

@@ -147,8 +147,8 @@ class AverageWeights(Callback):
     """Validate, test and save an exponential moving average of the weights (Polyak and Juditsky 1992).
 
     After optimizer step k, average ← d · average + (1 − d) · weights, with d = min(decay, (1 + k) / (10 + k)), so that
-    the first, random weights are soon forgotten. Training goes on from the weights themselves, which checkpoints hold
-    beside the average.
+    the first, random weights are soon forgotten. Buffers are not averaged. Training goes on from the weights
+    themselves, which checkpoints hold beside the average; without a decay, it goes on from the average.
 
     Args:
         decay: between 0 and 1; None: nothing is averaged.
@@ -160,9 +160,9 @@ class AverageWeights(Callback):
     def __init__(self, decay: float | None) -> None:
         self.decay = decay
         self._steps = 0  # of the optimizer, when the average was last updated
-        self._kept: list[Tensor] = []  # the average, or the weights while the module holds the average
-        self._is_in_use = False  # whether the module holds the average
-        self._restored: list[Tensor] = []  # the weights in the checkpoint from which training continues
+        self._average: list[Tensor] = []
+        self._trained: list[Tensor] = []  # the weights themselves while the module has the average
+        self._restored: list[Tensor] = []  # those of the checkpoint from which training goes on
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
         if self.decay is not None and isinstance(trainer.strategy, ModelParallelStrategy):
@@ -171,11 +171,11 @@ class AverageWeights(Callback):
             )
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._steps, self._is_in_use = trainer.global_step, False
+        self._steps = trainer.global_step
         if self._restored:  # the module has the average of the checkpoint
-            self._kept = [weights.to(module.device) for weights in self._restored]
-            self._swap(module)
-            self._is_in_use, self._restored = False, []
+            self._average = [weights.detach().clone() for weights in module.parameters()]
+            set_weights(module, self._restored)
+            self._restored = []
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -184,40 +184,44 @@ class AverageWeights(Callback):
             return
         self._steps = trainer.global_step
         weights = [weights.detach() for weights in module.parameters()]
-        self._kept = self._kept or [each.clone() for each in weights]
+        self._average = self._average or [each.clone() for each in weights]
         decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
-        for average, each in zip(self._kept, weights, strict=True):
+        for average, each in zip(self._average, weights, strict=True):
             average.lerp_(each, 1 - decay)
 
     def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if trainer.state.fn == TrainerFn.FITTING:
-            self._swap(module)
+            self._use_average(module)
 
-    on_validation_end = on_validation_start  # type: ignore[misc]
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.FITTING and self._trained:
+            set_weights(module, self._trained)
+            self._trained = []
 
     def on_train_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        self._swap(module)
+        self._use_average(module)
 
-    @torch.no_grad()
-    def _swap(self, module: L.LightningModule) -> None:
-        for weights, kept in zip(module.parameters(), self._kept, strict=bool(self._kept)):
-            own = weights.clone()
-            weights.copy_(kept)
-            kept.copy_(own)
-        self._is_in_use = not self._is_in_use
+    def _use_average(self, module: L.LightningModule) -> None:
+        if self._average:
+            self._trained = [weights.detach().clone() for weights in module.parameters()]
+            set_weights(module, self._average)
 
     def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
-        if not self._kept:
-            return
-        weights = [each.detach() for each in module.parameters()]
-        average, trained = (weights, self._kept) if self._is_in_use else (self._kept, weights)
-        names = [name for name, _ in module.named_parameters()]
-        checkpoint["state_dict"].update(zip(names, average, strict=True))
-        checkpoint["trained_weights"] = trained
+        if self._average:
+            checkpoint["trained_weights"] = self._trained or [each.detach() for each in module.parameters()]
+            names = [name for name, _ in module.named_parameters()]
+            checkpoint["state_dict"].update(zip(names, self._average, strict=True))
 
     def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
-        if self.decay is not None:  # otherwise training goes on from the average
+        if self.decay is not None:
             self._restored = checkpoint.get("trained_weights", [])
+
+
+@torch.no_grad()
+def set_weights(module: L.LightningModule, values: list[Tensor]) -> None:
+    """Copy values into the parameters of a module, in their order."""
+    for weights, each in zip(module.parameters(), values, strict=True):
+        weights.copy_(each)
 
 
 class StopOnNonFiniteLoss(Callback):

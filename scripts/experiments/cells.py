@@ -210,8 +210,8 @@ def list_suggested(table: str, names: tuple[str, ...]) -> list[Cell]:
 def list_lengths() -> list[Cell]:
     """All attention types with equal parameters, on windows of more and more tokens of four steps.
 
-    The shorter windows come first, and without the linear model, which would hide the attention. Two cores take less than
-    twelve hours, by the runs so far; therefore only the shortest windows have more than one seed.
+    The shorter windows come first, and without the linear model, which would hide the attention. Only the shortest
+    windows have more than one seed, so that two cores take less than twelve hours, by the runs so far.
     """
     settings = (
         "match=parameters", "model.patch_len=4", "model.n_heads=2", "model.d_calendar=16", "model.dropout=0.1",

@@ -53,6 +53,9 @@ PARQUET = (".parquet", ".pq")
 HEAD = 1 << 20
 """Bytes of a text in which columns are sought that may name series."""
 
+TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"
+"""The beginning of a text such as 07:30:00."""
+
 MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
 
@@ -183,7 +186,7 @@ def cells_of_arrow(
 
 
 def find_layout(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions
+    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str] = ()
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
@@ -202,7 +205,7 @@ def find_layout(
     keys = [
         name
         for name in head
-        if name != date
+        if name not in (date, *drop)
         and head[name].dtype.kind not in "fb"
         and (repeats or _is_in_runs(pd.Series(head[name])))
     ]
@@ -213,7 +216,10 @@ def find_layout(
     def tell_apart(*names: str) -> bool:
         return not table.duplicated([date, *names]).any()
 
-    if hour := next((name for name in keys if find_part(name) == "hour" and tell_apart(name)), None):
+    def holds_times(name: str) -> bool:
+        return find_part(name) == "hour" or bool(table[name].astype(str).str.match(TIME_OF_DAY).all())
+
+    if hour := next((name for name in keys if holds_times(name) and tell_apart(name)), None):
         return {"data.date_column": [date, hour]}, hour
     # of whole numbers, which may differ by chance, each has a row of the date with most rows
     most = max(Counter(table[date]).values())

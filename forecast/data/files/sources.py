@@ -306,7 +306,7 @@ class FileSource(TableSource, ReadOptions):
 
     def find_layout(self) -> tuple[dict[str, Any], str]:
         """See `forecast.data.files.read.find_layout`."""
-        return find_layout(self.path, self.date_column, self._options())
+        return find_layout(self.path, self.date_column, self._options(), self.drop)
 
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()

@@ -76,6 +76,8 @@ OVERRIDES = [
     override("output_dir=x", "output_dir: it is computed; set output_root=runs instead"),
     override("optimizer.lr=fast", "optimizer.lr=fast: a number is needed, as in optimizer.lr=0.001"),
     override("optimizer.lr=interval(0.001,2000)", "optimizer.lr=2000.0: a number from 0 to 1,000 is needed"),
+    override("ema=abc", "ema=abc: a number from 0 to 1 is needed"),
+    override("ema=true", "ema=True: a number from 0 to 1 is needed"),
     override("model.encoder_layers=interval(1,4)", "model.encoder_layers=interval(1,4): whole numbers are needed, as in int(interval(1,4))"),
     override("compile=perhaps", "compile=perhaps: true or false is needed"),
     override("seed=1,2", "seed=1,2: several values: give one of them, or a list in brackets; forecast.train, forecast.backtest and forecast.benchmark run each of them with -m"),
