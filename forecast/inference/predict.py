@@ -95,11 +95,8 @@ def predict(
         DataError: missing columns, history or future covariates.
     """
     model = forecaster.model
-    if samples is not None:
-        check_count("samples", samples)
-        check_count("seed", seed, least=0)
+    check_samples(samples, seed)
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
-    shorter = "horizon" if horizon > model.pred_len else "pred_len"
     method, panel = choose_method(forecaster, intervals, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
     history = count_history(forecaster.history, horizon)
@@ -115,7 +112,7 @@ def predict(
     low, high = (
         {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
-    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed, shorter)
+    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
@@ -354,6 +351,13 @@ def find_quantiles(
     return Quantiles(calibration.around(point), calibration.quantiles, levels, calibration, replayed)
 
 
+def check_samples(samples: int | None, seed: int) -> None:
+    """Raise ConfigError unless samples can be drawn: a number of them, or None, and a seed."""
+    if samples is not None:
+        check_count("samples", samples)
+        check_count("seed", seed, least=0)
+
+
 def draw_paths(
     found: Quantiles,
     scaled: ScaledPanel,
@@ -361,12 +365,12 @@ def draw_paths(
     unscale: Callable[[Tensor], Tensor],
     samples: int | None,
     seed: int,
-    shorter: str,
+    pred_len: int,
 ) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
     """Draw sample paths in original units, and describe their order; None and empty text for no samples.
 
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
-    has their ranks on common dates. `shorter` is the setting that can be given a shorter value.
+    has their ranks on common dates.
 
     Raises:
         DataError: the validation rows hold too few horizons.
@@ -377,6 +381,7 @@ def draw_paths(
     panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
     horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
     if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
+        shorter = "horizon" if found.values.shape[1] > pred_len else "pred_len"
         raise DataError(
             f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
             f"{horizons:.1f}: train with a larger validation part (data.split) or give a shorter {shorter}"
