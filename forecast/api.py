@@ -104,6 +104,8 @@ class Model(TrainedModel):
 
     def plot(self, frame: Frame | None = None, **options: Any) -> Figure:
         """Draw a forecast beside recent history, by the arguments of `predict`; its levels are those of training."""
+        if options.get("samples") is not None:
+            raise ConfigError(f"samples={options['samples']}: a plot has no sample paths: leave samples out")
         data, found = self._forecast(frame, **{"levels": self.config["levels"], **options})
         return prediction_figure(found.plots(), found.title(data.title))
 

@@ -97,6 +97,8 @@ def test_a_frame_of_the_usual_names_needs_no_options(model: Model, nixtla: Any) 
     pd.testing.assert_frame_equal(model.predict(), model.predict(nixtla))
     with pytest.raises(ValueError, match="it was trained on a DataFrame: give one"):
         load(model.path).predict()
+    with pytest.raises(ValueError, match="a plot has no sample paths"):
+        model.plot(samples=20)
 
 
 @pytest.mark.parametrize("name", ["model", "refitted"])
