@@ -290,8 +290,6 @@ def _find_layout(
         names = [field.name for field in fields(FileSource) if field.name in given]
         layout, column = FileSource(**{name: given[name] for name in names}).find_layout()
         why = f"dates repeat, once for each {column}" if column else "one series"
-    return (
-        ({"data": "long"}, f"{named[0]} is typed")
-        if named and not column
-        else ({"data": "csv"} | layout, why)
-    )
+    if named and not column:
+        return {"data": "long"}, f"{named[0]} is typed"
+    return {"data": "csv", **layout}, why

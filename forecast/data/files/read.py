@@ -50,17 +50,14 @@ from forecast.system.location import Location, is_folder, opened
 
 PARQUET = (".parquet", ".pq")
 
-HEAD = 1 << 20
-"""Bytes of a text in which columns are sought that may name series."""
+_HEAD = 1 << 20
+"""Bytes at the beginning of a text in which its first line ends, and columns that may name series are sought."""
 
 TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"
 """The beginning of a text such as 07:30:00."""
 
 MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
-
-_MAX_HEADER = 1 << 20
-"""Bytes of a file in which the end of its first line is looked for."""
 
 
 def read_file(
@@ -115,7 +112,7 @@ def read_file(
 
 def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: ReadOptions) -> bool:
     """Whether the first line of a text names the date columns."""
-    first = re.split(rb"[\r\n]", raw[:_MAX_HEADER], maxsplit=1)[0].decode(errors="replace")
+    first = re.split(rb"[\r\n]", raw[:_HEAD], maxsplit=1)[0].decode(errors="replace")
     names = [name.strip(" \"'") for name in first.split(options.separator)]
     dated = [date_column] if isinstance(date_column, str) else date_column
     return options.given_names is None and bool(dated) and set(dated) <= set(names)
@@ -250,7 +247,7 @@ def _open_table(
     options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
     raw = cut_preamble(path, read_text(path, options), options)
     header = read_header(path, raw, options)
-    head = raw[: raw.rfind(b"\n", 0, HEAD) + 1] or raw
+    head = raw[: raw.rfind(b"\n", 0, _HEAD) + 1] or raw
     cells = parse_cells(path, head, (), options, header=header)
     return (
         cells.frame,
