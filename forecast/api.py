@@ -144,7 +144,12 @@ class Model(TrainedModel):
         return evaluate_model(model, data, split, progress=False)[0]
 
     def backtest(
-        self, frame: Frame | None = None, *, steps: int | None = None, stride: int | None = None
+        self,
+        frame: Frame | None = None,
+        *,
+        steps: int | None = None,
+        stride: int | None = None,
+        baselines: Sequence[str] = (),
     ) -> pd.DataFrame:
         """Score forecasts from many origins, without training again, in a table as that of `scores`.
 
@@ -152,8 +157,10 @@ class Model(TrainedModel):
             frame: see `predict`.
             steps: number of last rows of each series that are forecast. None: its test rows.
             stride: rows between two origins. None: `pred_len`.
+            baselines: other libraries beside the model: `lightgbm`, `chronos`, or functions as `module.function`.
         """
-        return pd.DataFrame(tabulate_scores(self._backtest(frame, steps=steps, stride=stride))).T
+        found = self._backtest(frame, steps=steps, stride=stride, baselines=[*baselines])
+        return pd.DataFrame(tabulate_scores(found)).T
 
     def cross_validation(
         self, h: int, n_windows: int = 1, step_size: int = 1, *, frame: Frame | None = None
@@ -185,7 +192,7 @@ class Model(TrainedModel):
             raise type(error)(f"n_windows={n_windows}, step_size={step_size}: {error}") from None
         return tabulate_windows(found, h)
 
-    def _backtest(self, frame: Frame | None, **asked: int | None) -> Backtest:
+    def _backtest(self, frame: Frame | None, **asked: Any) -> Backtest:
         """A backtest with these settings of `forecast.backtest`; its notes are warnings."""
         from forecast.inference.backtest import backtest_model  # imports Lightning
 

@@ -319,6 +319,7 @@ class Backtest:
         trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
             checkpoint.
         training_seconds: seconds of each training.
+        of_libraries: forecasts of the baselines of other libraries.
         notes: cautions on how to read the scores.
         seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
         is_untrained: whether every training kept only the linear model.
@@ -337,6 +338,7 @@ class Backtest:
     bounds: dict[str, Values] = dataclasses.field(init=False)
     trainings: list[int] = dataclasses.field(default_factory=list)
     training_seconds: list[float] = dataclasses.field(default_factory=list)
+    of_libraries: Mapping[str, Values] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
     seen: dict[str, int] = dataclasses.field(default_factory=dict)
     is_untrained: bool = False
@@ -346,6 +348,11 @@ class Backtest:
         self.bounds = {name: np.full(self.truth.shape, np.nan) for name in names}
         steps = self.truth.shape[1]
         self.sums = {name: ErrorSums(steps, self.scaler, self.naive_mae) for name in self.forecasts}
+
+    @property
+    def baselines(self) -> list[str]:
+        """Names of the baselines, those of other libraries last."""
+        return [name for name in self.forecasts if name != MODEL]
 
     @property
     def n_series(self) -> int:
@@ -380,7 +387,7 @@ class Backtest:
     @property
     def best_baseline(self) -> str:
         """The baseline with the lowest MSE."""
-        return min(LABELS, key=lambda name: self.errors[name].scores()["mse"])
+        return min(self.baselines, key=lambda name: self.errors[name].scores()["mse"])
 
     def scaled_errors(self, name: str) -> Values:
         """Scaled errors, forecast − truth, of every value."""

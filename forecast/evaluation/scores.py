@@ -5,7 +5,7 @@ Imports no torch.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,12 +79,12 @@ def describe_change(change: float) -> str:
     return f"{abs(change):.1%} {'less' if change < 0 else 'more'} MSE"
 
 
-def labels(attention: str) -> dict[str, str]:
-    """Labels of the model of this attention type (or `mlp`) and of the baselines, in figures.
+def labels(attention: str, baselines: Iterable[str] = BASELINES) -> dict[str, str]:
+    """Labels of the model of this attention type (or `mlp`) and of baselines, in figures.
 
     With attention=linear it is "model (linear)": a "linear model" is what the linear baseline fits.
     """
-    return {MODEL: f"model ({attention})", **LABELS}
+    return {MODEL: f"model ({attention})", **{name: LABELS.get(name, name) for name in baselines}}
 
 
 class Score(NamedTuple):

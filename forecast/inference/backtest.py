@@ -30,6 +30,7 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, adapt, calibrate
 from forecast.evaluation.intervals import make_interval_sums, map_quantiles
+from forecast.evaluation.library_baselines import LibraryForecasts, forecast_with_libraries
 from forecast.evaluation.measurement import Backtest, Origins, PerOrigin
 from forecast.evaluation.scores import ADAPTIVE, CONFORMAL, MODEL, QUANTILE, list_untrained
 from forecast.inference.forecast import NEVER, SCRATCH, interval_methods, list_policies
@@ -112,14 +113,14 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
 
 
 def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) -> Backtest:
-    """Forecast from every origin with a trained model.
+    """Forecast from every origin with a trained model, and with the baselines of other libraries.
 
     A series of the training data keeps its scale. A new series is scaled by its rows before its first origin.
     """
     origins = choose_backtest_origins(data, config.steps, config.stride)
     calibration = calibration_for(choose_forecaster(model), [*config.levels], model.pred_len)
     source = Source(model.output, baselines_for(model, data), calibration, model.data_state, model.quantiles)
-    found = new_backtest(config, data, source, origins)
+    found = new_backtest(config, data, source, origins, forecast_beside(config, data, origins))
     forecast_origins(found, data, source, np.arange(len(origins)))
     found.seen = count_seen(model, data, origins.rows)
     if note := note_on_seen(model, found.seen, f"{len(origins):,} origins", data.panel.utc_offset):
@@ -132,7 +133,15 @@ def backtest_model(model: TrainedModel, data: DataModule, config: DictConfig) ->
     return found
 
 
-def new_backtest(config: DictConfig, data: DataModule, source: Source, origins: Origins) -> Backtest:
+def forecast_beside(config: DictConfig, data: DataModule, origins: Origins) -> LibraryForecasts:
+    """Forecast from every origin with the `baselines` of other libraries."""
+    names = config.baselines if OmegaConf.is_list(config.baselines) else [config.baselines]
+    return forecast_with_libraries([*dict.fromkeys(names)], data, origins, config.chronos)
+
+
+def new_backtest(
+    config: DictConfig, data: DataModule, source: Source, origins: Origins, of_libraries: LibraryForecasts
+) -> Backtest:
     """Create a backtest that holds the truth, and NaN for every forecast of the model and of the baselines."""
     panel = data.panel
     targets = [panel.columns.index(name) for name in data.target_columns]
@@ -146,7 +155,9 @@ def new_backtest(config: DictConfig, data: DataModule, source: Source, origins: 
         panel=panel,
         origins=origins,
         truth=truth,
-        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines())},
+        forecasts={
+            name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines(), *of_libraries)
+        },
         intervals=make_interval_sums(
             source.calibration,
             source.quantiles,
@@ -157,6 +168,7 @@ def new_backtest(config: DictConfig, data: DataModule, source: Source, origins: 
         ),
         scaler=scaler,
         naive_mae=unknown.clone(),
+        of_libraries=of_libraries,
     )
     as_measured = [name for name in panel.future_covariates if name not in panel.as_of]
     if as_measured:
@@ -176,6 +188,8 @@ def forecast_origins(backtest: Backtest, data: DataModule, source: Source, chose
     new = torch.from_numpy(series[backtest.scaler.scale[series].isnan().any(1).numpy()])
     backtest.scaler.copy_scales(scaler, series=new, source=new)
     backtest.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
+    for name, forecasts in backtest.of_libraries.items():
+        backtest.add_forecasts(name, chosen, torch.from_numpy(forecasts[chosen]))
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
     def keep_intervals(method: str, place: PerOrigin, quantiles: Tensor) -> None:
@@ -277,28 +291,35 @@ def backtest_with_training(data: DataModule, config: DictConfig) -> dict[str, Ba
     if lines:
         print(*lines, sep="\n")
         data = data.with_transform(config.data.transform)
+    of_libraries = forecast_beside(config, data, origins)
     print(f"training   on rows to {data.panel.local_date(cut - 1)}")
     first = train(config, data, cut, folder / "trainings" / "0")
     return {
         policy: backtest_policy(
-            policy, data, config, origins, first, folder / policy if len(policies) > 1 else folder
+            policy,
+            new_backtest(config, first.data, first.source, origins, of_libraries),
+            data,
+            config,
+            first,
+            folder / policy if len(policies) > 1 else folder,
         )
         for policy in policies
     }
 
 
 def backtest_policy(
-    policy: str, data: DataModule, config: DictConfig, origins: Origins, training: Training, folder: Path
+    policy: str, backtest: Backtest, data: DataModule, config: DictConfig, training: Training, folder: Path
 ) -> Backtest:
     """Forecast from all origins, and train again after every `refit_every` rows as the policy says.
 
     Each training reads all rows known at its date, and ends all series at the same date.
 
     Args:
+        backtest: receives the forecasts.
         training: the training before the first origin.
         folder: receives the models of the others.
     """
-    backtest = new_backtest(config, training.data, training.source, origins)
+    origins = backtest.origins
     rows_since_first, every = origins.positions - origins.positions.min(), config.refit_every
     is_trained_once = every is None or policy == NEVER
     period = np.zeros_like(rows_since_first) if is_trained_once else rows_since_first // every

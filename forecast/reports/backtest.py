@@ -95,8 +95,8 @@ def compare(
 def compare_with_baseline(backtest: Backtest) -> Verdict:
     """Compare the model of a backtest with the baseline of the lowest MSE, chosen among all."""
     best = backtest.best_baseline
-    labels = "the model", f"{LABELS[best]} (the best baseline by scaled MSE)"
-    return compare(backtest, MODEL, backtest, best, labels, len(LABELS))
+    labels = "the model", f"{LABELS.get(best, best)} (the best baseline by scaled MSE)"
+    return compare(backtest, MODEL, backtest, best, labels, len(backtest.baselines))
 
 
 def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observations"]:
@@ -234,7 +234,8 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     is_best = errors <= (1 + SAME_ERROR) * np.fmin.reduce(errors, axis=1, keepdims=True)
     wins = [f"{count}/{len(origins)}" for count in is_best.sum(0)]
     tested = name_tested(backtest.attention, untrained=backtest.is_untrained)
-    named = {LABELS.get(name, tested): row for name, row in scores.items()}
+    names = labels(backtest.attention, backtest.baselines) | {MODEL: tested}
+    named = {names[name]: row for name, row in scores.items()}
     table = tabulate(describe(backtest), "attention,\nor baseline", PRINTED, named, {"best at": wins}, tested)
     print_report(
         table,
@@ -281,6 +282,8 @@ def count_origins(backtest: Backtest) -> str:
 
 MAX_STEPS, MIN_ORIGINS = 400, 3
 """Largest number of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
+LIBRARY_COLOURS = ("#8c6d4f", "#b59a3f", "#7a4b6d")
+"""Colours of the baselines of other libraries, which are not those of attention types."""
 HEADROOM = 2
 """Axes of errors end at this multiple of the largest error of the model and the best baseline."""
 
@@ -358,16 +361,21 @@ def draw_errors(
         best_baseline: name of the baseline that sets the limits of the axes, with the model.
         title: title of the figure.
     """
-    names = labels(backtest.attention)
+    names = labels(backtest.attention, backtest.baselines)
     by_date = origins.pivot_table(
         values=[f"{name}_mse" for name in names], index="forecast_start"
     ).reset_index()
     by_date["forecast_start"] = by_date["forecast_start"].dt.tz_localize(None)
+    styles = {name: figures.style_line(label, backtest.attention) for name, label in names.items()}
+    styles |= {
+        name: {"color": LIBRARY_COLOURS[number % len(LIBRARY_COLOURS)], "linestyle": "--"}
+        for number, name in enumerate(backtest.of_libraries)
+    }
     figure, (above, below) = figures.subplots(2, 1, figsize=(9, 6.6))
     for axis, table, x in ((above, by_date, "forecast_start"), (below, steps, "step")):
         for name, label in names.items():
             axis.plot(
-                table[x], table[f"{name}_mse"], **figures.style_line(label, backtest.attention), label=label,
+                table[x], table[f"{name}_mse"], **styles[name], label=label,
                 linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
         # a baseline with large errors leaves the axes

@@ -25,6 +25,7 @@ TRUTH_COLOUR = "#222222"
 MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}
 """Style of a vertical line at a date."""
 
+LEGEND_COLUMNS = 6
 MAX_TICKS = 8
 MAX_LABEL = 22
 """Largest number of characters in a line of a label of the vertical axis."""
@@ -174,11 +175,13 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
 
 
 def add_legend(figure: Figure, axis: Axes, title: str) -> None:
-    """Add the title, and below the axes a legend that names equal lines once."""
+    """Add the title, and below the axes a legend that names equal lines once, `LEGEND_COLUMNS` in a row."""
     handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    rows = -(-len(handles) // LEGEND_COLUMNS)
     figure.suptitle(title, fontsize=11, parse_math=False)
-    figure.tight_layout(rect=(0, 0.4 / figure.get_figheight(), 1, 1))
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)
+    figure.tight_layout(rect=(0, (0.15 + 0.25 * rows) / figure.get_figheight(), 1, 1))
+    columns = -(-len(handles) // rows)
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=columns, frameon=False)
 
 
 def fill_band(

@@ -186,6 +186,8 @@ TRAINING_KEYS = (
 
 BACKTEST_KEYS = (
     *(Key(name, RESULT) for name in ("steps", "stride", "refit_every", "intervals")),
+    Key("baselines", RESULT, takes=Takes.LIST_OR_WORD),
+    Key("chronos", RESULT, text=True),
     Key("retrain", RESULT, takes=Takes.LIST_OR_WORD),
     Key("fine_tune_epochs", RESULT, limits=COUNT),
 )

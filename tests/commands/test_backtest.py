@@ -257,3 +257,110 @@ def test_fine_tuning_that_does_not_lower_the_validation_error_is_not_used(
     assert not np.allclose(tuned["linear"], never["linear"])
     assert [date for _, date in seen] == [str(CUT - pd.Timedelta(hours=1))] * 2
     assert seen[0][0] is not seen[1][0]
+
+
+# ---- baselines of other libraries
+
+OWN = """
+import numpy as np
+
+def seasonal_naive(task):
+    def forecast(history, future):
+        last = history.groupby("unique_id")["y"].apply(lambda y: np.resize(y.to_numpy()[-task.season:], task.pred_len))
+        return np.stack(last)
+    return forecast
+
+def covariate(task):
+    assert len(task.known) and task.known["y"].notna().all()
+    return lambda history, future: future[task.covariates[0]]
+
+def too_few(task):
+    return lambda history, future: [0.0]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with baselines of the user's."""
+    (tmp_path / "own_baselines.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "own_baselines"
+
+
+def test_own_baselines_forecast_the_same_dates_of_each_series(
+    long_run: Path, tmp_path: Path, own: str
+) -> None:
+    long_frame().to_csv(tmp_path / "long.csv", index=False)
+    names = [f"{own}.seasonal_naive", f"{own}.covariate"]
+    given = (f"checkpoint={long_run}", "data.path=long.csv", "steps=12", "stride=3")
+    content, errors, forecasts = read(backtest_here(tmp_path, *given, f"baselines=[{','.join(names)}]"))
+    np.testing.assert_allclose(forecasts[names[0]], forecasts["seasonal_naive"], rtol=1e-5, atol=1e-4)
+    frame = long_frame().rename(columns={"ds": "date"})
+    prices = forecasts[["unique_id", "date"]].astype({"unique_id": "object"})
+    prices = prices.merge(frame[["unique_id", "date", "price"]], how="left", on=["unique_id", "date"])[
+        "price"
+    ]
+    np.testing.assert_allclose(forecasts[names[1]], prices, rtol=1e-5)
+    assert [*content["baselines"]] == [*FORECASTS[1:], *names]
+    assert {f"{name}_mse" for name in names} <= {*errors.columns}
+
+
+def test_libraries_beside_the_model(
+    run: Path, tmp_path: Path, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LightGBM follows a day that repeats; a pretrained model forecasts what its own library does for the same rows."""
+    chronos = save_tiny_chronos(tmp_path / "chronos")
+    data = run.parents[1] / "load.csv"
+    given = (f"checkpoint={run}", f"data.path={data}", "steps=30", "stride=4", f"chronos={tmp_path}/chronos")
+    content, errors, forecasts = read(backtest_here(tmp_path, *given, "baselines=[lightgbm,chronos]"))
+    scores = content["baselines"]
+    assert scores["lightgbm"]["mse"] < scores["naive"]["mse"]
+    assert {"lightgbm_mse", "chronos_mse"} <= {*errors.columns}
+    printed = capsys.readouterr().out
+    assert "lightgbm" in printed
+    assert f"verdict    {content['verdict']}" in printed
+    assert "corrected for 5 tests" in content["verdict"]
+    frame: Any = pd.read_csv(data, parse_dates=["date"], index_col="date")
+    origin = forecasts["forecast_start"].iloc[-1]
+    mine = forecasts[(forecasts["forecast_start"] == origin) & (forecasts["variable"] == "load")]["chronos"]
+    past = torch.tensor(frame["load"][frame.index < origin].to_numpy(), dtype=torch.float32)
+    _, expected = chronos.predict_quantiles([past], prediction_length=len(mine), quantile_levels=[0.5])
+    np.testing.assert_allclose(mine, np.asarray(expected[0]).ravel(), rtol=1e-4)
+
+
+def save_tiny_chronos(folder: Path) -> Any:
+    """Save a Chronos-2 with random weights; return its pipeline."""
+    from chronos import Chronos2Pipeline
+    from chronos.chronos2 import Chronos2Model
+    from chronos.chronos2.config import Chronos2CoreConfig
+
+    patches = {"context_length": 512, "output_patch_size": 8, "input_patch_size": 8, "input_patch_stride": 8}
+    settings = {**patches, "quantiles": [n / 10 for n in range(1, 10)], "max_output_patches": 4}
+    settings |= {"use_reg_token": True, "use_arcsinh": True, "time_encoding_scale": 512}
+    config = Chronos2CoreConfig(
+        d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, chronos_config=settings,
+        architectures=["Chronos2Model"],
+    )  # fmt: skip
+    config.chronos_pipeline_class = "Chronos2Pipeline"
+    torch.manual_seed(0)
+    Chronos2Model(config).save_pretrained(folder)
+    return Chronos2Pipeline.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("baselines=prophet", "baselines=[prophet]: not one of lightgbm, chronos, nor a function of yours"),
+        ("baselines=[nowhere.f]", "baselines=[nowhere.f]: No module named 'nowhere'"),
+        ("baselines=[own_baselines.f]", "module 'own_baselines' has no attribute 'f'"),
+        ("baselines=[own_baselines.too_few]", "1 values in place of 5 for each of 18 series"),
+        ("baselines=[chronos] chronos=missing", "chronos=missing: no model could be loaded"),
+    ],
+)
+def test_a_baseline_that_cannot_forecast_is_refused(
+    run: Path, tmp_path: Path, own: str, capsys: pytest.CaptureFixture[str], given: str, message: str
+) -> None:
+    arguments = (f"checkpoint={run}", f"data.path={run.parents[1]}/load.csv", "steps=48", *given.split())
+    assert run_command("backtest", tmp_path, *arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not [*tmp_path.glob("runs/*")]

@@ -1,0 +1,270 @@
+"""Baselines of other libraries, which forecast the origins of a backtest beside the model.
+
+A library reads and returns frames in the layout that Nixtla's libraries, Chronos and others share: one row for each
+series and date, with columns `unique_id`, `ds`, `y`, and one for each future covariate. Each origin and target is one
+series.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64, Int64
+from numpy.typing import ArrayLike
+
+from forecast.data import DataModule
+from forecast.data.time_features import choose_evenly_spaced
+from forecast.evaluation.measurement import Origins
+from forecast.system.errors import ConfigError, NotInstalled, user_path
+from forecast.system.progress import status
+
+CONTEXT = 1024
+"""Rows before an origin that a library reads; more where the model reads more."""
+
+MAX_TRAINING_ROWS = 1 << 20
+"""Largest number of rows on which a library trains, the last ones of each series before the first origin."""
+
+ORIGINS_AT_ONCE = 1024
+"""Origins whose contexts are in memory at once."""
+
+
+class Task(NamedTuple):
+    """What a library may know before it forecasts.
+
+    Attributes:
+        known: the rows before the first origin.
+        covariates: names of the future covariates, columns of every frame.
+        freq: step between rows as a pandas offset alias.
+        season: rows of a season.
+        pred_len: steps to forecast.
+        checkpoint: Hugging Face model or folder of a pretrained model.
+    """
+
+    known: pd.DataFrame
+    covariates: Sequence[str]
+    freq: str
+    season: int
+    pred_len: int
+    checkpoint: str
+
+
+Forecast = Callable[[pd.DataFrame, pd.DataFrame], ArrayLike]
+"""Forecasts all series of a frame, given one of the covariates at the steps to forecast, without `y`.
+
+It returns an array or a column of `pred_len` values for each series, in the order of the frames.
+"""
+
+
+LibraryForecasts = dict[str, Float64[np.ndarray, "origins pred_len n_targets"]]
+"""The forecasts of each baseline from all origins, in original units."""
+
+
+def make_lightgbm(task: Task) -> Forecast:
+    """Fit one LightGBM for all series, on lags and the calendar, which forecasts step by step."""
+    from lightgbm import LGBMRegressor
+    from mlforecast import MLForecast
+    from mlforecast.target_transforms import LocalStandardScaler
+
+    shortest = int(task.known["unique_id"].value_counts().min())
+    lags = {*range(1, task.season + 1), 2 * task.season, 7 * task.season}
+    trees = LGBMRegressor(
+        n_estimators=300, learning_rate=0.05, random_state=0, n_jobs=torch.get_num_threads(), verbosity=-1
+    )
+    model = MLForecast(
+        [trees],  # type: ignore[reportArgumentType]
+        freq=task.freq,
+        lags=sorted(lag for lag in lags if lag < min(shortest, CONTEXT) // 2),
+        date_features=["hour", "dayofweek", "month", "dayofyear"],
+        target_transforms=[LocalStandardScaler()],
+    )
+    model.fit(task.known, static_features=[])
+
+    def forecast(history: pd.DataFrame, future: pd.DataFrame) -> ArrayLike:
+        known = future if task.covariates else None
+        return model.predict(task.pred_len, new_df=history, X_df=known).iloc[:, -1]
+
+    return forecast
+
+
+def make_chronos(task: Task) -> Forecast:
+    """Load a pretrained Chronos (Ansari et al. 2025, Chronos-2), which reads the covariates and is not trained."""
+    from chronos import BaseChronosPipeline
+
+    try:
+        pipeline = BaseChronosPipeline.from_pretrained(str(user_path(task.checkpoint)))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"chronos={task.checkpoint}: no model could be loaded ({str(error).splitlines()[0]}): give the folder of a "
+            "downloaded one"
+        ) from error
+
+    def forecast(history: pd.DataFrame, future: pd.DataFrame) -> ArrayLike:
+        found = pipeline.predict_df(
+            history,
+            future_df=future if task.covariates else None,
+            id_column="unique_id",
+            timestamp_column="ds",
+            target="y",
+            prediction_length=task.pred_len,
+            quantile_levels=[0.5],
+            freq=task.freq,
+        )
+        return found["predictions"]
+
+    return forecast
+
+
+MADE = {"lightgbm": make_lightgbm, "chronos": make_chronos}
+
+
+def find_library_baseline(name: str) -> Callable[[Task], Forecast]:
+    """Return the function that makes a baseline: one of this module, or one of the user's, as `module.function`.
+
+    Raises:
+        ConfigError: there is no such function.
+    """
+    if name in MADE:
+        return MADE[name]
+    module, _, function = name.rpartition(".")
+    if not module:
+        raise ConfigError(
+            f"baselines=[{name}]: not one of {', '.join(MADE)}, nor a function of yours as module.function"
+        )
+    try:
+        return getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"baselines=[{name}]: {error}") from error
+
+
+def forecast_with_libraries(
+    names: Sequence[str], data: DataModule, origins: Origins, checkpoint: str
+) -> LibraryForecasts:
+    """Forecast from all origins with each of these baselines, in original units.
+
+    A missing value, of which few libraries know, is interpolated between its neighbours.
+
+    Raises:
+        ConfigError: an unknown baseline, rows that are not evenly spaced, or a result of another size.
+        NotInstalled: the package of a baseline is missing.
+    """
+    if not names:
+        return {}
+    panel = data.panel
+    if panel.calendar is not None:
+        raise ConfigError(
+            f"baselines=[{','.join(names)}]: other libraries forecast evenly spaced rows only, and {data.name} has "
+            f"rows {panel.describe_step()}: leave them out"
+        )
+    task = Task(
+        tabulate_known(data, origins),
+        name_covariates(data),
+        panel.freq,
+        data.season,
+        data.pred_len,
+        checkpoint,
+    )
+    makers = {name: find_library_baseline(name) for name in names}
+    forecasters = {name: make_library_baseline(name, make, task) for name, make in makers.items()}
+    starts = range(ORIGINS_AT_ONCE, len(origins), ORIGINS_AT_ONCE)
+    parts = [origins.take(chosen) for chosen in np.split(np.arange(len(origins)), starts)]
+    found = {}
+    for name, forecast in forecasters.items():
+        with status(f"Forecasting with {name}"):
+            found[name] = np.concatenate([forecast_origins(name, forecast, data, part) for part in parts])
+    return found
+
+
+def make_library_baseline(name: str, make: Callable[[Task], Forecast], task: Task) -> Forecast:
+    """Fit or load a baseline. Raises NotInstalled if a package of one of this module is missing."""
+    try:
+        with status(f"Preparing {name}"):
+            return make(task)
+    except ImportError as error:
+        if name in MADE:
+            raise NotInstalled(f"baselines=[{name}]", "baselines", str(error.name)) from error
+        raise ConfigError(f"baselines=[{name}]: {error}") from error
+
+
+def forecast_origins(
+    name: str, forecast: Forecast, data: DataModule, origins: Origins
+) -> Float64[np.ndarray, "origins pred_len n_targets"]:
+    """Forecast from these origins with one baseline."""
+    context = max(CONTEXT, data.seq_len)
+    history = tabulate_rows(data, origins.rows, np.arange(-context, 0), origins.series)
+    future = tabulate_rows(data, origins.rows, np.arange(data.pred_len), origins.series)
+    values = np.asarray(forecast(history, future), dtype=np.float64)
+    shape = (len(origins), data.n_targets, data.pred_len)
+    if values.size != np.prod(shape):
+        raise ConfigError(
+            f"baselines=[{name}]: {values.size:,} values in place of {data.pred_len} for each of "
+            f"{shape[0] * shape[1]:,} series"
+        )
+    return values.reshape(shape).swapaxes(1, 2)
+
+
+def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:
+    """The last rows of each series before the first origin of any series, of at most `MAX_TRAINING_ROWS` in all."""
+    panel, cut = data.panel, int(origins.positions.min())
+    stops = np.minimum(panel.ends, panel.starts + cut - panel.grid_starts)
+    series = np.flatnonzero(stops - panel.starts > data.seq_len)
+    series = series[
+        choose_evenly_spaced(len(series), max(1, MAX_TRAINING_ROWS // (CONTEXT * data.n_targets)))
+    ]
+    longest = int((stops - panel.starts)[series].max())
+    rows = min(longest, MAX_TRAINING_ROWS // (len(series) * data.n_targets))
+    return tabulate_rows(data, stops[series], np.arange(-rows, 0), series)
+
+
+def tabulate_rows(
+    data: DataModule,
+    rows: Int64[np.ndarray, " n"],
+    steps: Int64[np.ndarray, " steps"],
+    series: Int64[np.ndarray, " n"],
+) -> pd.DataFrame:
+    """A frame of the rows at these steps from each of `rows`, with one series for each of these and each target.
+
+    Steps before the first row of a series are left out. From step 0 on, there is no `y`, and the covariates have the
+    values that are known in advance.
+    """
+    panel, is_ahead = data.panel, steps[0] >= 0
+    first = panel.starts[series][:, None]
+    place = np.maximum(rows[:, None] + steps, first)  # (n, steps)
+    shape = (len(rows), data.n_targets, len(steps))
+
+    def of_each_target(values: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(values[:, None], shape).ravel()
+
+    columns = {
+        "unique_id": np.arange(shape[0] * shape[1]).repeat(len(steps)),
+        "ds": of_each_target(panel.dates(place.ravel()).to_numpy().reshape(place.shape)),
+    }
+    if not is_ahead:
+        targets = [panel.columns.index(name) for name in data.target_columns]
+        columns["y"] = panel.values[place][..., targets].astype(np.float64).swapaxes(1, 2).ravel()
+    if panel.future is not None:
+        covariates = panel.future[place].astype(np.float64)
+        read = panel.ahead_index if is_ahead else range(len(panel.future_covariates))
+        columns |= {
+            name: of_each_target(covariates[..., column])
+            for name, column in zip(name_covariates(data), read, strict=True)
+        }
+    frame = pd.DataFrame(columns).loc[of_each_target(rows[:, None] + steps >= first)]
+    return fill_gaps(frame.reset_index(drop=True))
+
+
+def name_covariates(data: DataModule) -> list[str]:
+    """Names of the future covariates in frames, different from those of features of a library such as `month`."""
+    return [f"covariate_{number}" for number in range(1, 1 + len(data.panel.future_covariates))]
+
+
+def fill_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Interpolate the missing values of each series; 0 where it has none at all."""
+    for name in frame.columns[frame.isna().any()]:
+        by_series = frame.groupby("unique_id")[name]
+        frame[name] = by_series.transform(lambda values: values.interpolate(limit_direction="both")).fillna(
+            0.0
+        )
+    return frame
