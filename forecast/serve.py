@@ -11,7 +11,7 @@ from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, NotInstalled, check_choice, install_command
 from forecast.system.progress import status
 
-AUTO = "auto"
+AUTO, EXPORT = "auto", "export"
 
 
 def serve(config: DictConfig) -> None:
@@ -25,18 +25,26 @@ def serve(config: DictConfig) -> None:
     from forecast.tools.export.metadata import ONNX_PACKAGES, ONNX_RUNTIME, TORCH, list_missing_packages
     from forecast.tools.serve.processes import WorkerPool, export_models, find_models, why_not_exported
 
-    check_choice("runtime", config.runtime, (AUTO, TORCH))
+    check_choice("runtime", config.runtime, (AUTO, TORCH, EXPORT))
     signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
     models = find_models(list(config.models))
+    missing = list_missing_packages([TORCH, *ONNX_PACKAGES])
+    lacking = f"not installed: {', '.join(missing)}: {install_command('serve')}"
+    if config.runtime == EXPORT:
+        if missing:
+            raise ConfigError(f"runtime={EXPORT}: {lacking}")
+        export_models(models)
+        for name, path in models.items():
+            reason = why_not_exported(path)
+            print(f"exported   {name}" if not reason else f"PyTorch    must answer for {name}: {reason}")
+        return
     listening = listen(config.host, config.port)
     use_graphs = config.runtime == AUTO and not list_missing_packages([ONNX_RUNTIME])
-    missing = list_missing_packages([TORCH, *ONNX_PACKAGES])
     is_exported = config.runtime == AUTO and not missing
     if is_exported:
         export_models(models)
     elif config.runtime == AUTO:
-        reason = f"not installed: {', '.join(missing)}: {install_command('serve')}"
-        print(f"export     no model is exported for ONNX Runtime: {reason}")
+        print(f"export     no model is exported for ONNX Runtime: {lacking}")
     pool = WorkerPool(
         models,
         workers=config.workers,

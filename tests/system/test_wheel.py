@@ -1,13 +1,18 @@
 """Installed as a wheel, the commands work from any folder: the configuration travels inside."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -94,3 +99,60 @@ def test_the_installed_wheel_trains_outside_of_the_checkout(installed: Path, tmp
     code = "from forecast.system.errors import NotInstalled; print(NotInstalled('hydra/launcher=ray', 'ray'))"
     said = run(installed / "bin" / "python", "-c", code, cwd=tmp_path)
     assert said == f"hydra/launcher=ray: a package is not installed: {INSTALL_RAY}\n"
+
+
+@pytest.mark.slow
+def test_a_server_needs_the_packages_of_its_list_only(installed: Path, tmp_path: Path) -> None:
+    """A model that this environment exports is served by one without PyTorch, from a folder that cannot be written."""
+    train_and_export(installed / "bin" / "forecast", tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    packages = (ROOT / "scripts" / "deploy" / "serve-packages.txt").read_text().splitlines()
+    link_packages(site, [name for name in packages if not name.startswith("#")])
+    (pth,) = installed.rglob("dependencies.pth")
+    before = pth.read_text()
+    pth.write_text(f"{site}\n")
+    command = [installed / "bin" / "forecast", "serve", "runs", "port=0"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    server = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=env)
+    try:
+        assert server.stdout is not None
+        printed = [server.stdout.readline() for _ in range(3)]
+        found = re.search(r"http://\S+", "".join(printed))
+        assert found, printed
+        (name,) = (path.name for path in tmp_path.glob("runs/*"))
+        url = f"{found.group()}/v1/models/{name}"
+        asked = urlopen(f"{url}/example").read()
+        answer = json.load(urlopen(Request(f"{url}/forecast", data=asked, method="POST")))
+        assert len(answer["forecast"]) == 5
+    finally:
+        server.terminate()
+        server.wait()
+        pth.write_text(before)
+    assert "torch" in printed[0]  # it says that nothing could be exported here
+
+
+def train_and_export(program: Path, folder: Path) -> None:
+    run(program, "train", *TINY, cwd=folder)
+    assert run(program, "serve", "runs", "runtime=export", cwd=folder).startswith("exported ")
+    for path in folder.glob("runs/*/checkpoints"):
+        path.chmod(0o555)
+
+
+def link_packages(site: Path, names: Sequence[str]) -> None:
+    """Link these packages, and those that they need, into a folder."""
+    waiting, seen = list(names), set()
+    while waiting:
+        name = re.split(r"[^A-Za-z0-9._-]", waiting.pop())[0]
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue  # for another system
+        waiting += [need for need in found.requires or () if "extra ==" not in need]
+        for file in found.files or ():
+            top = file.parts[0]
+            if top != ".." and not (site / top).exists() and top != "__pycache__":
+                (site / top).symlink_to(str(found.locate_file(top)))
