@@ -88,6 +88,8 @@ ABLATION = (
 WITHOUT, FEWER = "data.future_covariates=[]", "windows_per_epoch=5214 data.batch_size=32"
 PERCEPTRON, TRANSFORM = "model=mlp", "data.transform=auto"
 COVARIATES = (EVERYTHING, WITHOUT, FEWER, PERCEPTRON, TRANSFORM, f"{PERCEPTRON} {TRANSFORM}")
+PAST = f"{TRANSFORM} features=MS data.columns=null {WITHOUT}"
+"""The other columns are read up to the forecast origin only."""
 ALONE = "seq_len=336 model.tokens=independent"
 FLAT = {
     "residual_informer": "seq_len=336",
@@ -276,9 +278,15 @@ TRAINING: dict[str, list[Cell]] = {
     ),
     "recall": list_recall(),
     "ablation": list_ablation(),
-    "covariates": make_grid(
-        "covariates", [(name, 24) for name in WITH_COVARIATES], variants=COVARIATES, seeds=SEEDS[:1]
-    ),
+    "covariates": [
+        *make_grid(
+            "covariates", [(name, 24) for name in WITH_COVARIATES], variants=COVARIATES, seeds=SEEDS[:1]
+        ),
+        *make_grid(
+            "covariates", [(name, 24) for name in WITH_COVARIATES if name != "gefcom"],
+            variants=(f"{PERCEPTRON} {PAST}", PAST), seeds=SEEDS[:1],
+        ),
+    ],
     "informer2020": list_paper(),
     "faithful": list_faithful(),
     "lengths": list_lengths(),

@@ -243,23 +243,40 @@ def show_covariates(results: Results) -> list[str]:
     columns = (
         ("linear, with", declared.EVERYTHING, "linear_mse"), ("default, without", declared.WITHOUT, "mse"),
         ("with", declared.EVERYTHING, "mse"),
-        ("`auto`", declared.TRANSFORM, None), ("`model=mlp`, with", declared.PERCEPTRON, "mse"),
-        ("`auto`", f"{declared.PERCEPTRON} {declared.TRANSFORM}", None),
+        ("`auto`", declared.TRANSFORM, "rmse_raw"), ("`model=mlp`, with", declared.PERCEPTRON, "mse"),
+        ("`auto`", f"{declared.PERCEPTRON} {declared.TRANSFORM}", "rmse_raw"),
     )  # fmt: skip
+    return markdown_table(["MSE", *(name for name, _, _ in columns)], list_covariates(results, columns))
+
+
+def show_past_columns(results: Results) -> list[str]:
+    columns = (
+        ("linear baseline", declared.PAST, "linear_rmse_raw"), ("default", declared.PAST, "rmse_raw"),
+        ("`model=mlp`", f"{declared.PERCEPTRON} {declared.PAST}", "rmse_raw"),
+    )  # fmt: skip
+    published = results.published["timexer"]
+    lines = [[data, *scores, score(published[data])] for data, *scores in list_covariates(results, columns)]
+    return markdown_table(["MSE", *(name for name, _, _ in columns), "TimeXer, published"], lines)
+
+
+def list_covariates(results: Results, columns: Sequence[tuple[str, str, str]]) -> list[list[str]]:
+    """Return a line for each data set: the MSE of each variant, or that of an RMSE in original units.
+
+    The MSE of a transformed run is that of transformed values. Naive forecasts do not depend on the transform, so their
+    errors give the scale of the standardised values.
+    """
     cells = results.store("covariates").content["cells"]
 
-    def show(data: str, variant: str, key: str | None) -> str:
-        row = cells[f"{data}/{variant}/24/full/s1"]
-        if key is not None:
+    def show(data: str, variant: str, key: str) -> str:
+        row, plain = (cells.get(f"{data}/{each}/24/full/s1") for each in (variant, declared.EVERYTHING))
+        if row is None or plain is None:
+            return NOT_RUN
+        if key.endswith("mse"):
             return score(row[key])
-        # The MSE of a transformed run is that of transformed values. Naive forecasts do not depend on the transform, so
-        # their errors give the scale of the standardised values.
-        plain = cells[f"{data}/{declared.EVERYTHING}/24/full/s1"]
-        return score(row["rmse_raw"] ** 2 * plain["naive_mse"] / row["naive_rmse_raw"] ** 2)
+        return score(row[key] ** 2 * plain["naive_mse"] / row["naive_rmse_raw"] ** 2)
 
-    names = [group["data"] for group in results.groups("covariates", variant=declared.EVERYTHING)]
-    lines = [[data, *(show(data, variant, key) for _, variant, key in columns)] for data in names]
-    return markdown_table(["MSE", *(name for name, _, _ in columns)], lines)
+    names = [group["data"] for group in results.groups("covariates", variant=columns[0][1])]
+    return [[data, *(show(data, variant, key) for _, variant, key in columns)] for data in names]
 
 
 def show_recall(results: Results) -> list[str]:
@@ -398,6 +415,7 @@ VIEWS: dict[str, Callable[[Results], list[str]]] = {
     "verdicts": show_verdicts,
     "ablation": show_ablation,
     "covariates": show_covariates,
+    "past columns": show_past_columns,
     "recall": show_recall,
     "informer2020": show_paper,
     "faithful": show_faithful,
