@@ -2,8 +2,7 @@
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import compress
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forecast.data.files.cells import FRAME, Cells, parse_cells
+from forecast.data.files.cells import FRAME, Cells, parse_cells, read_columns
 from forecast.data.files.columns import (
     ColumnRoles,
     name_ids,
@@ -36,6 +35,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.files.text import (
     MISSING,
+    SHEET_ROWS,
     UNREADABLE,
     cut_preamble,
     find_part,
@@ -187,13 +187,16 @@ def find_layout(
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
-    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date.
+    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date. Only the
+    first rows are read of a file that has no such columns.
 
     Raises DataError as `read_file` does.
     """
     if not isinstance(date_column, str) or options.start is not None or options.melt:
         return {}, ""
-    head, dates, read_all = _open_table(path, options)
+    kind = find_kind(path)
+    options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
+    head, dates = _read_first_rows(path, kind, options)
     dates = [name for name in (date_column, *DEFAULT_NAMES) if name in head.columns][:1] or dates
     if len(dates) != 1:
         return {}, ""
@@ -206,22 +209,28 @@ def find_layout(
         and head[name].dtype.kind not in "fb"
         and (repeats or _is_in_runs(pd.Series(head[name])))
     ]
-    table: pd.DataFrame = read_all()[[date, *keys]] if keys else head[[date]]  # type: ignore[reportAssignmentType]
-    if table[date].duplicated().mean() < MIN_REPEATED:
+    if not keys:
+        return {}, ""
+    # hours and names are few: texts are compared by their codes
+    codes, cells = pd.DataFrame(), {}
+    for name, column in _read_columns(path, kind, [date, *keys], options).items():
+        codes[name], cells[name] = pd.factorize(column)
+    n_rows = len(codes)
+    if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
         return {}, ""
 
     def tell_apart(*names: str) -> bool:
-        return not table.duplicated([date, *names]).any()
+        return not codes.duplicated([date, *names]).any()
 
     def holds_times(name: str) -> bool:
-        return find_part(name) == "hour" or bool(table[name].astype(str).str.match(TIME_OF_DAY).all())
+        return find_part(name) == "hour" or bool(cells[name].astype(str).str.match(TIME_OF_DAY).all())
 
     if hour := next((name for name in keys if holds_times(name) and tell_apart(name)), None):
         return {"data.date_column": [date, hour]}, hour
     # of whole numbers, which may differ by chance, each has a row of the date with most rows
-    most = max(Counter(table[date]).values())
-    counts = {name: len(table.groupby(name)) for name in keys if find_part(name) is None}
-    few = [name for name, count in counts.items() if count * MIN_ROWS_OF_ID <= len(table)]
+    most = codes[date].value_counts().max()
+    counts = {name: len(cells[name]) for name in keys if find_part(name) is None}
+    few = [name for name, count in counts.items() if count * MIN_ROWS_OF_ID <= n_rows]
     texts = [name for name in few if name not in numbers]
     choices = [*([name] for name in few if name in texts or counts[name] <= most), texts]
     found = next((names for names in choices if names and tell_apart(*names)), None)
@@ -235,27 +244,35 @@ def find_layout(
     return {"data": "long", **settings}, " and ".join(found)
 
 
-def _open_table(
-    path: Location, options: ReadOptions
-) -> tuple[pd.DataFrame, list[str], Callable[[], pd.DataFrame]]:
-    """The first rows of a file, its columns of dates, and a function that reads all rows."""
-    kind = find_kind(path)
+def _read_first_rows(
+    path: Location, kind: str, options: ReadOptions, limit: int | None = _HEAD
+) -> tuple[pd.DataFrame, list[str]]:
+    """The first rows of a file, and its columns of dates."""
     if kind == "parquet":
         with _opened_parquet(path) as dataset:
-            table = dataset.read().to_pandas(date_as_object=False, ignore_metadata=True)
-        return table, [name for name in table if table[name].dtype.kind == "M"], lambda: table
-    options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
+            table = dataset.fragments[0].head(SHEET_ROWS)
+        head = table.to_pandas(date_as_object=False, ignore_metadata=True)
+        return head, [name for name in head if head[name].dtype.kind == "M"]
+    try:
+        raw = cut_preamble(path, read_text(path, options, limit), options)
+        header = read_header(path, raw, options)
+        head = parse_cells(path, raw, (), options, header=header).frame
+        return head, find_date_columns(raw, options, header.names)
+    except DataError:
+        if limit is None:
+            raise
+        return _read_first_rows(
+            path, kind, options, None
+        )  # the first lines end within a quote, or above the rows
+
+
+def _read_columns(path: Location, kind: str, names: list[str], options: ReadOptions) -> pd.DataFrame:
+    """Some columns of all rows of a file."""
+    if kind == "parquet":
+        with _opened_parquet(path) as dataset:
+            return dataset.read(names).to_pandas(date_as_object=False, ignore_metadata=True)
     raw = cut_preamble(path, read_text(path, options), options)
-    header = read_header(path, raw, options)
-    head = raw[: raw.rfind(b"\n", 0, _HEAD) + 1] or raw
-    cells = parse_cells(path, head, (), options, header=header)
-    return (
-        cells.frame,
-        find_date_columns(raw, options, header.names),
-        lambda: (
-            cells.frame if len(head) == len(raw) else parse_cells(path, raw, (), options, header=header).frame
-        ),
-    )
+    return read_columns(raw, read_header(path, raw, options), names, options)
 
 
 def _is_in_runs(column: pd.Series) -> bool:
