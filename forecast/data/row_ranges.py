@@ -98,12 +98,7 @@ class StoredValues:
         """The chosen columns and indicators of some rows."""
         if self.has_all_columns:
             return part
-        chosen = part[..., list(self.index)]
-        columns = [i for i, code in enumerate(self.codes) if code is not None]
-        if columns:
-            codes = np.array([self.codes[i] for i in columns], dtype=part.dtype)
-            chosen[..., columns] = indicators(chosen[..., columns], codes)
-        return chosen
+        return put_indicators(part[..., list(self.index)], self.codes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows, in memory."""
@@ -147,11 +142,15 @@ class StoredValues:
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
 
 
-def indicators(
-    values: Float[np.ndarray, "*some columns"], codes: Float[np.ndarray, " columns"]
+def put_indicators(
+    values: Float[np.ndarray, "*some columns"], codes: Sequence[float | None]
 ) -> Float[np.ndarray, "*some columns"]:
-    """1 where a column has its code, else 0; NaN where the row is missing."""
-    return np.where(np.isnan(values), np.nan, values == codes)
+    """The values, where each column that has a code is 1 where it is the code, else 0, and NaN where it is missing."""
+    columns = [i for i, code in enumerate(codes) if code is not None]
+    if columns:
+        found, wanted = values[..., columns], np.array([codes[i] for i in columns], dtype=values.dtype)
+        values[..., columns] = np.where(np.isnan(found), np.nan, found == wanted)
+    return values
 
 
 def select_columns(values: Values, index: Sequence[int]) -> Values:

@@ -81,6 +81,9 @@ _FUNCTIONS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], ...]] = 
 }
 """Of each transform, the function and its inverse, of values, location and shape."""
 
+PARAMETERS = ("center", "scale", "location", "shape", "error_unit")
+"""The tensors of a scaler, in the order of `Scaler.tensors`."""
+
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
 
@@ -117,7 +120,7 @@ class Scaler:
 
     @property
     def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
-        """`center`, `scale`, `location`, `shape` and `error_unit`."""
+        """The `PARAMETERS`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
 
     @property
@@ -284,15 +287,12 @@ class Scaler:
         self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("center", "scale", "location", "shape", "error_unit")
-        return {**dict(zip(names, self.tensors, strict=True)), **vars(self.domain)}
+        return {**dict(zip(PARAMETERS, self.tensors, strict=True)), **vars(self.domain)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Scaler":
         domain = Domain(*(tuple(state[name]) for name in ("transforms", "lower", "upper")))
-        center, scale, *parameters = (
-            state[n] for n in ("center", "scale", "location", "shape", "error_unit")
-        )
+        center, scale, *parameters = (state[name] for name in PARAMETERS)
         return cls(center, scale, domain, *parameters)
 
 

@@ -211,30 +211,13 @@ def find_layout(
     ]
     if not keys:
         return {}, ""
-    # hours and names are few: texts are compared by their codes
-    codes, cells = pd.DataFrame(), {}
-    for name, column in _read_columns(path, kind, [date, *keys], options).items():
-        codes[name], cells[name] = pd.factorize(column)
-    n_rows = len(codes)
-    if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
+    rows = KeyColumns(_read_columns(path, kind, [date, *keys], options), date)
+    if rows.n_repeated < MIN_REPEATED * len(rows.codes):
         return {}, ""
-
-    def tell_apart(*names: str) -> bool:
-        return not codes.duplicated([date, *names]).any()
-
-    def holds_times(name: str) -> bool:
-        return find_part(name) == "hour" or bool(cells[name].astype(str).str.match(TIME_OF_DAY).all())
-
-    if hour := next((name for name in keys if holds_times(name) and tell_apart(name)), None):
+    if hour := next((name for name in keys if rows.holds_times(name) and rows.tell_apart(name)), None):
         return {"data.date_column": [date, hour]}, hour
-    # of whole numbers, which may differ by chance, each has a row of the date with most rows
-    most = codes[date].value_counts().max()
-    counts = {name: len(cells[name]) for name in keys if find_part(name) is None}
-    few = [name for name, count in counts.items() if count * MIN_ROWS_OF_ID <= n_rows]
-    texts = [name for name in few if name not in numbers]
-    choices = [*([name] for name in few if name in texts or counts[name] <= most), texts]
-    found = next((names for names in choices if names and tell_apart(*names)), None)
-    if found is None:
+    found = rows.find_names([name for name in keys if find_part(name) is None], numbers)
+    if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
     values = [name for name in numbers if name not in found and find_part(name) is None]
@@ -242,6 +225,44 @@ def find_layout(
     usual = {"id_column": "unique_id", "date_column": "ds", "target": "y"}
     settings = {f"data.{key}": value for key, value in wanted.items() if value != usual[key]}
     return {"data": "long", **settings}, " and ".join(found)
+
+
+class KeyColumns:
+    """The dates of all rows of a file, and columns that may tell rows of one date apart.
+
+    Attributes:
+        codes: by column, the number of each row's cell among its different cells.
+        cells: by column, the different cells.
+    """
+
+    def __init__(self, table: pd.DataFrame, date: str) -> None:
+        self.date, self.codes, self.cells = date, pd.DataFrame(), {}
+        for name, column in table.items():
+            self.codes[name], self.cells[name] = pd.factorize(column)
+
+    @property
+    def n_repeated(self) -> int:
+        """Rows whose date is that of another row above."""
+        return len(self.codes) - len(self.cells[self.date])
+
+    def tell_apart(self, *names: str) -> bool:
+        """Whether no two rows of one date are alike in these columns."""
+        return not self.codes.duplicated([self.date, *names]).any()
+
+    def holds_times(self, name: str) -> bool:
+        """Whether a column has hours, or times of day."""
+        return find_part(name) == "hour" or bool(self.cells[name].astype(str).str.match(TIME_OF_DAY).all())
+
+    def find_names(self, columns: Sequence[str], numbers: Sequence[str]) -> list[str]:
+        """The first of the columns that names the series, else all columns of texts, if they do; else none.
+
+        `numbers` may differ by chance: each has a row of the date with most rows if they name series.
+        """
+        most, n_rows = self.codes[self.date].value_counts().max(), len(self.codes)
+        few = [name for name in columns if len(self.cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+        texts = [name for name in few if name not in numbers]
+        choices = [*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts]
+        return next((names for names in choices if names and self.tell_apart(*names)), [])
 
 
 def _read_first_rows(
