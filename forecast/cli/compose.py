@@ -294,7 +294,7 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
         date_column = values.get("date_column", "ds" if named else "date")
         drop = values.get("drop")
         try:
-            options = ReadOptions(**{key: values[key] for key in ReadOptions.option_names() if key in values})
+            options = ReadOptions.of_settings(values)
         except (ConfigError, TypeError):  # the composition, or the source, names the wrong value
             return {"data": "long" if named else "csv"}, why
         layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())

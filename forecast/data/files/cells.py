@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.header import Header, read_header, refuse_names
+from forecast.data.files.header import Header, refuse_names
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import (
     BOOLEANS,
@@ -90,10 +90,10 @@ def parse_cells(
     options: ReadOptions,
     text_columns: Sequence[str] = (),
     *,
-    header: Header | None = None,
+    header: Header,
     first_line: int | None = None,
 ) -> Cells:
-    """Parse text: the header of `path`, followed by its lines from `first_line` on.
+    """Parse text: the `header` of `path`, followed by its lines from `first_line` on.
 
     Dates and `text_columns` stay text. Other columns become numbers if all their cells are numbers. NA, null and the
     other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
@@ -103,7 +103,6 @@ def parse_cells(
         DataError: no rows, lines of different lengths, or a column name that is missing.
     """
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = header or read_header(path, raw, options)
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header.names):
         raise DataError(
             f"{path}: data.date_column={dated} must name columns, each once, and together no other"

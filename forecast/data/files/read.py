@@ -183,7 +183,7 @@ def cells_of_arrow(
 
 
 def find_layout(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str] = ()
+    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
@@ -275,8 +275,7 @@ def _read_first_rows(
         head = table.to_pandas(date_as_object=False, ignore_metadata=True)
         return head, [name for name in head if head[name].dtype.kind == "M"]
     try:
-        raw = cut_preamble(path, read_text(path, options, limit), options)
-        header = read_header(path, raw, options)
+        raw, header = _open_text(path, options, limit)
         head = parse_cells(path, raw, (), options, header=header).frame
         return head, find_date_columns(raw, options, header.names)
     except DataError:
@@ -287,13 +286,18 @@ def _read_first_rows(
         )  # the first lines end within a quote, or above the rows
 
 
+def _open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
+    """The text of a file from its header on, or the first lines of it, see `read_text`; and the header."""
+    raw = cut_preamble(path, read_text(path, options, limit), options)
+    return raw, read_header(path, raw, options)
+
+
 def _read_columns(path: Location, kind: str, names: list[str], options: ReadOptions) -> pd.DataFrame:
     """Some columns of all rows of a file."""
     if kind == "parquet":
         with _opened_parquet(path) as dataset:
             return dataset.read(names).to_pandas(date_as_object=False, ignore_metadata=True)
-    raw = cut_preamble(path, read_text(path, options), options)
-    return read_columns(raw, read_header(path, raw, options), names, options)
+    return read_columns(*_open_text(path, options), names, options)
 
 
 def _is_in_runs(column: pd.Series) -> bool:
@@ -329,8 +333,8 @@ def read_static(
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
             cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
-        raw = cut_preamble(path, read_text(path, options), options)
-        cells = parse_cells(path, raw, (), options, [*id_columns, *names])
+        raw, header = _open_text(path, options)
+        cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
         cells.warn_of_skipped()
     present = tuple(name for name in id_columns if name in cells.frame)
     roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))

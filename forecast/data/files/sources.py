@@ -162,8 +162,7 @@ class TableSource(ColumnOptions, StepOptions):
 
     def _options(self) -> ReadOptions:
         """How the rows are parsed: by those of the options that this source has."""
-        names = [name for name in ReadOptions.option_names() if hasattr(self, name)]
-        return ReadOptions(**{name: getattr(self, name) for name in names})
+        return ReadOptions.of_settings(vars(self))
 
     def _read_given(self, options: ReadOptions) -> TableRows:
         """The rows of the table itself."""
