@@ -250,12 +250,13 @@ def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
     They are data=csv, data=store, or data=long with the columns of the file that are not typed. Of several files, the
     first one decides. An experiment, and a checkpoint that is backtested, have data of their own.
 
-    Nothing is composed; a wrong value of an option is left to the composition and to the source.
+    Nothing is composed: options of reading are those that are typed.
 
     Raises:
         ConfigError, DataError: an argument or the file cannot be read.
     """
-    typed = {override.key_or_group: override for override in overrides.parse(arguments)}
+    parsed = overrides.parse(arguments)
+    typed = {override.key_or_group: override for override in parsed if not override.is_delete()}
     path = _first_value(typed["data.path"]) if "data.path" in typed else None
     with_own = {"data", "experiment", *(["checkpoint"] if command == "backtest" else [])}
     if command not in IMPLYING or not path or with_own & typed.keys():
@@ -295,7 +296,7 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
         drop = values.get("drop")
         try:
             options = ReadOptions.of_settings(values)
-        except (ConfigError, TypeError):  # the composition, or the source, names the wrong value
+        except TypeError:  # the composition names a value of another type
             return {"data": "long" if named else "csv"}, why
         layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
         why = f"dates repeat, once for each {column}" if column else "one series"
