@@ -28,7 +28,7 @@ def convert(config: DictConfig) -> None:
     output = user_path(config.output) if config.output else Path(f"{file.name.split('.')[0]}.store")
     check_output_folder(output, marks=PARTS, suffix=".npy", overwrite=config.overwrite)
     options: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    reading = ReadOptions(**{key: options[key] for key in ReadOptions.option_names() if key in options})
+    reading = ReadOptions.of_settings(options)
     if options["duplicates"] is not None:
         raise ConfigError(
             f"data.duplicates={options['duplicates']}: a store merges no rows: leave it out, or train in memory "

@@ -2,15 +2,14 @@
 
 import re
 import secrets
-import sys
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -245,51 +244,62 @@ IMPLYING = ("train", "check", "backtest")
 """Commands in which `data.path` implies a value of `data`."""
 
 
-def imply_data(command: str, arguments: Sequence[str]) -> list[str]:
-    """Print and return the overrides that `data.path` implies where no `data=` is typed.
+def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
+    """The overrides that `data.path` implies where no `data=` is typed, and the line that says so, if one is needed.
 
     They are data=csv, data=store, or data=long with the columns of the file that are not typed. Of several files, the
     first one decides. An experiment, and a checkpoint that is backtested, have data of their own.
 
+    Nothing is composed: options of reading are those that are typed.
+
     Raises:
         ConfigError, DataError: an argument or the file cannot be read.
     """
-    typed = {override.key_or_group: override for override in overrides.parse(arguments)}
-    path = next(iter(overrides.values_of(typed["data.path"])), None) if "data.path" in typed else None
-    path = getattr(path, "text", path)  # of a sweep, a text in quotes
+    parsed = overrides.parse(arguments)
+    typed = {override.key_or_group: override for override in parsed if not override.is_delete()}
+    path = _first_value(typed["data.path"]) if "data.path" in typed else None
     with_own = {"data", "experiment", *(["checkpoint"] if command == "backtest" else [])}
     if command not in IMPLYING or not path or with_own & typed.keys():
-        return []
-    settings, why = _find_layout(command, arguments, str(path), typed)
+        return [], ""
+    settings, why = _find_layout(str(path), typed)
     settings = {key: value for key, value in settings.items() if key not in typed}
     is_usual = settings == {"data": "csv"} and command != "train"
-    if distributed.is_first() and not is_usual:
-        shown = " ".join(write_setting(key, value) for key, value in settings.items())
-        print(f"taken:     {shown}  ({why})", file=sys.stderr)
+    shown = " ".join(write_setting(key, value) for key, value in settings.items())
     texts = {key: value if isinstance(value, str) else write_value(value) for key, value in settings.items()}
-    return [overrides.quote(f"{key}={text}", sweep=False) for key, text in texts.items()]
+    implied = [overrides.quote(f"{key}={text}", sweep=False) for key, text in texts.items()]
+    return implied, "" if is_usual else f"taken:     {shown}  ({why})"
 
 
-def _find_layout(
-    command: str, arguments: Sequence[str], path: str, typed: Collection[str]
-) -> tuple[dict[str, Any], str]:
+def _first_value(override: Override) -> Any:
+    """The value of an override, or the first one of a sweep; None if it has none."""
+    value = next(iter(overrides.values_of(override)), None)
+    return getattr(value, "text", value)  # of a sweep, a text in quotes
+
+
+def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, Any], str]:
     """The settings that suit a file, and the reason. A file that does not exist, or is at a URL, counts as a table."""
-    from forecast.data.files.sources import FileSource  # imports pandas
+    from forecast.data.files.read import find_layout  # imports pandas
+    from forecast.data.files.read_options import ReadOptions
     from forecast.data.store import is_store
 
     if is_store(path):
         return {"data": "store"}, "a store"
-    for_series = {"melt"} | overrides.keys_of_file(CONF / "data/long.yaml")
-    for_series -= overrides.keys_of_file(CONF / "data/csv.yaml") - {"melt"}
-    named = [key for key in typed if key.startswith("data.") and key.removeprefix("data.") in for_series]
-    table = "data=long" if named else "data=csv"
-    config = compose_command(command, [table, *arguments], sweeps=True)
+    given = {
+        key.removeprefix("data."): override for key, override in typed.items() if key.startswith("data.")
+    }
+    of_series, of_table = (overrides.keys_of_file(CONF / f"data/{name}.yaml") for name in ("long", "csv"))
+    named = [key for key in given if key in {"melt"} | (of_series - of_table)]
     file, layout, column, why = location.locate(path), {}, "", "not examined"
     if isinstance(file, Path) and file.exists():
-        given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-        names = [field.name for field in fields(FileSource) if field.name in given]
-        layout, column = FileSource(**{name: given[name] for name in names}).find_layout()
+        values = {key: _first_value(override) for key, override in given.items()}
+        date_column = values.get("date_column", "ds" if named else "date")
+        drop = values.get("drop")
+        try:
+            options = ReadOptions.of_settings(values)
+        except TypeError:  # the composition names a value of another type
+            return {"data": "long" if named else "csv"}, why
+        layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
         why = f"dates repeat, once for each {column}" if column else "one series"
     if named and not column:
-        return {"data": "long"}, f"{named[0]} is typed"
+        return {"data": "long"}, f"data.{named[0]} is typed"
     return {"data": "csv", **layout}, why

@@ -351,8 +351,11 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     safety.check_flags(flags)
     if flags.unknown:
         raise ConfigError(unknown_flag(flags.unknown[0], compose_command(config_name, [])))
-    flags.overrides = [*imply_data(config_name, flags.overrides), *flags.overrides]
+    implied, taken = imply_data(config_name, flags.overrides)
+    flags.overrides = [*implied, *flags.overrides]
     config = compose_command(config_name, flags.overrides, sweeps=flags.multirun)
+    if taken and distributed.is_first():
+        print(taken, file=sys.stderr)
     if flags.overrides:
         safety.check_composed(config)
     return config

@@ -106,10 +106,12 @@ class UtcOffset:
         if self.timezone is None or self.minutes is None:
             return dates
         is_first = np.ones(len(dates), dtype=bool)
-        zoned = dates.tz_localize(self.timezone, ambiguous=is_first, nonexistent="NaT").dropna()
-        return pd.DatetimeIndex(
-            zoned.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)
-        )
+        return self._in_grid(dates.tz_localize(self.timezone, ambiguous=is_first, nonexistent="NaT").dropna())
+
+    def _in_grid(self, zoned: Any) -> Any:
+        """Dates of a time zone, or one of them, at the UTC offset of the grid, which is known."""
+        assert self.minutes is not None
+        return zoned.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)
 
     def read(self, date: pd.Timestamp) -> pd.Timestamp:
         """The date in the grid of a user's date, which is one of `zoned`.
@@ -122,15 +124,22 @@ class UtcOffset:
         if date.tz is None:
             if self.timezone is None or self.minutes is None:
                 return date - self.stamp
-            begin = (date - self.stamp).tz_localize(
-                self.timezone, ambiguous=True, nonexistent="shift_forward"
+            begin = date - self.stamp
+            return self._in_grid(
+                begin.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
             )
-            return begin.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes)  # type: ignore[return-value]
         if self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None) - self.stamp
-        return date.tz_convert("UTC").tz_localize(None) + pd.Timedelta(minutes=self.minutes) - self.stamp  # type: ignore[return-value]
+        return self._in_grid(date) - self.stamp
+
+    def read_setting(self, setting: str, dates: Sequence[pd.Timestamp]) -> np.ndarray:
+        """`read` of the dates of a setting. Raises ConfigError for one with an offset where it is not known."""
+        try:
+            return np.array([self.read(date).to_datetime64() for date in dates], dtype="datetime64[ns]")
+        except ValueError as error:
+            raise ConfigError(f"{setting}: leave the offset from UTC out: {error}") from None
 
     def ahead_of(self, other: "UtcOffset") -> np.timedelta64:
         """The time to subtract from dates at this UTC offset to get those at the other; zero if one is not known.

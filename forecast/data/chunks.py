@@ -145,7 +145,6 @@ class Chunks(ABC):
             dates=dates.to_numpy("datetime64[ns]"),
             values=values,
             future=np.empty((len(series), 0)),
-            static={},
             utc_offset=utc_offset,
             unit="ns" if dates.unit == "ns" else "us",
             texts={name: self.texts.get(name, []) for name in codes},

@@ -12,7 +12,14 @@ from jaxtyping import Float32, Float64
 
 from forecast.data.files.text import BOOLEANS, quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, Values, indicators, pieces_of, select_columns
+from forecast.data.row_ranges import (
+    PerSeries,
+    StoredValues,
+    Values,
+    pieces_of,
+    put_indicators,
+    select_columns,
+)
 from forecast.system.errors import ConfigError, DataError, check_count
 from forecast.system.formatting import shorten
 
@@ -181,10 +188,7 @@ def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categ
         return block
     if isinstance(block, StoredValues):
         return block.select(index).with_indicators(codes)
-    chosen = block[:, index]
-    columns = [i for i, code in enumerate(codes) if code is not None]
-    chosen[:, columns] = indicators(chosen[:, columns], np.array([codes[i] for i in columns]))
-    return chosen
+    return put_indicators(block[:, index], codes)
 
 
 def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:

@@ -98,12 +98,7 @@ class StoredValues:
         """The chosen columns and indicators of some rows."""
         if self.has_all_columns:
             return part
-        chosen = part[..., list(self.index)]
-        columns = [i for i, code in enumerate(self.codes) if code is not None]
-        if columns:
-            codes = np.array([self.codes[i] for i in columns], dtype=part.dtype)
-            chosen[..., columns] = indicators(chosen[..., columns], codes)
-        return chosen
+        return put_indicators(part[..., list(self.index)], self.codes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows, in memory."""
@@ -147,11 +142,15 @@ class StoredValues:
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
 
 
-def indicators(
-    values: Float[np.ndarray, "*some columns"], codes: Float[np.ndarray, " columns"]
+def put_indicators(
+    values: Float[np.ndarray, "*some columns"], codes: Sequence[float | None]
 ) -> Float[np.ndarray, "*some columns"]:
-    """1 where a column has its code, else 0; NaN where the row is missing."""
-    return np.where(np.isnan(values), np.nan, values == codes)
+    """The values, where each column that has a code is 1 where it is the code, else 0, and NaN where it is missing."""
+    columns = [i for i, code in enumerate(codes) if code is not None]
+    if columns:
+        found, wanted = values[..., columns], np.array([codes[i] for i in columns], dtype=values.dtype)
+        values[..., columns] = np.where(np.isnan(found), np.nan, found == wanted)
+    return values
 
 
 def select_columns(values: Values, index: Sequence[int]) -> Values:
@@ -183,42 +182,44 @@ def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, 
         rows, size = rows[size:], min(2 * size, _MOST)
 
 
-def last_measured(
-    values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
+def _search(
+    values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool
 ) -> Int64[np.ndarray, "ranges columns"]:
-    """Return the last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
+    """The first (`step` 1) or the last (−1) of the rows first[i] … last[i] − 1 with a value; −1 if there is none.
 
-    Rows are read from the last one back to the result. No range is empty. With `of_any`, the result has one column: the
-    last row with a value of any column.
+    By range i and column; with `of_any`, in one column for a value of any of them. Rows are read up to the result.
     """
 
     def is_measured(rows: Int64[np.ndarray, " rows"]) -> Bool[np.ndarray, "rows columns"]:
         found = np.isfinite(values[rows])
         return np.asarray(found.any(axis=1, keepdims=True)) if of_any else found
 
-    found = np.where(is_measured(last - 1), last[:, None] - 1, -1)
+    begins = first if step == 1 else last - 1
+    found = np.where(is_measured(begins), begins[:, None], -1)
     for i in np.flatnonzero((found < 0).any(axis=1)).tolist():
-        for rows in _pieces_from(int(first[i]), int(last[i]) - 1, -1):
-            latest = np.where(is_measured(rows), rows[:, None], -1).max(axis=0)
-            found[i] = np.where(found[i] < 0, latest, found[i])
+        for rows in _pieces_from(int(first[i]), int(last[i]), step):
+            measured = is_measured(rows)
+            nearest = np.where(measured.any(axis=0), rows[measured.argmax(axis=0)], -1)
+            found[i] = np.where(found[i] < 0, nearest, found[i])
             if (found[i] >= 0).all():
                 break
     return found
 
 
-def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " ranges"]:
-    """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i.
+def last_measured(
+    values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
+) -> Int64[np.ndarray, "ranges columns"]:
+    """The last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
 
-    Rows are read from the first one on to the result.
+    No range is empty. With `of_any`, the result has one column: the last row with a value of any column.
     """
-    found = np.where(np.isfinite(values[first]).any(axis=1), first, last)
-    for i in np.flatnonzero(found == last).tolist():
-        for rows in _pieces_from(int(first[i]), int(last[i]), 1):
-            measured = np.isfinite(values[rows]).any(axis=1)
-            if measured.any():
-                found[i] = rows[measured.argmax()]
-                break
-    return found
+    return _search(values, first, last, -1, of_any=of_any)
+
+
+def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[np.ndarray, " ranges"]:
+    """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i."""
+    found = _search(values, first, last, 1, of_any=True)[:, 0]
+    return np.where(found < 0, last, found)
 
 
 def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:

@@ -18,7 +18,7 @@ from forecast.data.row_ranges import (
     ranges,
     series_slices,
 )
-from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, TRANSFORMS, Domain
+from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, Domain
 from forecast.system.errors import DataError, check_choice
 
 NORMAL_DEVIATION = 0.6744897501960817
@@ -46,34 +46,18 @@ def apply(
     kinds: Sequence[str],
     location: Float64[Tensor, "... columns"],
     shape: Float64[Tensor, "... columns"],
+    *,
+    inverse: bool = False,
 ) -> Float64[Tensor, "... columns"]:
-    """Transform columns. Values outside the range of a transform get the value at its end."""
-    for kind, columns in _columns(values, kinds):
-        if kind == LOG1P:
-            found = values.clamp(min=-1 + torch.finfo(values.dtype).eps).log1p()
-        else:
-            found = _asinh((values - location) / shape)
-        values = torch.where(columns, found, values)
+    """Transform columns, or with `inverse` transformed ones back.
+
+    Values outside the range of a transform get the value at its end.
+    """
+    for kind, functions in _FUNCTIONS.items():
+        if kind in kinds:
+            columns = torch.tensor([kind == one for one in kinds], device=values.device)
+            values = torch.where(columns, functions[inverse](values, location, shape), values)
     return values
-
-
-def invert(
-    values: Float64[Tensor, "... columns"],
-    kinds: Sequence[str],
-    location: Float64[Tensor, "... columns"],
-    shape: Float64[Tensor, "... columns"],
-) -> Float64[Tensor, "... columns"]:
-    """The inverse of `apply`."""
-    for kind, columns in _columns(values, kinds):
-        found = values.expm1() if kind == LOG1P else _sinh(values) * shape + location
-        values = torch.where(columns, found, values)
-    return values
-
-
-def _columns(values: Tensor, kinds: Sequence[str]) -> list[tuple[str, Tensor]]:
-    """Each transform that is used, and a mask of its columns."""
-    used = [kind for kind in TRANSFORMS[1:] if kind in kinds]
-    return [(kind, torch.tensor([kind == one for one in kinds], device=values.device)) for kind in used]
 
 
 def _asinh(values: Tensor) -> Tensor:
@@ -86,6 +70,19 @@ def _sinh(values: Tensor) -> Tensor:
     """sinh from functions that ONNX Runtime has in float64."""
     return (values.expm1() - (-values).expm1()) / 2
 
+
+_ABOVE_MINUS_1 = -1 + torch.finfo(torch.float64).eps
+_FUNCTIONS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], ...]] = {
+    LOG1P: (lambda x, *_: x.clamp(min=_ABOVE_MINUS_1).log1p(), lambda y, *_: y.expm1()),
+    ASINH: (
+        lambda x, location, shape: _asinh((x - location) / shape),
+        lambda y, location, shape: _sinh(y) * shape + location,
+    ),
+}
+"""Of each transform, the function and its inverse, of values, location and shape."""
+
+PARAMETERS = ("center", "scale", "location", "shape", "error_unit")
+"""The tensors of a scaler, in the order of `Scaler.tensors`."""
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
@@ -123,7 +120,7 @@ class Scaler:
 
     @property
     def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
-        """`center`, `scale`, `location`, `shape` and `error_unit`."""
+        """The `PARAMETERS`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
 
     @property
@@ -171,7 +168,7 @@ class Scaler:
         center, scale, *parameters, _ = self._of(series, values.device)
         values = values.double() * scale + center
         if self.domain.has_transforms:
-            values = invert(values, self.domain.transforms, *parameters)
+            values = apply(values, self.domain.transforms, *parameters, inverse=True)
         if self.domain.has_bounds:
             values = values.clamp(*self._bounds(values.device))
         return values
@@ -224,7 +221,7 @@ class Scaler:
             return of_scale * scale + of_center * center.abs()
         kinds = self.domain.transforms
         next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
-        return invert(next_to_it, kinds, *parameters)
+        return apply(next_to_it, kinds, *parameters, inverse=True)
 
     def _scale(
         self, values: Tensor, center: Tensor, scale: Tensor, location: Tensor, shape: Tensor, _: Tensor
@@ -290,15 +287,12 @@ class Scaler:
         self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("center", "scale", "location", "shape", "error_unit")
-        return {**dict(zip(names, self.tensors, strict=True)), **vars(self.domain)}
+        return {**dict(zip(PARAMETERS, self.tensors, strict=True)), **vars(self.domain)}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Scaler":
         domain = Domain(*(tuple(state[name]) for name in ("transforms", "lower", "upper")))
-        center, scale, *parameters = (
-            state[n] for n in ("center", "scale", "location", "shape", "error_unit")
-        )
+        center, scale, *parameters = (state[name] for name in PARAMETERS)
         return cls(center, scale, domain, *parameters)
 
 

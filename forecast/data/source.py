@@ -299,3 +299,9 @@ def choose_batch_size(asked: int | str, has_future: bool) -> int:
     if asked == AUTO:
         return 128 if has_future else 32
     return int(asked)
+
+
+def check_batch_size(windows: int, processes: int) -> None:
+    """Raise ConfigError if the windows of a batch cannot be divided among the processes."""
+    if windows % processes:
+        raise ConfigError(f"data.batch_size={windows} must divide by the number of processes, {processes}")

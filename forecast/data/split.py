@@ -100,10 +100,7 @@ def _find_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffse
         if pd.isna(date):
             raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
         check_year(f"data.split={starts}", date)
-    try:
-        at = np.array([utc_offset.read(date).to_datetime64() for date in read], dtype="datetime64[ns]")
-    except ValueError as error:
-        raise ConfigError(f"data.split={starts}: leave the offset from UTC out: {error}") from None
+    at = utc_offset.read_setting(f"data.split={starts}", read)
     val, test = np.searchsorted(dates.to_numpy(), at).tolist()
     if not 0 < val < test < len(dates):
         raise ConfigError(

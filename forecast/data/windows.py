@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.source import check_batch_size
 from forecast.data.step_features import Index, Rows, StepFeatures
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
@@ -162,12 +163,13 @@ class Batch(NamedTuple):
     series: Index  # number of the series that the window lies in
 
 
+@dataclass(eq=False)
 class Windows:
     """The windows of one split, numbered consecutively across series.
 
     All splits share `values` and `time`; nothing is copied before a batch is gathered.
 
-    Args:
+    Attributes:
         values: scaled rows of the panel (rows, n_features), NaN where missing.
         time: calendar features, future covariates and static features of the rows.
         starts: for each series, the first rows of its windows; all ranges have the same step.
@@ -177,31 +179,28 @@ class Windows:
         fill: how missing values of the past are completed; None: no value is missing.
     """
 
-    def __init__(
-        self,
-        values: Rows,
-        time: StepFeatures,
-        *,
-        starts: Sequence[range],
-        first_rows: Int64[Tensor, " series"],
-        seq_len: int,
-        pred_len: int,
-        target_index: list[int],
-        fill: Fill | None = None,
-    ) -> None:
-        device = values.device
-        self.values, self.time, self.first_rows = values, time, first_rows.to(device)
-        self.fill = fill and fill.to(device)
-        self.starts, self.seq_len, self.pred_len, self.target_index = starts, seq_len, pred_len, target_index
-        self.stride = starts[0].step
-        counts = torch.tensor([len(rows) for rows in starts], device=device)
+    values: Rows
+    time: StepFeatures
+    _: KW_ONLY
+    starts: Sequence[range]
+    first_rows: Int64[Tensor, " series"]
+    seq_len: int
+    pred_len: int
+    target_index: list[int]
+    fill: Fill | None = None
+
+    def __post_init__(self) -> None:
+        device = self.device
+        self.first_rows, self.fill = self.first_rows.to(device), self.fill and self.fill.to(device)
+        self.stride = self.starts[0].step
+        counts = torch.tensor([len(rows) for rows in self.starts], device=device)
         self._ends = counts.cumsum(0)  # number of the window after the last one of each series
         # window i of series s begins at row i · stride + _shifts[s]
-        firsts = torch.tensor([rows.start for rows in starts], device=device)
+        firsts = torch.tensor([rows.start for rows in self.starts], device=device)
         self._shifts = firsts - (self._ends - counts) * self.stride
         self.count = int(self._ends[-1])
-        self._has_all_columns = target_index == list(range(values.n_columns))
-        self._target_columns = torch.tensor(target_index, device=device)
+        self._has_all_columns = self.target_index == list(range(self.values.n_columns))
+        self._target_columns = torch.tensor(self.target_index, device=device)
 
     def __len__(self) -> int:
         return self.count
@@ -270,20 +269,15 @@ class Windows:
 
     def with_starts(self, starts: Sequence[range], *, pred_len: int | None = None) -> "Windows":
         """Windows of the same rows that begin at other rows; `pred_len` may be longer or shorter."""
-        return self._like(starts=starts, pred_len=pred_len or self.pred_len)
+        return replace(self, starts=starts, pred_len=pred_len or self.pred_len)
 
     def to(self, device: torch.device | str) -> "Windows":
         """The same windows of a copy of the rows on another device."""
-        return self._like(values=self.values.to(device), time=self.time.to(device))
+        return self.with_rows(self.values.to(device), self.time.to(device))
 
     def with_rows(self, values: Rows, time: StepFeatures) -> "Windows":
         """The same windows of a copy of the rows."""
-        return self._like(values=values, time=time)
-
-    def _like(self, **changes: Any) -> "Windows":
-        """The same windows with other arguments of the constructor."""
-        names = ("values", "time", "starts", "first_rows", "seq_len", "pred_len", "target_index", "fill")
-        return Windows(**{name: getattr(self, name) for name in names} | changes)
+        return replace(self, values=values, time=time)
 
 
 def read_past(
@@ -325,10 +319,8 @@ class WindowLoader:
         world_size: int = 1,
         per_epoch: int | None = None,
     ) -> None:
-        if shuffle and batch_size % world_size:
-            raise ConfigError(
-                f"data.batch_size={batch_size} must divide by the number of processes, {world_size}"
-            )
+        if shuffle:
+            check_batch_size(batch_size, world_size)
         self.windows, self.batch_size = windows, batch_size
         self.rank, self.world_size = rank, world_size
         self.shuffle, self.seed, self.epoch = shuffle, seed, 0

@@ -42,7 +42,7 @@ from torch import Tensor
 
 from forecast.data import Batch, Windows
 from forecast.data.scaler import Scaler
-from forecast.evaluation.scenarios import Ranks, rank_trajectories
+from forecast.evaluation.sample_paths import Ranks, rank_trajectories
 from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, windows_needed
 from forecast.evaluation.significance import diebold_mariano
 
@@ -129,7 +129,7 @@ class Calibration:
         pooled_steps: steps of the horizon whose errors are pooled.
         horizons: number of horizons that the validation rows hold; NaN: unknown.
         deviation: mean |error − median offset| on the validation windows, over all variables; NaN: unknown.
-        ranks: of error trajectories, which order samples (`scenarios`); None in a checkpoint of an earlier version.
+        ranks: of error trajectories, which order samples (`sample_paths`); None in a checkpoint of an earlier version.
     """
 
     quantiles: tuple[float, ...]

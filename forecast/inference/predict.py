@@ -20,7 +20,7 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
 from forecast.evaluation.intervals import map_quantiles
-from forecast.evaluation.scenarios import draw_samples
+from forecast.evaluation.sample_paths import draw_sample_paths
 from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,
@@ -389,7 +389,7 @@ def draw_paths(
     has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
     is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()
     ranks = ranks[:, torch.from_numpy(place)] if is_joint else ranks.flatten(0, 1)[:, None]
-    paths = map_quantiles(unscale, draw_samples(found.values, found.at, ranks, samples, seed))
+    paths = map_quantiles(unscale, draw_sample_paths(found.values, found.at, ranks, samples, seed))
     how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
     rough = f", rough, for these hold {horizons:.1f} horizons" if horizons < MIN_HORIZONS else ""
     return paths.numpy(), f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}"

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import find_named_files
 from forecast.data import DataModule
+from forecast.data.source import check_batch_size
 from forecast.data.time_features import parse_frequency
 from forecast.evaluation.scores import QUANTILE_LOSS, parse_levels
 from forecast.system import distributed, signals
@@ -111,12 +112,6 @@ def check_trainer_settings(config: DictConfig) -> None:
         )
     if isinstance(devices, int) and devices > 0 and isinstance(config.data.batch_size, int):
         check_batch_size(config.data.batch_size, devices * config.trainer.num_nodes)
-
-
-def check_batch_size(windows: int, processes: int) -> None:
-    """Raise ConfigError if the windows of a batch cannot be divided among the processes."""
-    if windows % processes:
-        raise ConfigError(f"data.batch_size={windows} must divide by the number of processes, {processes}")
 
 
 def is_float16(precision: object) -> bool:

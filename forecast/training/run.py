@@ -21,6 +21,7 @@ from forecast.checkpoints.contents import (
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import missing_shares, series_entry
+from forecast.data.source import check_batch_size
 from forecast.evaluation.baselines import FittedBaselines, describe_season
 from forecast.evaluation.conformal import Calibration
 from forecast.reports.scores import tabulate_series
@@ -43,7 +44,7 @@ from forecast.training.callbacks import RankConsistency, RunTime
 from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
 from forecast.training.module import Forecaster, LightningData, count_flops, is_sharded, load_whole
-from forecast.training.preparation import AUTO, check_batch_size, check_trainer, filter_messages
+from forecast.training.preparation import AUTO, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
 REFIT_STATE = "refit-last"

@@ -328,5 +328,5 @@ TABLES = {
     "cpu": Table("benchmarks", "run_benchmark"),
     "tasks": Table("tasks", "run_task", "results"),
     **dict.fromkeys(("intervals", "maps", "series", "serve", "verdicts"), Table("studies", "run_study")),
-    "scenarios": Table("scenarios", "run_scenarios"),
+    "sample_paths": Table("sample_paths", "run_sample_paths"),
 }

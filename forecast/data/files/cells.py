@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from forecast.data.files.header import Header, read_header, refuse_names
+from forecast.data.files.header import Header, refuse_names
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import (
     BOOLEANS,
@@ -90,10 +90,10 @@ def parse_cells(
     options: ReadOptions,
     text_columns: Sequence[str] = (),
     *,
-    header: Header | None = None,
+    header: Header,
     first_line: int | None = None,
 ) -> Cells:
-    """Parse text: the header of `path`, followed by its lines from `first_line` on.
+    """Parse text: the `header` of `path`, followed by its lines from `first_line` on.
 
     Dates and `text_columns` stay text. Other columns become numbers if all their cells are numbers. NA, null and the
     other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
@@ -103,7 +103,6 @@ def parse_cells(
         DataError: no rows, lines of different lengths, or a column name that is missing.
     """
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
-    header = header or read_header(path, raw, options)
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header.names):
         raise DataError(
             f"{path}: data.date_column={dated} must name columns, each once, and together no other"
@@ -143,13 +142,23 @@ def _parse(
     if all(isinstance(frame[number].dtype, pd.StringDtype) for number in texts):
         return frame
     # an id such as 007 and a date such as 20240501 must stay text; parsing as text takes three times as long
-    return _read_csv(raw, header, options, missing, types=dict.fromkeys(texts, str))
+    return _read_csv(raw, header, options, missing, dtype=dict.fromkeys(texts, str))
+
+
+def read_columns(raw: bytes, header: Header, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
+    """Parse some columns of text, without lines that have no value there, and without the checks of `parse_cells`."""
+    numbers = [header.names.index(name) for name in names]
+    frame = _read_csv(raw, header, options, _missing(header, (), options), usecols=numbers)
+    return pd.DataFrame(frame[numbers]).set_axis([*names], axis=1).dropna(how="all")
 
 
 def _read_csv(
-    raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any], types: Any = None
+    raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any], **chosen: Any
 ) -> pd.DataFrame:
-    """Parse the lines below the header; a column without a type gets the type that fits all its cells."""
+    """Parse the lines below the header, or the chosen columns and types of `pd.read_csv`.
+
+    A column without a type gets the type that fits all its cells.
+    """
     with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
         return pd.read_csv(
             io.BytesIO(raw),
@@ -158,10 +167,10 @@ def _read_csv(
             header=0 if header.n_lines else None,
             names=list(range(header.width)),
             index_col=False,
-            dtype=types,
             skip_blank_lines=False,  # so that rows keep the numbers of their lines
             low_memory=False,
             **missing,
+            **chosen,
         )
 
 
@@ -181,7 +190,7 @@ def _refuse_unclear_dots(
     ]
     if not unclear:
         return
-    texts = _read_csv(raw, header, options, missing, types=dict.fromkeys(floats, str))[floats].fillna("")
+    texts = _read_csv(raw, header, options, missing, dtype=dict.fromkeys(floats, str))[floats].fillna("")
     grouped = texts.apply(lambda column: column.str.fullmatch(r"\s*[-+]?[1-9]\d{0,2}\.\d{3}\s*"))
     dotted = texts.apply(lambda column: column.str.contains(".", regex=False))
     if (dotted & ~grouped).to_numpy().any():

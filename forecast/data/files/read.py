@@ -2,8 +2,7 @@
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import compress
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forecast.data.files.cells import FRAME, Cells, parse_cells
+from forecast.data.files.cells import FRAME, Cells, parse_cells, read_columns
 from forecast.data.files.columns import (
     ColumnRoles,
     name_ids,
@@ -36,6 +35,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows, rows_from_cells
 from forecast.data.files.text import (
     MISSING,
+    SHEET_ROWS,
     UNREADABLE,
     cut_preamble,
     find_part,
@@ -183,17 +183,20 @@ def cells_of_arrow(
 
 
 def find_layout(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str] = ()
+    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
-    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date.
+    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date. Only the
+    first rows are read of a file that has no such columns.
 
     Raises DataError as `read_file` does.
     """
     if not isinstance(date_column, str) or options.start is not None or options.melt:
         return {}, ""
-    head, dates, read_all = _open_table(path, options)
+    kind = find_kind(path)
+    options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
+    head, dates = _read_first_rows(path, kind, options)
     dates = [name for name in (date_column, *DEFAULT_NAMES) if name in head.columns][:1] or dates
     if len(dates) != 1:
         return {}, ""
@@ -206,26 +209,15 @@ def find_layout(
         and head[name].dtype.kind not in "fb"
         and (repeats or _is_in_runs(pd.Series(head[name])))
     ]
-    table: pd.DataFrame = read_all()[[date, *keys]] if keys else head[[date]]  # type: ignore[reportAssignmentType]
-    if table[date].duplicated().mean() < MIN_REPEATED:
+    if not keys:
         return {}, ""
-
-    def tell_apart(*names: str) -> bool:
-        return not table.duplicated([date, *names]).any()
-
-    def holds_times(name: str) -> bool:
-        return find_part(name) == "hour" or bool(table[name].astype(str).str.match(TIME_OF_DAY).all())
-
-    if hour := next((name for name in keys if holds_times(name) and tell_apart(name)), None):
+    rows = KeyColumns(_read_columns(path, kind, [date, *keys], options), date)
+    if rows.n_repeated < MIN_REPEATED * len(rows.codes):
+        return {}, ""
+    if hour := next((name for name in keys if rows.holds_times(name) and rows.tell_apart(name)), None):
         return {"data.date_column": [date, hour]}, hour
-    # of whole numbers, which may differ by chance, each has a row of the date with most rows
-    most = max(Counter(table[date]).values())
-    counts = {name: len(table.groupby(name)) for name in keys if find_part(name) is None}
-    few = [name for name, count in counts.items() if count * MIN_ROWS_OF_ID <= len(table)]
-    texts = [name for name in few if name not in numbers]
-    choices = [*([name] for name in few if name in texts or counts[name] <= most), texts]
-    found = next((names for names in choices if names and tell_apart(*names)), None)
-    if found is None:
+    found = rows.find_names([name for name in keys if find_part(name) is None], numbers)
+    if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
     values = [name for name in numbers if name not in found and find_part(name) is None]
@@ -235,27 +227,77 @@ def find_layout(
     return {"data": "long", **settings}, " and ".join(found)
 
 
-def _open_table(
-    path: Location, options: ReadOptions
-) -> tuple[pd.DataFrame, list[str], Callable[[], pd.DataFrame]]:
-    """The first rows of a file, its columns of dates, and a function that reads all rows."""
-    kind = find_kind(path)
+class KeyColumns:
+    """The dates of all rows of a file, and columns that may tell rows of one date apart.
+
+    Attributes:
+        codes: by column, the number of each row's cell among its different cells.
+        cells: by column, the different cells.
+    """
+
+    def __init__(self, table: pd.DataFrame, date: str) -> None:
+        self.date, self.codes, self.cells = date, pd.DataFrame(), {}
+        for name, column in table.items():
+            self.codes[name], self.cells[name] = pd.factorize(column)
+
+    @property
+    def n_repeated(self) -> int:
+        """Rows whose date is that of another row above."""
+        return len(self.codes) - len(self.cells[self.date])
+
+    def tell_apart(self, *names: str) -> bool:
+        """Whether no two rows of one date are alike in these columns."""
+        return not self.codes.duplicated([self.date, *names]).any()
+
+    def holds_times(self, name: str) -> bool:
+        """Whether a column has hours, or times of day."""
+        return find_part(name) == "hour" or bool(self.cells[name].astype(str).str.match(TIME_OF_DAY).all())
+
+    def find_names(self, columns: Sequence[str], numbers: Sequence[str]) -> list[str]:
+        """The first of the columns that names the series, else all columns of texts, if they do; else none.
+
+        `numbers` may differ by chance: each has a row of the date with most rows if they name series.
+        """
+        most, n_rows = self.codes[self.date].value_counts().max(), len(self.codes)
+        few = [name for name in columns if len(self.cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+        texts = [name for name in few if name not in numbers]
+        choices = [*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts]
+        return next((names for names in choices if names and self.tell_apart(*names)), [])
+
+
+def _read_first_rows(
+    path: Location, kind: str, options: ReadOptions, limit: int | None = _HEAD
+) -> tuple[pd.DataFrame, list[str]]:
+    """The first rows of a file, and its columns of dates."""
     if kind == "parquet":
         with _opened_parquet(path) as dataset:
-            table = dataset.read().to_pandas(date_as_object=False, ignore_metadata=True)
-        return table, [name for name in table if table[name].dtype.kind == "M"], lambda: table
-    options = replace(options, decimal=options.decimal or ".") if kind == "workbook" else options
-    raw = cut_preamble(path, read_text(path, options), options)
-    header = read_header(path, raw, options)
-    head = raw[: raw.rfind(b"\n", 0, _HEAD) + 1] or raw
-    cells = parse_cells(path, head, (), options, header=header)
-    return (
-        cells.frame,
-        find_date_columns(raw, options, header.names),
-        lambda: (
-            cells.frame if len(head) == len(raw) else parse_cells(path, raw, (), options, header=header).frame
-        ),
-    )
+            table = dataset.fragments[0].head(SHEET_ROWS)
+        head = table.to_pandas(date_as_object=False, ignore_metadata=True)
+        return head, [name for name in head if head[name].dtype.kind == "M"]
+    try:
+        raw, header = _open_text(path, options, limit)
+        head = parse_cells(path, raw, (), options, header=header).frame
+        return head, find_date_columns(raw, options, header.names)
+    except DataError:
+        if limit is None:
+            raise
+        return _read_first_rows(
+            path, kind, options, None
+        )  # the first lines end within a quote, or above the rows
+
+
+def _open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
+    """The text of a file from its header on, or the first lines of it, see `read_text`; and the header."""
+    raw = cut_preamble(path, read_text(path, options, limit), options)
+    return raw, read_header(path, raw, options)
+
+
+def _read_columns(path: Location, kind: str, names: list[str], options: ReadOptions) -> pd.DataFrame:
+    """Some columns of all rows of a file."""
+    if kind == "parquet":
+        with _opened_parquet(path) as dataset:
+            return dataset.read(names).to_pandas(date_as_object=False, ignore_metadata=True)
+    return read_columns(*_open_text(path, options), names, options)
 
 
 def _is_in_runs(column: pd.Series) -> bool:
@@ -291,8 +333,8 @@ def read_static(
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
             cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
-        raw = cut_preamble(path, read_text(path, options), options)
-        cells = parse_cells(path, raw, (), options, [*id_columns, *names])
+        raw, header = _open_text(path, options)
+        cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
         cells.warn_of_skipped()
     present = tuple(name for name in id_columns if name in cells.frame)
     roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))

@@ -1,6 +1,6 @@
 """The options of parsing the text of a file; every field is the configuration key `data.<field>`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -114,6 +114,13 @@ class ReadOptions(StepOptions):
             melt=False,
             day_first=self.day_first if order is None else order,
             freq=name_step(step) if step else self.freq,  # too few rows may not show it
+        )
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "ReadOptions":
+        """The reading options among settings of a source."""
+        return ReadOptions(
+            **{name: settings[name] for name in ReadOptions.option_names() if name in settings}
         )
 
     @classmethod

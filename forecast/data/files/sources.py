@@ -162,8 +162,7 @@ class TableSource(ColumnOptions, StepOptions):
 
     def _options(self) -> ReadOptions:
         """How the rows are parsed: by those of the options that this source has."""
-        names = [name for name in ReadOptions.option_names() if hasattr(self, name)]
-        return ReadOptions(**{name: getattr(self, name) for name in names})
+        return ReadOptions.of_settings(vars(self))
 
     def _read_given(self, options: ReadOptions) -> TableRows:
         """The rows of the table itself."""
@@ -185,17 +184,13 @@ class TableSource(ColumnOptions, StepOptions):
         """The rows between the dates of `rows`. Raises DataError if there are none."""
         if self.rows is None:
             return rows
-        try:
-            first, last = (rows.utc_offset.read(date).to_datetime64() for date in (self._first, self._last))
-        except ValueError as error:
-            raise ConfigError(
-                f"data.rows={list(self.rows)}: leave the offset from UTC out: {error}"
-            ) from None
+        given = f"data.rows={list(self.rows)}"
+        first, last = rows.utc_offset.read_setting(given, (self._first, self._last))
         chosen = np.flatnonzero((rows.dates >= first) & (rows.dates <= last))
         if not len(chosen):
             dates = rows.utc_offset.shown(pd.DatetimeIndex([rows.dates.min(), rows.dates.max()]))
             span = " to ".join(map(str, dates))
-            raise DataError(f"{rows.cells.path}: data.rows={list(self.rows)} leaves no row: there are {span}")
+            raise DataError(f"{rows.cells.path}: {given} leaves no row: there are {span}")
         return rows.take(chosen)
 
     def _choose_series(self, rows: TableRows) -> TableRows:
@@ -292,7 +287,9 @@ class FileSource(TableSource, ReadOptions):
         try:
             panel = super().read()
         except (RowOrderError, TextColumns) as error:
-            layout, column = self.find_layout() if self.id_column is None else ({}, "")
+            layout, column = {}, ""
+            if self.id_column is None:
+                layout, column = find_layout(self.path, self.date_column, self._options(), self.drop)
             if layout:
                 settings = " ".join(write_setting(key, value) for key, value in layout.items())
                 error.args = (f"{error.problem}; dates repeat, once for each {column}: set {settings}",)
@@ -303,10 +300,6 @@ class FileSource(TableSource, ReadOptions):
         path, names = locate(self.static_path), list(map(str, self.static_covariates))
         options = replace(self._options(), skip_rows=None)  # a file of another kind
         return replace(panel, static=read_static(path, panel.ids, self.roles.id_columns, names, options))
-
-    def find_layout(self) -> tuple[dict[str, Any], str]:
-        """See `forecast.data.files.read.find_layout`."""
-        return find_layout(self.path, self.date_column, self._options(), self.drop)
 
     def _static_in_table(self) -> tuple[str, ...]:
         return super()._static_in_table() if self.static_path is None else ()

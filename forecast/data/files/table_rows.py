@@ -49,7 +49,7 @@ class TableRows:
     dates: np.ndarray
     values: Float64[np.ndarray, "rows columns"]
     future: Float64[np.ndarray, "rows future"]
-    static: dict[str, pd.Series]
+    static: dict[str, pd.Series] = field(default_factory=dict)
     utc_offset: UtcOffset = field(default_factory=UtcOffset)
     unit: Literal["us", "ns"] = "us"
     order: Int64[np.ndarray, " rows"] | None = None

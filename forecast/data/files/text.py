@@ -76,12 +76,17 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
     return found
 
 
+SHEET_ROWS = 20_000
+"""Rows that are read of a sheet, or of another file that is no text, where only the first ones are needed."""
+
 _MEMORY_PER_BYTE = 2
 """Bytes of memory that reading a sheet needs per byte of its XML."""
 
 
-def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptions) -> bytes:
-    """The rows of the sheet `options.sheet` (None: the only one) as lines of CSV; row n of the sheet is line n.
+def _sheet_as_csv(
+    location: Location, file: io.BufferedIOBase, options: ReadOptions, n_rows: int | None
+) -> bytes:
+    """The first rows of the sheet `options.sheet` (None: the only one) as lines of CSV; row n of the sheet is line n.
 
     Formulas count as the values that Excel saved with them. Raises DataError for a sheet that is not there, for several
     sheets, and for a workbook that is damaged or too large; NotInstalled without openpyxl.
@@ -96,7 +101,7 @@ def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOpti
             sheet = str(options.sheet) if options.sheet is not None else names[0]
             if sheet not in names or (options.sheet is None and len(names) > 1):
                 raise DataError(f"{location}: sheets {', '.join(names)}: set data.sheet to one of them")
-            cells = pd.DataFrame(book.parse(sheet, header=None, dtype=object, na_filter=False))
+            cells = pd.DataFrame(book.parse(sheet, header=None, dtype=object, na_filter=False, nrows=n_rows))
     except ImportError:
         raise NotInstalled(f"{location}, an Excel workbook", "excel", "openpyxl") from None
     except DataError:
@@ -131,20 +136,22 @@ _TABLE_PER_TEXT = 4
 """Bytes of memory that reading a table needs per byte of its text."""
 
 
-def read_text(path: Location, options: ReadOptions) -> bytes:
+def read_text(path: Location, options: ReadOptions, limit: int | None = None) -> bytes:
     """Return the text of a file as UTF-8 without a byte-order mark; compression and UTF-16 are detected and decoded.
 
     A sheet of an Excel workbook is written as CSV. `options.encoding` replaces the detection of UTF-8 and UTF-16.
+    With `limit`, only the first lines are returned: those within so many bytes, or `SHEET_ROWS` rows of a sheet.
     Raises DataError for what is no text or no regular file, or too large for the available memory.
     """
     try:
         with opened(path) as (file, size):
             if is_workbook(file):
-                raw = _sheet_as_csv(path, file, options)
+                raw = _sheet_as_csv(path, file, options, limit and SHEET_ROWS)
             else:
                 with unpacked(path, file) as stream:
-                    raw = _read_whole(path, file, stream, size)
-                raw = decode(path, raw, options.encoding)
+                    raw = _read_whole(path, file, stream, size) if limit is None else stream.read(limit)
+                raw = decode(path, raw, options.encoding, is_whole=limit is None)
+                raw = raw if limit is None else raw[: raw.rfind(b"\n") + 1] or raw
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -185,13 +192,16 @@ def no_line_below(path: Location, options: ReadOptions) -> DataError:
     return DataError(f"{path}: data.skip_rows={options.skip_rows}: the file has no line below them")
 
 
-def decode(path: Location, raw: bytes, encoding: str | None) -> bytes:
-    """Return text as UTF-8. Raises DataError if it is not in `encoding`, or in UTF-16 where it begins so."""
+def decode(path: Location, raw: bytes, encoding: str | None, *, is_whole: bool = True) -> bytes:
+    """Return text as UTF-8. Raises DataError if it is not in `encoding`, or in UTF-16 where it begins so.
+
+    Text that is not whole may end within a character, which is left out.
+    """
     found = encoding or ("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8")
     if found == "utf-8":
         return raw
     try:
-        return raw.decode(found).encode()
+        return codecs.getincrementaldecoder(found)().decode(raw, final=is_whole).encode()
     except UnicodeError:
         raise DataError(
             f"{path}: looks like {found.upper()}, and is not: give another data.encoding"

@@ -231,5 +231,14 @@ def test_a_path_implies_the_layout_of_its_file(
     written: tuple[str, Callable], typed: list[str], implied: list[str], tmp_path: Path
 ) -> None:
     path = write_layout(tmp_path, *written)
-    assert imply_data("train", [path, *typed]) == implied
-    assert imply_data("train", [quote(f"{path},other.csv", sweep=True), *typed]) == implied  # in a sweep
+    assert imply_data("train", [path, *typed])[0] == implied
+    assert imply_data("train", [quote(f"{path},other.csv", sweep=True), *typed])[0] == implied  # in a sweep
+
+
+def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
+    """A file of one series is not read to its end: the command that follows reads it."""
+    dates = pd.date_range("2000-01-01", periods=70_000, freq="h").strftime("%Y-%m-%d %H:%M")
+    rows = "".join(f"{date},0.5\n" for date in dates)
+    path = tmp_path / "own.csv"
+    path.write_bytes(f"date,load\n{rows}".encode() + b"2020-01-01,\xff")
+    assert imply_data("check", [f"data.path={path}"]) == (["data=csv"], "")

@@ -12,7 +12,7 @@ from experiments.run import Context
 from experiments.store import Row
 from experiments.studies import SMALL
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.scenarios import draw_samples, interpolate_quantiles
+from forecast.evaluation.sample_paths import draw_sample_paths, interpolate_quantiles
 from forecast.evaluation.scores import bounds
 from forecast.inference.model import load_tested
 
@@ -22,7 +22,7 @@ CASES = {
     "ETTh1, 24 hours": ("data=csv", "data.split=[12,4,4]", "pred_len=24", "data.path=ROOT/ETTh1.csv"),
 }
 BOUNDS, INDEPENDENT, SAMPLES = "bounds", "independent", "samples"
-"""Sums of the bounds of the steps; quantiles of sums of steps that are drawn independently; those of sums of paths."""
+"""Sums of bounds of the steps; quantiles of the sums of independently drawn steps; those of sums of sample paths."""
 
 LEVELS, N_SAMPLES, MAX_ORIGINS, BATCH = (80, 95), 200, 500, 8
 
@@ -59,7 +59,7 @@ def draw_both(
     seed = int(torch.randint(2**31, ()))
     return {
         INDEPENDENT: interpolate_quantiles(quantiles, at, drawn),
-        SAMPLES: draw_samples(quantiles, at, ranks, samples, seed),
+        SAMPLES: draw_sample_paths(quantiles, at, ranks, samples, seed),
     }
 
 
@@ -76,7 +76,7 @@ def intervals_of_sums(
     return {BOUNDS: steps.sum(1).movedim(-1, 0), **sums}
 
 
-def run_scenarios(cell: Cell, context: Context) -> Row:
+def run_sample_paths(cell: Cell, context: Context) -> Row:
     """Measure intervals of the sum over the horizon, and scores of its steps, of each variable on test windows."""
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:

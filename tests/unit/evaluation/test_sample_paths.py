@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments.scenarios import draw_both, energy_score, intervals_of_sums, variogram_score
+from experiments.sample_paths import draw_both, energy_score, intervals_of_sums, variogram_score
 from forecast.evaluation.conformal import Calibration
-from forecast.evaluation.scenarios import draw_samples, interpolate_quantiles, rank_trajectories
+from forecast.evaluation.sample_paths import draw_sample_paths, interpolate_quantiles, rank_trajectories
 from tests.support.windows import windows_over
 
 STEPS = 24
@@ -47,8 +47,8 @@ def test_samples_have_the_quantiles_from_which_they_are_drawn(samples: int) -> N
     found = Calibration.fit(errors, horizons=20)
     assert found.ranks is not None
     quantiles = found.around(torch.randn(2, 3, 2))
-    drawn = draw_samples(quantiles, found.quantiles, found.ranks, samples, seed=1)
-    assert torch.equal(drawn, draw_samples(quantiles, found.quantiles, found.ranks, samples, seed=1))
+    drawn = draw_sample_paths(quantiles, found.quantiles, found.ranks, samples, seed=1)
+    assert torch.equal(drawn, draw_sample_paths(quantiles, found.quantiles, found.ranks, samples, seed=1))
     for i, p in enumerate(found.quantiles):
         below = (drawn < quantiles[..., [i]] - 1e-6).sum(-1)
         assert (below <= p * samples + 1).all()
@@ -76,7 +76,11 @@ def test_series_on_the_same_dates_are_drawn_jointly() -> None:
     assert torch.equal(joint[:, 0], joint[:, 1])
     quantiles = torch.randn(2, 3, 1, 9).sort().values
     for ranks, correlation in ((joint, 1.0), (pooled, 0.0)):
-        sums = draw_samples(quantiles, [n / 10 for n in range(1, 10)], ranks, 400, seed=0).sum((1, 2)).numpy()
+        sums = (
+            draw_sample_paths(quantiles, [n / 10 for n in range(1, 10)], ranks, 400, seed=0)
+            .sum((1, 2))
+            .numpy()
+        )
         assert np.corrcoef(sums.argsort().argsort())[0, 1] == pytest.approx(correlation, abs=0.15)
     both[3] = torch.nan  # a date of one series without truth
     assert rank_trajectories(both, 80, 2).shape == (79, 1, 3, 1)

@@ -1,17 +1,17 @@
 """Sample paths of a forecast: draws from its quantiles in the order of past errors.
 
 The Schaake shuffle (Clark et al. 2004; Schefzik et al. 2013) draws each step of each target and series from its own
-quantiles, and sample i takes the draw whose rank is that of the error of one past forecast, an error trajectory, at
-that step. The samples of a step are thus spread as its intervals say, and hang together over steps and targets as real
-errors do. With more samples than trajectories, each trajectory is used several times, and random numbers order the
-draws of equal rank.
+quantiles, and sample path i takes the draw whose rank is that of the error of one past forecast, an error trajectory,
+at that step. The sample paths are thus spread at each step as its intervals say, and hang together over steps and
+targets as real errors do. With more sample paths than trajectories, each trajectory is used several times, and random
+numbers order the draws of equal rank.
 """
 
 from collections.abc import Sequence
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Bool, Float, Float64, UInt8
 from torch import Tensor
 
 from forecast.data.time_features import choose_evenly_spaced
@@ -43,15 +43,13 @@ def rank_trajectories(
         horizons: number of horizons that the rows of the windows hold.
         n_series: number of series if their windows, which follow each other, are on the same dates; else 1.
     """
-    most = MAX_RANKS // errors[:n_series].numel()
-    if horizons < FEW_HORIZONS * n_series or most < MIN_TRAJECTORIES:
-        n_series, most = 1, max(MIN_TRAJECTORIES, MAX_RANKS // errors[0].numel())
-    grouped = errors.unflatten(0, (n_series, -1)).transpose(0, 1)  # (windows, ranked, steps, n_targets)
-    lacks = (grouped.isnan().all(2) & ~errors.isnan().all((0, 1))).any((1, 2))
-    if n_series > 1 and lacks.any():
-        return rank_trajectories(errors, horizons)
-    grouped, most = grouped[~lacks], min(most, MAX_TRAJECTORIES)
-    relative = grouped[choose_evenly_spaced(len(grouped), most)] / errors.square().nanmean(0).sqrt()
+    windows, are_complete = _join_series(errors, n_series)
+    has_enough = horizons >= FEW_HORIZONS * n_series and MIN_TRAJECTORIES * windows[0].numel() <= MAX_RANKS
+    if not (has_enough and are_complete.all()):
+        windows, are_complete = _join_series(errors, 1)
+    windows = windows[are_complete]
+    most = min(max(MAX_RANKS // windows[0].numel(), MIN_TRAJECTORIES), MAX_TRAJECTORIES)
+    relative = windows[choose_evenly_spaced(len(windows), most)] / errors.square().nanmean(0).sqrt()
     if relative.isnan().any():
         by_step = relative.movedim(2, 0)
         table = pd.DataFrame(by_step.flatten(1).numpy()).interpolate(limit_direction="both")
@@ -60,14 +58,23 @@ def rank_trajectories(
     return torch.searchsorted(values.sort().values, values).movedim(-1, 0).byte()
 
 
-def draw_samples(
+def _join_series(
+    errors: Float[Tensor, "series_windows steps n_targets"], n_series: int
+) -> tuple[Float[Tensor, "windows {n_series} steps n_targets"], Bool[Tensor, " windows"]]:
+    """The errors of all series at one date, and whether each series has an error of each target that has any."""
+    windows = errors.unflatten(0, (n_series, -1)).transpose(0, 1)
+    lacks = windows.isnan().all(2) & ~errors.isnan().all((0, 1))
+    return windows, ~lacks.any((1, 2))
+
+
+def draw_sample_paths(
     quantiles: Float[Tensor, "series steps n_targets quantiles"],
     at: Sequence[float],
     ranks: Ranks,
-    samples: int,
+    n_paths: int,
     seed: int,
-) -> Float64[Tensor, "series steps n_targets samples"]:
-    """Draw samples that have the given quantiles, in the order of error trajectories.
+) -> Float64[Tensor, "series steps n_targets paths"]:
+    """Draw sample paths that have the given quantiles, in the order of error trajectories.
 
     Args:
         at: probabilities of the quantiles, of which one is 0.5.
@@ -75,21 +82,21 @@ def draw_samples(
             series that are drawn independently.
     """
     generator, series = torch.Generator().manual_seed(int(seed)), torch.arange(len(quantiles))[:, None]
-    rounds = -(-samples // len(ranks))
-    chosen = torch.cat([torch.randperm(len(ranks), generator=generator) for _ in range(rounds)])[:samples]
+    rounds = -(-n_paths // len(ranks))
+    chosen = torch.cat([torch.randperm(len(ranks), generator=generator) for _ in range(rounds)])[:n_paths]
     if ranks.shape[1] == 1:
-        chosen, series = chosen[torch.rand(len(series), samples, generator=generator).argsort()], 0 * series
-    order = ranks[chosen, series].movedim(1, -1)  # (series, steps, n_targets, samples)
+        chosen, series = chosen[torch.rand(len(series), n_paths, generator=generator).argsort()], 0 * series
+    order = ranks[chosen, series].movedim(1, -1)  # (series, steps, n_targets, paths)
     places = (order + torch.rand(order.shape, generator=generator)).argsort().argsort()
-    drawn = (places + torch.rand(order.shape, generator=generator)).double() / samples
+    drawn = (places + torch.rand(order.shape, generator=generator)).double() / n_paths
     return interpolate_quantiles(quantiles, at, drawn)
 
 
 def interpolate_quantiles(
     quantiles: Float[Tensor, "*shape quantiles"],
     at: Sequence[float],
-    probability: Float64[Tensor, "*shape samples"],
-) -> Float64[Tensor, "*shape samples"]:
+    probability: Float64[Tensor, "*shape probabilities"],
+) -> Float64[Tensor, "*shape probabilities"]:
     """Quantiles at other probabilities, which increase with them.
 
     A quantile is linear in the quantile of the standard normal distribution between two that are known. Beyond the
