@@ -29,7 +29,7 @@ def compare(config: DictConfig) -> None:
     """
     from forecast.evaluation.scores import SCALED_SCORES
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
-    from forecast.reports.compare.task import BEST, group_into_tasks
+    from forecast.reports.compare.task import group_into_tasks
 
     output = Path(config.output)
     if output.suffix != ".html":
@@ -46,7 +46,7 @@ def compare(config: DictConfig) -> None:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
     check_score(runs, config.score)
-    reference = None if config.reference == BEST else str(config.reference)
+    reference = None if config.reference == "best" else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
 
     # these modules import Jinja, Matplotlib and Plotly

@@ -18,6 +18,7 @@ from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.task import (
     EQUAL,
+    LOWEST,
     NO_DIFFERENCE,
     NOT_SIGNIFICANT,
     ONE_SEED,
@@ -64,7 +65,7 @@ COSTS = (
 )  # fmt: skip
 NAME = Column("name", "variant", "settings in which the variants differ; baselines are in italics")
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
-VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
+VERDICT_STYLES = {LOWEST: "leads", "worse": "bad", "better": "good"}
 TEST = ("change", "interval", "p")
 SHORT = {
     "name", "seeds", "mse", "mae", "skill", *TEST, "ms_per_window", "peak_memory_mb", "n_parameters", "verdict",

@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
-ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"
+ONE_SEED, EQUAL, LOWEST = "one seed: unknown", "equal", "lowest"
 ATTENTION = "model.attention.name"
 RESERVED = {"seeds", "mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb"}
 """Columns of tables that no setting may be named like."""
@@ -270,7 +270,7 @@ class Task:
     def get_verdict(self, entry: Entry) -> str:
         """Return the result of the test of an entry against the reference."""
         if entry is self.reference:
-            return BEST if entry is self.best else "reference"
+            return LOWEST if entry is self.best else "reference"
         if entry.forecasts_the_same(self.reference):
             return EQUAL
         return judge(self.differences[entry.name])
