@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths
+from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths
 
 REGISTER = 16
 """Float32 numbers in the widest vector register of a CPU (AVX-512)."""
@@ -36,11 +36,8 @@ SHORT = {torch.float32: 96 * 96, torch.bfloat16: 256 * 256}
 
 
 def short_softmax_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
-    seen: Bool[Tensor, "... query_len memory_len"] | None = None,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+    q: Queries, k: Memory, v: Memory, seen: Bool[Tensor, "... query_len memory_len"] | None = None
+) -> Queries:
     """Compute softmax attention; `seen` is true where a query reads a key, and each query must read at least one."""
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
@@ -67,13 +64,7 @@ def padded_softmax(scores: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "
     return F.pad(scores, (0, missing), value=-math.inf).softmax(-1)[..., :-missing]
 
 
-def full_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
-    *,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+def full_attention(q: Queries, k: Memory, v: Memory, *, causal: bool = False) -> Queries:
     """Compute softmax attention; causal requires query and memory of equal length, and position i reads keys 0..i."""
     if causal:
         check_causal_lengths(q, k)

@@ -23,14 +23,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Role, check_count
+from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_count
 from forecast.attention.full import full_attention, short_softmax_attention
 from forecast.attention.prefix_sums import CHUNK
 
 
-def depthwise_convolution(
-    v: Float[Tensor, "batch heads length head_dim"], weight: Float[Tensor, "heads 1 kernel 1"]
-) -> Float[Tensor, "batch heads length head_dim"]:
+def depthwise_convolution(v: Tokens, weight: Float[Tensor, "heads 1 kernel 1"]) -> Tokens:
     """Convolve every head along the length with its own kernel of odd size; zeros lie beyond the ends."""
     return _Convolution.apply(v, weight[:, 0, :, 0].to(v.dtype))
 
@@ -94,14 +92,14 @@ def _product(g: Tensor, x: Tensor) -> Tensor:
 
 
 def nystrom_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
+    v: Memory,
     *,
     num_landmarks: int = 32,
     pinv_iterations: int = 6,
     conv_weight: Float[Tensor, "heads 1 kernel 1"] | None = None,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+) -> Queries:
     """Compute Nyström attention, plus the convolution of V where `conv_weight` is given.
 
     `conv_weight` requires query and memory of equal length.
@@ -118,9 +116,7 @@ def nystrom_attention(
     return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
 
-def segment_means(
-    x: Float[Tensor, "batch heads length head_dim"], segments: int
-) -> Float[Tensor, "batch heads segments head_dim"]:
+def segment_means(x: Tokens, segments: int) -> Float[Tensor, "batch heads segments head_dim"]:
     """Average consecutive segments; the first `length % segments` of them are one step longer."""
     longer, others = _segments(x, segments)
     return torch.cat([longer.mean(3), others.mean(3)], dim=2) if longer.shape[2] else others.mean(3)

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from forecast.attention.base import Tokens
+
 CHUNK = 64  # positions
 
 
@@ -71,9 +73,7 @@ def _triangular_sum(
     return from_chunks(sums, x.shape[-2])
 
 
-def running_softmax_pool(
-    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
-) -> Float[Tensor, "batch heads length head_dim"]:
+def running_softmax_pool(x: Tokens, logit: Float[Tensor, "heads head_dim"]) -> Tokens:
     """Compute Σ_j softmax_{j <= i}(w·x_j/√E) x_j at every position i."""
     with torch.autocast(x.device.type, enabled=False):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

@@ -19,21 +19,16 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths, check_count
+from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_count
 from forecast.attention.full import REGISTER, full_attention, short_softmax_attention
 
 
 def sliding_window_attention(
-    q: Float[Tensor, "batch heads length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
-    v: Float[Tensor, "batch heads length head_dim"],
-    *,
-    attention_window: int,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads length head_dim"]:
+    q: Tokens, k: Tokens, v: Tokens, *, attention_window: int, causal: bool = False
+) -> Tokens:
     """Compute softmax attention to `attention_window` positions on each side, or to those before if causal."""
     check_causal_lengths(q, k)
     length, before, after = q.shape[2], attention_window, 0 if causal else attention_window
@@ -84,13 +79,7 @@ def _has_flex_kernel(q: Tensor) -> bool:
     )
 
 
-def flex_window_attention(
-    q: Float[Tensor, "batch heads length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
-    v: Float[Tensor, "batch heads length head_dim"],
-    before: int,
-    after: int,
-) -> Float[Tensor, "batch heads length head_dim"]:
+def flex_window_attention(q: Tokens, k: Tokens, v: Tokens, before: int, after: int) -> Tokens:
     """Compute softmax attention to `before` earlier and `after` later positions with FlexAttention."""
     attend, make_mask = _compile_flex()
     # A mask from inference mode could not be saved for a later backward pass.

@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from forecast.attention import Attention, Curves
+from forecast.attention.base import Memory, Queries
 from forecast.models import ForecastModel
 from forecast.models.base import AttentionLayer
 from forecast.system.errors import ConfigError
@@ -42,10 +43,10 @@ class Call:
 
     name: str
     attention: Attention
-    q: Float[Tensor, "batch heads query_len head_dim"]
-    k: Float[Tensor, "batch heads memory_len head_dim"]
-    v: Float[Tensor, "batch heads memory_len head_dim"]
-    mixed: Float[Tensor, "batch heads query_len head_dim"]
+    q: Queries
+    k: Memory
+    v: Memory
+    mixed: Queries
 
     def select_sequence(self, number: int) -> "Call":
         """The call for one sequence of the batch."""
