@@ -75,7 +75,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     if quantiles is None and trained.calibration is not None:
         quantiles, source = trained.calibration.quantiles, "conformal, from validation windows"
     seq_len, pred_len = trained.seq_len, trained.pred_len
-    n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
+    n_targets = len(trained.target_columns)
     names, domain = time_feature_names(trained.freq, trained.holidays), trained.scaler.domain
     of_domain: dict[str, Any] = {}
     if domain.has_transforms:
@@ -87,11 +87,6 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     if domain.has_bounds:
         for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
             of_domain[name] = [bound if math.isfinite(bound) else None for bound in bounds]
-    inputs: dict[str, list[int | str]] = {
-        "past": ["batch", seq_len, n_features],
-        "past_time": ["batch", seq_len, len(names)],
-        "future_time": ["batch", pred_len, len(names)],
-    }
     outputs = {"forecast": ["batch", pred_len, n_targets]}
     if quantiles:
         outputs["quantiles"] = ["batch", pred_len, n_targets, len(quantiles)]
@@ -114,7 +109,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
         ],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
-        "inputs": inputs | series_inputs(trained),
+        "inputs": list_inputs(trained, len(names)),
         "outputs": outputs,
         "type": "float64, past and outputs in original units",
         **of_domain,
@@ -122,22 +117,22 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     }
 
 
-def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:
-    """The shapes of the inputs beside the windows: the scale of their series, covariates and static features."""
-    state = trained.data_state
-    n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
-    n_known = len(known_steps(trained))
-    n_scaled = len(trained.feature_columns) + n_future
-    shapes: dict[str, list[int | str]] = {"center": ["batch", n_scaled], "scale": ["batch", n_scaled]}
-    if trained.scaler.domain.has_transforms:
-        shapes |= {name: ["batch", len(trained.feature_columns)] for name in ("location", "shape")}
-    if n_future:
-        shapes["future_covariates"] = ["batch", trained.seq_len + trained.pred_len, n_future]
-    if n_known:
-        shapes["known"] = ["batch", trained.seq_len + trained.pred_len, n_known]
-    if n_static:
-        shapes["static"] = ["batch", n_static]
-    return shapes
+def list_inputs(trained: "TrainedModel", n_calendar: int) -> dict[str, list[int | str]]:
+    """The shapes of the inputs: the windows, the scale of their series, and what else the model reads."""
+    state, seq_len, pred_len = trained.data_state, trained.seq_len, trained.pred_len
+    n_features, n_future = len(trained.feature_columns), len(state["future_covariates"])
+    n_transformed = n_features if trained.scaler.domain.has_transforms else 0
+    always = {
+        "past": (seq_len, n_features), "past_time": (seq_len, n_calendar), "future_time": (pred_len, n_calendar),
+        "center": (n_features + n_future,), "scale": (n_features + n_future,),
+    }  # fmt: skip
+    if_any = {
+        "location": (n_transformed,), "shape": (n_transformed,),
+        "future_covariates": (seq_len + pred_len, n_future), "known": (seq_len + pred_len, len(known_steps(trained))),
+        "static": (len(state["static_features"]),),
+    }  # fmt: skip
+    sizes = always | {name: size for name, size in if_any.items() if size[-1]}
+    return {name: ["batch", *size] for name, size in sizes.items()}
 
 
 def known_steps(trained: "TrainedModel") -> dict[str, int]:
