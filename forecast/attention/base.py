@@ -33,10 +33,11 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
 
 
-def check_count(what: str, value: int) -> None:
-    """Raise ValueError for a value that is not a whole number of at least 1."""
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{what} must be a whole number of at least 1, not {value!r}")
+def check_sizes(**sizes: int) -> None:
+    """Raise ValueError for the first size that is not a whole number of at least 1."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
 
 
 def check_causal_lengths(q: Tensor, k: Tensor) -> None:

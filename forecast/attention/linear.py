@@ -31,7 +31,7 @@ from forecast.attention.base import (
     Role,
     check_causal_lengths,
     check_choice,
-    check_count,
+    check_sizes,
 )
 from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
 
@@ -215,7 +215,7 @@ class LinearAttention(Attention):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_choice("linear feature_map", feature_map, FEATURE_MAPS)
         if num_features is not None:
-            check_count("linear num_features", num_features)
+            check_sizes(num_features=num_features)
             if feature_map != "favor":
                 raise ValueError(f"linear num_features needs feature_map=favor, not {feature_map!r}")
         if not eps > 0:

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_count
+from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
 from forecast.attention.prefix_sums import CHUNK
 
@@ -198,8 +198,7 @@ class NystromAttention(Attention):
         conv_kernel: int | str | None = "auto",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("nystrom num_landmarks", num_landmarks)
-        check_count("nystrom pinv_iterations", pinv_iterations)
+        check_sizes(num_landmarks=num_landmarks, pinv_iterations=pinv_iterations)
         if conv_kernel == "auto":
             conv_kernel = 33 if role == "self" else None
         if conv_kernel is not None and role == "cross":

@@ -37,7 +37,7 @@ from forecast.attention.base import (
     Role,
     check_causal_lengths,
     check_choice,
-    check_count,
+    check_sizes,
 )
 from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_mean, running_sum
@@ -208,7 +208,7 @@ class ProbSparseAttention(Attention):
         lazy: str = "mean",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("probsparse factor", factor)
+        check_sizes(factor=factor)
         check_options(sampling, ranking, lazy)
         self.factor, self.sampling, self.ranking, self.lazy = factor, sampling, ranking, lazy
 

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_count
+from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_sizes
 from forecast.attention.full import REGISTER, full_attention, short_softmax_attention
 
 
@@ -123,7 +123,7 @@ class SlidingWindowAttention(Attention):
         self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, attention_window: int = 16
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("sliding_window attention_window", attention_window)
+        check_sizes(attention_window=attention_window)
         self.attention_window = attention_window
 
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:

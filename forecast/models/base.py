@@ -188,13 +188,6 @@ def _counts(settings: Mapping[str, Any], *names: str) -> list[int]:
     return [value for value in values if value] if all(type(v) is int and v > 0 for v in values) else []
 
 
-def check_sizes(**sizes: int) -> None:
-    """Raise ValueError for the first size that is not a whole number of at least 1."""
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
-
-
 class ForecastModel(nn.Module, ABC):
     """A network that maps a scaled window to a scaled forecast. A subclass needs `__init__` and `forward` only.
 

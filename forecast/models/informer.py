@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention import Attention
+from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
 from forecast.models.base import (
     AttentionLayer,
     ForecastModel,
-    check_sizes,
     decoder_attention,
     encoder_attention,
     estimate_informer_size,

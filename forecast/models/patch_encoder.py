@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
-from forecast.models.base import AttentionLayer, check_sizes, encoder_attention, estimate_informer_size
+from forecast.models.base import AttentionLayer, encoder_attention, estimate_informer_size
 from forecast.models.embedding import (
     StepHead,
     TimeEmbedding,
