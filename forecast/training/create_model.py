@@ -168,7 +168,7 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
     for layer in model.attention_layers():
         module = model.get_submodule(layer.name)
         if layer.slot not in found and isinstance(module, Attention):
-            queries, keys = len(layer.query_steps), len(layer.memory_steps)
+            queries, keys = len(layer.queries), len(layer.memory)
             reason = module.why_equal_to_softmax(queries, keys) or ""
             found[layer.slot] = SlotSummary(module.type_name(), str(module.role), queries, keys, reason)
     return found
