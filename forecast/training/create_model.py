@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import format_tokens
+from forecast.system.machine import read_cpu
 from forecast.system.memory import available
 from forecast.training.preparation import AUTO, is_float16
 
@@ -219,15 +219,8 @@ def best_precision(accelerator: str, width: int) -> str:
         multiplies_bfloat16 = torch.cuda.get_device_capability() >= (8, 0)
     else:
         runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())
-        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in cpu_flags()
+        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in read_cpu("flags").split()
     return "bf16-mixed" if multiplies_bfloat16 and width >= MIN_D_MODEL else "32-true"
-
-
-def cpu_flags() -> set[str]:
-    """Return the processor's features as Linux names them; an empty set on other systems."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
 
 
 def check_memory(config: DictConfig, data: DataModule) -> None:
