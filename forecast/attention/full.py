@@ -1,19 +1,10 @@
-"""Softmax of scores, and full attention.
-
-Softmax attention with a short query or a short memory, computed through the scores.
-
-    out = softmax(Q Kᵀ / √E) V
-
-Cost: n·m·E time and n·m memory, linear in the longer of the two. On CPU, forward and backward together are faster than
-with the fused kernel, whose backward pass is slow there, most of all in bfloat16. Without gradients, and on other
-devices, the fused kernel is used. Scores and softmax are computed in float32 or wider.
-
-Exact softmax attention through PyTorch's fused kernel.
+"""Exact softmax attention: through PyTorch's fused kernel, or through the scores.
 
     out = softmax(Q Kᵀ / √E) V        (row i over keys j <= i when causal)
 
-Cost: n²·E time and n·E memory, because the fused kernel never stores the n×n weights. Training on short sequences on
-CPU forms the scores, which is faster there.
+Cost: n·m·E time, and n·E memory with the fused kernel, which never stores the n×m weights. Its backward pass is slow on
+CPU, most of all in bfloat16. Training on CPU therefore forms the scores, in n·m memory and in float32 or wider, where
+the query or the memory is short: `short_softmax_attention`, which other types use too.
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 """

@@ -49,6 +49,7 @@ from forecast.attention.base import (
     check_causal_lengths,
     check_choice,
 )
+from forecast.attention.prefix_sums import cut
 
 CHUNK_LIMITS = (16, 32)
 """Smallest and largest chunk for long sequences on a CPU; half the head size between them was fastest."""
@@ -132,11 +133,7 @@ def _to_chunks(x: Tensor, size: int, bidirectional: bool) -> Tensor:
 
     The rows are batch · heads; with `bidirectional`, the same rows with reversed positions follow.
     """
-    x = x.flatten(0, 1)
-    short = -x.shape[1] % size
-    if short:
-        x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, short))
-    x = x.unflatten(1, (-1, size)).transpose(0, 1)
+    x = cut(x.flatten(0, 1), size, 1).transpose(0, 1)
     return torch.cat([x, x.flip(0, 2)], dim=1) if bidirectional else x.contiguous()
 
 

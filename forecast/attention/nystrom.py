@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
-from forecast.attention.prefix_sums import CHUNK
+from forecast.attention.prefix_sums import CHUNK, cut
 
 
 def depthwise_convolution(v: Tokens, weight: Float[Tensor, "heads 1 kernel 1"]) -> Tokens:
@@ -78,12 +78,8 @@ def _convolve(x: Tensor, weight: Tensor, length: int) -> Tensor:
 
 def _side_by_side(x: Tensor, half: int) -> Tensor:
     """Arrange as (heads, size, batch, chunks, width); a chunk is at least as long as half the kernel."""
-    length = x.shape[2]
-    size = min(max(CHUNK, half), length)
-    short = -length % size
-    if short:
-        x = F.pad(x, (0, 0, 0, short))
-    return x.unflatten(2, (-1, size)).permute(1, 3, 0, 2, 4).contiguous()
+    size = min(max(CHUNK, half), x.shape[2])
+    return cut(x, size, 2).permute(1, 3, 0, 2, 4).contiguous()
 
 
 def _product(g: Tensor, x: Tensor) -> Tensor:

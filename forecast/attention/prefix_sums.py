@@ -18,16 +18,19 @@ from forecast.attention.base import Tokens
 CHUNK = 64  # positions
 
 
+def cut(x: Tensor, size: int, axis: int, fill: float = 0.0) -> Tensor:
+    """Split an axis into the axes (chunks, size), the last chunk padded with `fill`."""
+    if short := -x.shape[axis] % size:
+        x = F.pad(x, (0, 0) * (x.ndim - 1 - axis) + (0, short), value=fill)
+    return x.unflatten(axis, (-1, size))
+
+
 def to_chunks(
     x: Float[Tensor, "*rows length width"], fill: float = 0.0
 ) -> Float[Tensor, "*rows chunks size width"]:
     """Split the length into equal chunks of at most `CHUNK` positions, the last one padded with `fill`."""
     length = x.shape[-2]
-    size = math.ceil(length / math.ceil(length / CHUNK))
-    short = -length % size
-    if short:
-        x = F.pad(x, (0, 0, 0, short), value=fill)
-    return x.unflatten(-2, (-1, size))
+    return cut(x, math.ceil(length / math.ceil(length / CHUNK)), x.ndim - 2, fill)
 
 
 def from_chunks(

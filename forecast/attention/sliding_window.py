@@ -24,6 +24,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_sizes
 from forecast.attention.full import REGISTER, full_attention, short_softmax_attention
+from forecast.attention.prefix_sums import cut
 
 
 def sliding_window_attention(
@@ -41,15 +42,10 @@ def sliding_window_attention(
         seen = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(-before).tril(after)
         return short_softmax_attention(q, k, v, seen)
     rows, count = q.shape[:2], -(-length // size)
-    q, k, v = (_to_blocks(x, count * size, size) for x in (q, k, v))
+    q, k, v = (cut(x.flatten(0, 1), size, 1) for x in (q, k, v))  # (batch · heads, blocks, size, head_dim)
     k, v = (_with_neighbours(x, before, after) for x in (k, v))
     out = short_softmax_attention(q, k, v, _seen_in_blocks(length, count, size, before, after, q.device))
     return out.flatten(1, 2)[:, :length].unflatten(0, rows)
-
-
-def _to_blocks(x: Tensor, padded: int, size: int) -> Tensor:
-    """Cut (batch, heads, length, head_dim) into (batch · heads, blocks, size, head_dim), padded with zeros."""
-    return F.pad(x.flatten(0, 1), (0, 0, 0, padded - x.shape[2])).unflatten(1, (-1, size))
 
 
 def _with_neighbours(x: Tensor, before: int, after: int) -> Tensor:
