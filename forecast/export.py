@@ -7,8 +7,8 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, NotInstalled, user_path
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def export(config: DictConfig) -> None:
     check_checkpoint(config)
     if config.tolerance <= 0:
         raise ConfigError(f"tolerance={config.tolerance} must be above 0")
-    path = user_path(config.output)
-    if path.suffix != ".onnx":
-        raise ConfigError(f"output={path}: give a name that ends in .onnx")
+    path = output_file(config.output, ".onnx")
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
