@@ -99,25 +99,22 @@ def describe_choice(task: Task) -> str:
     equivalent = [each for each in others if is_equivalent(task, each)]
     counts = Counter(task.get_verdict(each) for each in others if each not in equivalent)
     lowest = f"lowest {task.score_label}, {format_number(*mean_and_std(best.values(best.score)))}"
-    use, used = "Of the variants, use" if task.is_baseline_better else "Use", best
-    if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
-        sentences = [
-            f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
-        ]
+    use = "Of the variants, use" if task.is_baseline_better else "Use"
+    is_open = counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent)
+    faster = [each for each in equivalent if not is_open and np.max(each.times) < np.min(best.times)]
+    used = min(faster, key=lambda each: fmean(each.times), default=best)
+    if is_open:
+        first = f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
+    elif used is best:
+        first = f"{use} {best.name}: {lowest}{describe_time(best)}."
     else:
-        faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
-        used = min(faster, key=lambda each: fmean(each.times), default=best)
-        sentences = [f"{use} {best.name}: {lowest}{describe_time(best)}."]
-    if used is not best:
         difference, change = task.differences[used.name], "the same error as"
         if task.get_verdict(used) != EQUAL:
-            change = (
-                f"{format_percent(difference.mean / difference.base)} {format_interval(difference)} against"
-            )
+            percent = format_percent(difference.mean / difference.base)
+            change = f"{percent} {format_interval(difference)} against"
         fastest = f"the fastest of {len(equivalent) + 1} equivalent variants{describe_time(used)}"
-        sentences = [
-            f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
-        ]
+        first = f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
+    sentences = [first]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
     meanings = {
