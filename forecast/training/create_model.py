@@ -179,22 +179,18 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
 
 @contextmanager
 def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
-    """Move a network to a device and compute there in a precision without gradients; see `computing_in`."""
-    with computing_in(precision, device) as dtype:
-        network.to(device, dtype)
-        with torch.inference_mode():
-            yield dtype
+    """Move a network to a device and compute there in a precision, as Lightning's trainer does, without gradients.
 
-
-@contextmanager
-def computing_in(precision: object, device: torch.device) -> Iterator[torch.dtype]:
-    """Compute in a precision, as Lightning's trainer does. Yields the type of the numbers that a network reads."""
+    Yields the type of the numbers that the network reads.
+    """
     mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
     dtype = torch.float64 if str(precision).startswith("64") else torch.float32
     default = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
+    autocast = torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False)
     try:
-        with torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False):
+        network.to(device, dtype)
+        with autocast, torch.inference_mode():
             yield dtype
     finally:
         torch.set_default_dtype(default)
