@@ -139,12 +139,12 @@ def describe_task(task: Task) -> list[str]:
 
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
-    task, metrics = task.with_best_as_reference, task.all_metrics
-    untrained = sum(run.get("best_epoch") == 0 for run in metrics)
-    which = "The run" if len(metrics) == 1 else f"{untrained} of {len(metrics)} runs"
+    task, runs = task.with_best_as_reference, task.runs
+    untrained = sum(run.metrics.get("best_epoch") == 0 for run in runs)
+    which = "The run" if len(runs) == 1 else f"{untrained} of {len(runs)} runs"
     why = "no epoch was 1% better on validation windows, so attention has no part in the scores"
     linear_only = f"{which} kept only the linear model: {why}." if untrained else ""
-    if untrained == len(metrics):
+    if untrained == len(runs):
         return [linear_only]
     sentences = [describe_choice(task)] if len(task.variants) > 1 else []
     sentences.insert(0 if task.is_baseline_better else len(sentences), describe_baseline(task))
@@ -379,7 +379,7 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
 
 def make_card_table(tasks: Sequence[Task]) -> Table:
     """Return what is needed to repeat the comparison, as far as the run folders say it."""
-    runs = [run for task in tasks for entry in task.variants for run in entry.runs]
+    runs = [run for task in tasks for run in task.runs]
     finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
     machines = [run.metrics["machine"] for run in runs if "machine" in run.metrics]
     facts = {

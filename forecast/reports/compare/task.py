@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -208,12 +208,13 @@ class Task:
         return self.first_run.overlap
 
     @property
-    def all_metrics(self) -> list[dict[str, Any]]:
-        return [run.metrics for entry in self.variants for run in entry.runs]
+    def runs(self) -> list[FinishedRun]:
+        """The runs of all variants."""
+        return [run for entry in self.variants for run in entry.runs]
 
     def count_disturbed_runs(self, cost: str) -> int:
         """Return the number of runs whose cost was measured while another compared run ran."""
-        return sum(cost in run.disturbed for entry in self.variants for run in entry.runs)
+        return sum(cost in run.disturbed for run in self.runs)
 
     def is_compared(self, cost: str) -> bool:
         """Whether a cost tells the variants apart: undisturbed in each run, and not made equal by `match`."""

@@ -109,7 +109,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
         ],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
-        "inputs": list_inputs(trained, len(names)),
+        "inputs": describe_inputs(trained, len(names)),
         "outputs": outputs,
         "type": "float64, past and outputs in original units",
         **of_domain,
@@ -117,7 +117,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     }
 
 
-def list_inputs(trained: "TrainedModel", n_calendar: int) -> dict[str, list[int | str]]:
+def describe_inputs(trained: "TrainedModel", n_calendar: int) -> dict[str, list[int | str]]:
     """The shapes of the inputs: the windows, the scale of their series, and what else the model reads."""
     state, seq_len, pred_len = trained.data_state, trained.seq_len, trained.pred_len
     n_features, n_future = len(trained.feature_columns), len(state["future_covariates"])
