@@ -14,7 +14,7 @@ from forecast.cli.compose import compose_command
 from forecast.cli.main import main_without_run_folder
 from forecast.cli.overrides import options_with_key, parse, typed_overrides, values_of
 from forecast.system.errors import ConfigError
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ def check(config: DictConfig) -> None:
     """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
     from forecast.tools.check.report import print_report
 
-    path = None if config.output is None else Path(config.output)
+    path = None if config.output is None else output_file(config.output, *FIGURES)
     if path is not None:
-        if path.suffix not in FIGURES:
-            raise ConfigError(f"output={path}: the picture must end in {', '.join(FIGURES)}")
         check_output_files(path, path.with_suffix(".json"), overwrite=config.overwrite)
     typed = typed_about_data()
     found = examine(config, typed)

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, check_choice
-from forecast.system.files import atomic_file, check_output_files
+from forecast.system.files import atomic_file, check_output_files, output_file
 from forecast.system.formatting import quote_for_shell, write_setting
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ def compare(config: DictConfig) -> None:
     """
     from forecast.evaluation.scores import SCALED_SCORES
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
-    from forecast.reports.compare.task import BEST, group_into_tasks
+    from forecast.reports.compare.task import group_into_tasks
 
-    output = Path(config.output)
-    if output.suffix != ".html":
-        raise ConfigError(f"output={output}: the page is an HTML file; give a name that ends in .html")
+    output = output_file(config.output, ".html")
     check_choice("score", config.score, SCALED_SCORES)
     paths = [output, *(output.with_suffix(suffix) for suffix in (*TABLE_SUFFIXES, FIGURE_SUFFIX))]
     check_output_files(*paths, overwrite=config.overwrite)
@@ -46,7 +44,7 @@ def compare(config: DictConfig) -> None:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
         raise ConfigError(f"no finished run in {', '.join(places)} ({reasons})")
     check_score(runs, config.score)
-    reference = None if config.reference == BEST else str(config.reference)
+    reference = None if config.reference == "best" else str(config.reference)
     tasks = group_into_tasks(runs, config.score, reference)
 
     # these modules import Jinja, Matplotlib and Plotly

@@ -4,8 +4,8 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, check_choice, user_path
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.errors import check_choice
+from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 
 
 def evaluate(config: DictConfig) -> None:
@@ -14,11 +14,9 @@ def evaluate(config: DictConfig) -> None:
     from forecast.inference.model_data import read_model_data
 
     check_checkpoint(config)
-    file = user_path(config.output) if config.output else None
+    file = output_file(config.output, ".json") if config.output else None
     if file:
         series_file = file.with_name(f"{file.stem}_by_series.parquet")
-        if file.suffix != ".json":
-            raise ConfigError(f"output={config.output}: give a name that ends in .json")
         check_output_files(file, series_file, overwrite=config.overwrite)
     check_choice("split", config.split, SPLITS)
     data = read_model_data(config.checkpoint, tested=True).read_data(config.data)

@@ -7,8 +7,8 @@ from omegaconf import DictConfig
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, NotInstalled, user_path
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.errors import ConfigError, NotInstalled
+from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 from forecast.system.progress import status
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def export(config: DictConfig) -> None:
     check_checkpoint(config)
     if config.tolerance <= 0:
         raise ConfigError(f"tolerance={config.tolerance} must be above 0")
-    path = user_path(config.output)
-    if path.suffix != ".onnx":
-        raise ConfigError(f"output={path}: give a name that ends in .onnx")
+    path = output_file(config.output, ".onnx")
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
@@ -45,9 +43,7 @@ def export(config: DictConfig) -> None:
     from forecast.inference.model import load
     from forecast.tools.export.graph import (
         ForecastGraph,
-        check_result,
         compare_with_pytorch,
-        count_allowed_exceptions,
         trace_forecast,
         write_onnx,
     )
@@ -59,13 +55,11 @@ def export(config: DictConfig) -> None:
     about = describe_export(trained)
     with atomic_file(beside) as temporary_beside, atomic_file(path) as temporary:
         with status("Tracing the forecast"):
-            program = trace_forecast(ForecastGraph.of_model(trained), about["inputs"])
+            program = trace_forecast(ForecastGraph(trained), about["inputs"])
         with status(f"Writing {path}"):
             write_onnx(program, temporary, about)
             run = load_onnx(temporary)
-        difference = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
-        allowed = count_allowed_exceptions(trained.network, len(chosen))
-        checked = check_result(difference, data, about, config.tolerance, allowed=allowed)
+        checked = compare_with_pytorch(run, trained, about, data, chosen, config.tolerance)
         write_json(temporary_beside, {**about, "checked": checked})
     print_report(path, about, checked, describe_reading(trained, data.panel.grid.name))
 

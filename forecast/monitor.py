@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, TooFewRows, user_path
-from forecast.system.files import atomic_file, check_output_files, write_json
+from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 
 DRIFT_STATUS = 3
 """Exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are those of errors."""
@@ -22,9 +22,7 @@ def monitor(config: DictConfig) -> None:
     from forecast.inference.model_data import read_model_data
 
     check_checkpoint(config)
-    file = user_path(config.output)
-    if file.suffix != ".json":
-        raise ConfigError(f"output={config.output}: give a name that ends in .json")
+    file = output_file(config.output, ".json")
     check_output_files(file, file.with_suffix(".png"), overwrite=config.overwrite)
     if not config.data.get("path"):
         raise ConfigError("data.path=null: name the file with the newer rows")

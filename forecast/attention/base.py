@@ -21,6 +21,11 @@ ROLES: tuple[Role, ...] = get_args(Role)
 SLOT_ROLES: dict[str, Role] = {"encoder": "self", "decoder": "causal", "cross": "cross", "variables": "self"}
 """The role of each slot of a model."""
 
+Queries = Float[Tensor, "batch heads query_len head_dim"]
+Memory = Float[Tensor, "batch heads memory_len head_dim"]
+Tokens = Float[Tensor, "batch heads length head_dim"]
+"""Queries; keys or values; queries, keys or values of one sequence."""
+
 
 def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise ValueError for a value that is not among the choices."""
@@ -28,10 +33,11 @@ def check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(choices)}, not {value!r}")
 
 
-def check_count(what: str, value: int) -> None:
-    """Raise ValueError for a value that is not a whole number of at least 1."""
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{what} must be a whole number of at least 1, not {value!r}")
+def check_sizes(**sizes: int) -> None:
+    """Raise ValueError for the first size that is not a whole number of at least 1."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
 
 
 def check_causal_lengths(q: Tensor, k: Tensor) -> None:
@@ -160,12 +166,7 @@ class Attention(nn.Module, ABC):
         return self.project_out(dropout(mixed, dropped, self.training), q)
 
     @abstractmethod
-    def mix(
-        self,
-        q: Float[Tensor, "batch heads query_len head_dim"],
-        k: Float[Tensor, "batch heads memory_len head_dim"],
-        v: Float[Tensor, "batch heads memory_len head_dim"],
-    ) -> Float[Tensor, "batch heads query_len head_dim"]:
+    def mix(self, q: Queries, k: Memory, v: Memory) -> Queries:
         """Compute one output for each query."""
 
     def mix_by_content(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -175,11 +176,7 @@ class Attention(nn.Module, ABC):
         """
         return self.mix(q, k, v)
 
-    def describe(
-        self,
-        q: Float[Tensor, "batch heads query_len head_dim"],
-        k: Float[Tensor, "batch heads memory_len head_dim"],
-    ) -> list[Curves]:
+    def describe(self, q: Queries, k: Memory) -> list[Curves]:
         """Compute quantities of this type that its attention map does not show; none by default."""
         return []
 
@@ -193,9 +190,7 @@ class Attention(nn.Module, ABC):
         return None
 
     def project_out(
-        self,
-        mixed: Float[Tensor, "batch query_len d_model"],
-        query: Float[Tensor, "batch heads query_len head_dim"],
+        self, mixed: Float[Tensor, "batch query_len d_model"], query: Queries
     ) -> Float[Tensor, "batch query_len d_model"]:
         """Map the mixed values to the layer's output; `query` is the projected query, split into heads."""
         return self.out_projection(mixed)

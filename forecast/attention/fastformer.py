@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Role, check_choice
+from forecast.attention.base import Attention, Curves, Role, Tokens, check_choice
 from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_softmax_pool
 
@@ -26,16 +26,16 @@ INTERACTIONS = ("product", "add", "concat")
 
 
 def additive_attention(
-    q: Float[Tensor, "batch heads length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
-    v: Float[Tensor, "batch heads length head_dim"],
+    q: Tokens,
+    k: Tokens,
+    v: Tokens,
     *,
     query_logit: Float[Tensor, "heads head_dim"],
     key_logit: Float[Tensor, "heads head_dim"],
     causal: bool = False,
     interaction: str = "product",
     concat_weight: Float[Tensor, "heads head_dim twice"] | None = None,
-) -> Float[Tensor, "batch heads length head_dim"]:
+) -> Tokens:
     """Compute h ∘ v, without W and + Q. Only the interaction concat takes `concat_weight`, which maps [g; k] to E."""
     check_choice("fastformer interaction", interaction, INTERACTIONS)
     if (concat_weight is not None) != (interaction == "concat"):
@@ -49,10 +49,10 @@ def additive_attention(
 
 def _interact(
     query: Float[Tensor, "batch heads some_length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
+    k: Tokens,
     interaction: str,
     concat_weight: Float[Tensor, "heads head_dim twice"] | None,
-) -> Float[Tensor, "batch heads length head_dim"]:
+) -> Tokens:
     """Compute p from the global query (of each position if causal) and the keys."""
     if concat_weight is not None:
         from_query, from_key = concat_weight.chunk(2, dim=-1)
@@ -60,15 +60,13 @@ def _interact(
     return query * k if interaction == "product" else query + k
 
 
-def _pool_weights(
-    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
-) -> Float[Tensor, "batch heads length"]:
+def _pool_weights(x: Tokens, logit: Float[Tensor, "heads head_dim"]) -> Float[Tensor, "batch heads length"]:
     """Compute softmax(w·x_i/√E) over all positions: the weights of the pooling, and of its last row if causal."""
     return ((x @ logit[..., None]).squeeze(-1) * x.shape[3] ** -0.5).softmax(-1)
 
 
 def _softmax_pool(
-    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
+    x: Tokens, logit: Float[Tensor, "heads head_dim"]
 ) -> Float[Tensor, "batch heads 1 head_dim"]:
     """Compute Σ softmax(w·x_i/√E) x_i: an attention call with the single query w."""
     row = logit[:, None].to(x.dtype).expand(x.shape[0], -1, -1, -1)

@@ -1,19 +1,10 @@
-"""Softmax of scores, and full attention.
-
-Softmax attention with a short query or a short memory, computed through the scores.
-
-    out = softmax(Q Kᵀ / √E) V
-
-Cost: n·m·E time and n·m memory, linear in the longer of the two. On CPU, forward and backward together are faster than
-with the fused kernel, whose backward pass is slow there, most of all in bfloat16. Without gradients, and on other
-devices, the fused kernel is used. Scores and softmax are computed in float32 or wider.
-
-Exact softmax attention through PyTorch's fused kernel.
+"""Exact softmax attention: through PyTorch's fused kernel, or through the scores.
 
     out = softmax(Q Kᵀ / √E) V        (row i over keys j <= i when causal)
 
-Cost: n²·E time and n·E memory, because the fused kernel never stores the n×n weights. Training on short sequences on
-CPU forms the scores, which is faster there.
+Cost: n·m·E time, and n·E memory with the fused kernel, which never stores the n×m weights. Its backward pass is slow on
+CPU, most of all in bfloat16. Training on CPU therefore forms the scores, in n·m memory and in float32 or wider, where
+the query or the memory is short: `short_softmax_attention`, which other types use too.
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1.
 """
@@ -26,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths
+from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths
 
 REGISTER = 16
 """Float32 numbers in the widest vector register of a CPU (AVX-512)."""
@@ -36,11 +27,8 @@ SHORT = {torch.float32: 96 * 96, torch.bfloat16: 256 * 256}
 
 
 def short_softmax_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
-    seen: Bool[Tensor, "... query_len memory_len"] | None = None,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+    q: Queries, k: Memory, v: Memory, seen: Bool[Tensor, "... query_len memory_len"] | None = None
+) -> Queries:
     """Compute softmax attention; `seen` is true where a query reads a key, and each query must read at least one."""
     if q.device.type != "cpu" or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
@@ -67,13 +55,7 @@ def padded_softmax(scores: Float[Tensor, "*rows memory_len"]) -> Float[Tensor, "
     return F.pad(scores, (0, missing), value=-math.inf).softmax(-1)[..., :-missing]
 
 
-def full_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
-    *,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+def full_attention(q: Queries, k: Memory, v: Memory, *, causal: bool = False) -> Queries:
     """Compute softmax attention; causal requires query and memory of equal length, and position i reads keys 0..i."""
     if causal:
         check_causal_lengths(q, k)

@@ -38,7 +38,18 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import ROLES, Attention, Curves, Role, check_causal_lengths, check_choice
+from forecast.attention.base import (
+    ROLES,
+    Attention,
+    Curves,
+    Memory,
+    Queries,
+    Role,
+    Tokens,
+    check_causal_lengths,
+    check_choice,
+)
+from forecast.attention.prefix_sums import cut
 
 CHUNK_LIMITS = (16, 32)
 """Smallest and largest chunk for long sequences on a CPU; half the head size between them was fastest."""
@@ -58,14 +69,14 @@ KERNEL, NORM_EPS = 4, 1e-5
 
 
 def delta_rule(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
+    v: Memory,
     *,
     log_decay: Float[Tensor, "batch heads memory_len"] | None = None,
     strength: Float[Tensor, "batch heads memory_len"] | None = None,
     role: str = "causal",
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+) -> Queries:
     """Compute the outputs o.
 
     Args:
@@ -122,11 +133,7 @@ def _to_chunks(x: Tensor, size: int, bidirectional: bool) -> Tensor:
 
     The rows are batch · heads; with `bidirectional`, the same rows with reversed positions follow.
     """
-    x = x.flatten(0, 1)
-    short = -x.shape[1] % size
-    if short:
-        x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, short))
-    x = x.unflatten(1, (-1, size)).transpose(0, 1)
+    x = cut(x.flatten(0, 1), size, 1).transpose(0, 1)
     return torch.cat([x, x.flip(0, 2)], dim=1) if bidirectional else x.contiguous()
 
 
@@ -248,7 +255,7 @@ class KeyLogit(nn.Module):
         super().__init__()
         self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
 
-    def forward(self, k: Float[Tensor, "batch heads length head_dim"]) -> Float[Tensor, "batch heads length"]:
+    def forward(self, k: Tokens) -> Float[Tensor, "batch heads length"]:
         dtype = torch.promote_types(k.dtype, torch.float32)
         with torch.autocast(k.device.type, enabled=False):
             weight, bias = self.weight.to(dtype), self.bias.to(dtype)
@@ -263,9 +270,7 @@ class ShortConvolution(nn.Module):
         bound = KERNEL**-0.5  # PyTorch's initialisation of a depthwise convolution
         self.weight = nn.Parameter(torch.empty(KERNEL, heads, 1, head_dim).uniform_(-bound, bound))
 
-    def forward(
-        self, x: Float[Tensor, "batch heads length head_dim"]
-    ) -> Float[Tensor, "batch heads length head_dim"]:
+    def forward(self, x: Tokens) -> Tokens:
         """Return the convolved x in float32 or wider."""
         dtype, length = torch.promote_types(x.dtype, torch.float32), x.shape[2]
         padded = F.pad(x.to(dtype), (0, 0, KERNEL - 1, 0))
@@ -326,9 +331,7 @@ class GatedDeltaAttention(Attention):
         # The published layer divides queries by √E, which only ε notices.
         return F.rms_norm(mixed * self.head_dim**-0.5, weight.shape, weight, NORM_EPS)
 
-    def memory_gates(
-        self, k: Float[Tensor, "batch heads length head_dim"]
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def memory_gates(self, k: Tokens) -> tuple[Tensor | None, Tensor | None]:
         """Compute log α and β of every key (batch, heads, length); None: the gate or the delta rule is switched off."""
         log_decay = None if self.decay is None else F.logsigmoid(self.decay(k))
         return log_decay, None if self.strength is None else torch.sigmoid(self.strength(k))

@@ -24,7 +24,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths, check_choice, check_count
+from forecast.attention.base import (
+    Attention,
+    Memory,
+    Queries,
+    Role,
+    check_causal_lengths,
+    check_choice,
+    check_sizes,
+)
 from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
 
 FEATURE_MAPS = ("elu", "relu", "taylor", "favor")
@@ -82,15 +90,15 @@ def orthogonal_directions(features: int, head_dim: int) -> Float[Tensor, "featur
 
 
 def linear_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
+    v: Memory,
     *,
     causal: bool = False,
     feature_map: str = "elu",
     eps: float = 1e-6,
     projection: Float[Tensor, "features head_dim"] | None = None,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+) -> Queries:
     """Compute linear attention. Only the feature map favor takes a `projection` (see `orthogonal_directions`)."""
     check_choice("linear feature_map", feature_map, FEATURE_MAPS)
     if causal:
@@ -207,7 +215,7 @@ class LinearAttention(Attention):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_choice("linear feature_map", feature_map, FEATURE_MAPS)
         if num_features is not None:
-            check_count("linear num_features", num_features)
+            check_sizes(num_features=num_features)
             if feature_map != "favor":
                 raise ValueError(f"linear num_features needs feature_map=favor, not {feature_map!r}")
         if not eps > 0:

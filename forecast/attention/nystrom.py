@@ -23,14 +23,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Role, check_count
+from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
-from forecast.attention.prefix_sums import CHUNK
+from forecast.attention.prefix_sums import CHUNK, cut
 
 
-def depthwise_convolution(
-    v: Float[Tensor, "batch heads length head_dim"], weight: Float[Tensor, "heads 1 kernel 1"]
-) -> Float[Tensor, "batch heads length head_dim"]:
+def depthwise_convolution(v: Tokens, weight: Float[Tensor, "heads 1 kernel 1"]) -> Tokens:
     """Convolve every head along the length with its own kernel of odd size; zeros lie beyond the ends."""
     return _Convolution.apply(v, weight[:, 0, :, 0].to(v.dtype))
 
@@ -80,12 +78,8 @@ def _convolve(x: Tensor, weight: Tensor, length: int) -> Tensor:
 
 def _side_by_side(x: Tensor, half: int) -> Tensor:
     """Arrange as (heads, size, batch, chunks, width); a chunk is at least as long as half the kernel."""
-    length = x.shape[2]
-    size = min(max(CHUNK, half), length)
-    short = -length % size
-    if short:
-        x = F.pad(x, (0, 0, 0, short))
-    return x.unflatten(2, (-1, size)).permute(1, 3, 0, 2, 4).contiguous()
+    size = min(max(CHUNK, half), x.shape[2])
+    return cut(x, size, 2).permute(1, 3, 0, 2, 4).contiguous()
 
 
 def _product(g: Tensor, x: Tensor) -> Tensor:
@@ -94,14 +88,14 @@ def _product(g: Tensor, x: Tensor) -> Tensor:
 
 
 def nystrom_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
+    v: Memory,
     *,
     num_landmarks: int = 32,
     pinv_iterations: int = 6,
     conv_weight: Float[Tensor, "heads 1 kernel 1"] | None = None,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+) -> Queries:
     """Compute Nyström attention, plus the convolution of V where `conv_weight` is given.
 
     `conv_weight` requires query and memory of equal length.
@@ -118,9 +112,7 @@ def nystrom_attention(
     return mixed if conv_weight is None else mixed + depthwise_convolution(v, conv_weight)
 
 
-def segment_means(
-    x: Float[Tensor, "batch heads length head_dim"], segments: int
-) -> Float[Tensor, "batch heads segments head_dim"]:
+def segment_means(x: Tokens, segments: int) -> Float[Tensor, "batch heads segments head_dim"]:
     """Average consecutive segments; the first `length % segments` of them are one step longer."""
     longer, others = _segments(x, segments)
     return torch.cat([longer.mean(3), others.mean(3)], dim=2) if longer.shape[2] else others.mean(3)
@@ -202,8 +194,7 @@ class NystromAttention(Attention):
         conv_kernel: int | str | None = "auto",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("nystrom num_landmarks", num_landmarks)
-        check_count("nystrom pinv_iterations", pinv_iterations)
+        check_sizes(num_landmarks=num_landmarks, pinv_iterations=pinv_iterations)
         if conv_kernel == "auto":
             conv_kernel = 33 if role == "self" else None
         if conv_kernel is not None and role == "cross":

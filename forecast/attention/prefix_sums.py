@@ -13,7 +13,16 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from forecast.attention.base import Tokens
+
 CHUNK = 64  # positions
+
+
+def cut(x: Tensor, size: int, axis: int, fill: float = 0.0) -> Tensor:
+    """Split an axis into the axes (chunks, size), the last chunk padded with `fill`."""
+    if short := -x.shape[axis] % size:
+        x = F.pad(x, (0, 0) * (x.ndim - 1 - axis) + (0, short), value=fill)
+    return x.unflatten(axis, (-1, size))
 
 
 def to_chunks(
@@ -21,11 +30,7 @@ def to_chunks(
 ) -> Float[Tensor, "*rows chunks size width"]:
     """Split the length into equal chunks of at most `CHUNK` positions, the last one padded with `fill`."""
     length = x.shape[-2]
-    size = math.ceil(length / math.ceil(length / CHUNK))
-    short = -length % size
-    if short:
-        x = F.pad(x, (0, 0, 0, short), value=fill)
-    return x.unflatten(-2, (-1, size))
+    return cut(x, math.ceil(length / math.ceil(length / CHUNK)), x.ndim - 2, fill)
 
 
 def from_chunks(
@@ -71,9 +76,7 @@ def _triangular_sum(
     return from_chunks(sums, x.shape[-2])
 
 
-def running_softmax_pool(
-    x: Float[Tensor, "batch heads length head_dim"], logit: Float[Tensor, "heads head_dim"]
-) -> Float[Tensor, "batch heads length head_dim"]:
+def running_softmax_pool(x: Tokens, logit: Float[Tensor, "heads head_dim"]) -> Tokens:
     """Compute Σ_j softmax_{j <= i}(w·x_j/√E) x_j at every position i."""
     with torch.autocast(x.device.type, enabled=False):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

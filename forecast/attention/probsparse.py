@@ -29,7 +29,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from forecast.attention.base import Attention, Curves, Role, check_causal_lengths, check_choice, check_count
+from forecast.attention.base import (
+    Attention,
+    Curves,
+    Memory,
+    Queries,
+    Role,
+    check_causal_lengths,
+    check_choice,
+    check_sizes,
+)
 from forecast.attention.full import short_softmax_attention
 from forecast.attention.prefix_sums import running_mean, running_sum
 
@@ -46,9 +55,9 @@ def check_options(sampling: str, ranking: str, lazy: str) -> None:
 
 
 def probsparse_attention(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
-    v: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
+    v: Memory,
     *,
     causal: bool = False,
     factor: int = 5,
@@ -58,7 +67,7 @@ def probsparse_attention(
     sample_index: Int[Tensor, "query_len samples"] | Int[Tensor, " samples"] | None = None,
     top_queries: Int[Tensor, "batch heads top"] | None = None,
     random: bool = False,
-) -> Float[Tensor, "batch heads query_len head_dim"]:
+) -> Queries:
     """Compute ProbSparse attention.
 
     Args:
@@ -110,8 +119,8 @@ class _MeanElsewhere(torch.autograd.Function):
 
 @torch.no_grad()
 def sparsity_measure(
-    q: Float[Tensor, "batch heads query_len head_dim"],
-    k: Float[Tensor, "batch heads memory_len head_dim"],
+    q: Queries,
+    k: Memory,
     *,
     causal: bool = False,
     factor: int = 5,
@@ -199,7 +208,7 @@ class ProbSparseAttention(Attention):
         lazy: str = "mean",
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("probsparse factor", factor)
+        check_sizes(factor=factor)
         check_options(sampling, ranking, lazy)
         self.factor, self.sampling, self.ranking, self.lazy = factor, sampling, ranking, lazy
 

@@ -19,21 +19,17 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
-from forecast.attention.base import Attention, Role, check_causal_lengths, check_count
+from forecast.attention.base import Attention, Role, Tokens, check_causal_lengths, check_sizes
 from forecast.attention.full import REGISTER, full_attention, short_softmax_attention
+from forecast.attention.prefix_sums import cut
 
 
 def sliding_window_attention(
-    q: Float[Tensor, "batch heads length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
-    v: Float[Tensor, "batch heads length head_dim"],
-    *,
-    attention_window: int,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads length head_dim"]:
+    q: Tokens, k: Tokens, v: Tokens, *, attention_window: int, causal: bool = False
+) -> Tokens:
     """Compute softmax attention to `attention_window` positions on each side, or to those before if causal."""
     check_causal_lengths(q, k)
     length, before, after = q.shape[2], attention_window, 0 if causal else attention_window
@@ -46,15 +42,10 @@ def sliding_window_attention(
         seen = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(-before).tril(after)
         return short_softmax_attention(q, k, v, seen)
     rows, count = q.shape[:2], -(-length // size)
-    q, k, v = (_to_blocks(x, count * size, size) for x in (q, k, v))
+    q, k, v = (cut(x.flatten(0, 1), size, 1) for x in (q, k, v))  # (batch · heads, blocks, size, head_dim)
     k, v = (_with_neighbours(x, before, after) for x in (k, v))
     out = short_softmax_attention(q, k, v, _seen_in_blocks(length, count, size, before, after, q.device))
     return out.flatten(1, 2)[:, :length].unflatten(0, rows)
-
-
-def _to_blocks(x: Tensor, padded: int, size: int) -> Tensor:
-    """Cut (batch, heads, length, head_dim) into (batch · heads, blocks, size, head_dim), padded with zeros."""
-    return F.pad(x.flatten(0, 1), (0, 0, 0, padded - x.shape[2])).unflatten(1, (-1, size))
 
 
 def _with_neighbours(x: Tensor, before: int, after: int) -> Tensor:
@@ -84,13 +75,7 @@ def _has_flex_kernel(q: Tensor) -> bool:
     )
 
 
-def flex_window_attention(
-    q: Float[Tensor, "batch heads length head_dim"],
-    k: Float[Tensor, "batch heads length head_dim"],
-    v: Float[Tensor, "batch heads length head_dim"],
-    before: int,
-    after: int,
-) -> Float[Tensor, "batch heads length head_dim"]:
+def flex_window_attention(q: Tokens, k: Tokens, v: Tokens, before: int, after: int) -> Tokens:
     """Compute softmax attention to `before` earlier and `after` later positions with FlexAttention."""
     attend, make_mask = _compile_flex()
     # A mask from inference mode could not be saved for a later backward pass.
@@ -134,7 +119,7 @@ class SlidingWindowAttention(Attention):
         self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, attention_window: int = 16
     ):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
-        check_count("sliding_window attention_window", attention_window)
+        check_sizes(attention_window=attention_window)
         self.attention_window = attention_window
 
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:

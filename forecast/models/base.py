@@ -13,7 +13,6 @@ from forecast.models.layers import Decoder, DecoderLayer, Distil, Encoder, Encod
 from forecast.models.linear_model import FutureTime, Horizon, LinearWeights, Outputs, Past, PastTime, Targets
 
 Slot = Literal["encoder", "decoder", "cross", "variables"]
-Steps = Int[np.ndarray, " length"]
 
 PointAndScale = tuple[Horizon, Float[Tensor, "batch 1 n_features"]]
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
@@ -23,41 +22,65 @@ FULL_WEIGHT = 0.995
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionLayer:
-    """One attention layer of a model.
+class Positions:
+    """The tokens of a sequence.
 
     Steps number the window: 0 is the first of the past, seq_len the first of the horizon. A token of several steps
     has the step at its centre.
 
     Attributes:
+        steps: the step of each token.
+        variables: the number of the variable of each token, in a sequence that holds several variables; else None.
+    """
+
+    steps: Int[np.ndarray, " length"]
+    variables: Int[np.ndarray, " length"] | None = None
+
+    @classmethod
+    def of(cls, steps: Int[np.ndarray, " some"], variables: Int[np.ndarray, " n"] | None) -> "Positions":
+        """These steps of the first variable, then of the second one, and so on; None: of no single variable."""
+        if variables is None:
+            return cls(steps)
+        return cls(np.tile(steps, len(variables)), np.repeat(variables, len(steps)))
+
+    @classmethod
+    def join(cls, parts: "Sequence[Positions]") -> "Positions":
+        """The tokens of sequences one after another, of which all hold several variables, or none."""
+        variables = [part.variables for part in parts if part.variables is not None]
+        steps = np.concatenate([part.steps for part in parts])
+        return cls(steps, np.concatenate(variables) if variables else None)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, chosen: slice) -> "Positions":
+        return Positions(self.steps[chosen], None if self.variables is None else self.variables[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionLayer:
+    """One attention layer of a model.
+
+    Attributes:
         name: the layer's path in the model, as in `named_modules`.
         slot: part of the model; variables: a layer of the encoder whose positions are the variables of one patch.
         number: position among the layers of its encoder or decoder.
-        query_steps, memory_steps: the step of each query, and of each token that is read.
-        query_variables, memory_variables: the number of the variable of each of these tokens, in a sequence that holds
-            several variables; else None.
+        queries, memory: the tokens that ask, and those that are read.
         encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
     """
 
     name: str
     slot: Slot
     number: int
-    query_steps: Int[np.ndarray, " query_len"]
-    memory_steps: Int[np.ndarray, " memory_len"]
+    queries: Positions
+    memory: Positions
     encoder: int | None = None
-    query_variables: Int[np.ndarray, " query_len"] | None = None
-    memory_variables: Int[np.ndarray, " memory_len"] | None = None
 
 
 def encoder_attention(
-    encoder: Encoder,
-    steps: Steps,
-    variables: Steps | None = None,
-    *,
-    name: str = "encoder",
-    encoder_number: int | None = None,
+    encoder: Encoder, tokens: Positions, *, name: str = "encoder", encoder_number: int | None = None
 ) -> list[AttentionLayer]:
-    """List the self-attention layers of an encoder that reads `steps`, of `variables` if it reads several together.
+    """List the self-attention layers of an encoder that reads `tokens`.
 
     `name` is the encoder's path in the model, `encoder_number` its position in a stack of encoders.
 
@@ -67,52 +90,37 @@ def encoder_attention(
     layers = []
     for i in range(len(encoder.layers)):
         if i > 0 and isinstance(encoder.distils[i - 1], Distil):
-            steps, variables = steps[::2], None if variables is None else variables[::2]
+            tokens = tokens[::2]
         path = f"{name}.layers.{i}.attention"
-        layers.append(AttentionLayer(path, "encoder", i, steps, steps, encoder_number, variables, variables))
+        layers.append(AttentionLayer(path, "encoder", i, tokens, tokens, encoder_number))
     return layers
 
 
 def decoder_attention(
-    decoder: Decoder,
-    steps: Steps,
-    encoder_layers: Sequence[AttentionLayer],
-    *,
-    last: int,
-    variables: Steps | None = None,
+    decoder: Decoder, tokens: Positions, encoder_layers: Sequence[AttentionLayer], *, last: int
 ) -> list[AttentionLayer]:
     """List the self-attention and cross-attention layers of a decoder.
 
-    Its memory is the concatenated outputs of all encoders, so its steps are those of the last layer of each encoder.
+    Its memory is the concatenated outputs of all encoders, so its tokens are those of the last layer of each encoder.
 
     Args:
         decoder: the decoder.
-        steps: the steps that it reads.
+        tokens: those that it reads.
         encoder_layers: the layers of its encoders.
         last: number of positions of the output. The last cross-attention answers only these if its queries are
             independent.
-        variables: of `steps`, and then of the encoder layers too, in a sequence of several variables.
     """
     # a later layer replaces an earlier one
     last_layers = {layer.encoder: layer for layer in encoder_layers}.values()
-    memory = np.concatenate([layer.query_steps for layer in last_layers])
-    read = [layer.query_variables for layer in last_layers if layer.query_variables is not None]
-    memory_variables = np.concatenate(read) if read else None
+    memory = Positions.join([layer.queries for layer in last_layers])
     layers = []
     for i, layer in enumerate(decoder):
         is_cut = i == len(decoder) - 1 and layer.cross.independent_queries  # type: ignore[union-attr]
-        asked = slice(len(steps) - last if is_cut else 0, None)
-        asked_variables = None if variables is None else variables[asked]
+        asked = tokens[len(tokens) - last :] if is_cut else tokens
         layers += [
-            AttentionLayer(
-                f"decoder.{i}.attention", "decoder", i, steps, steps,
-                query_variables=variables, memory_variables=variables,
-            ),
-            AttentionLayer(
-                f"decoder.{i}.cross", "cross", i, steps[asked], memory,
-                query_variables=asked_variables, memory_variables=memory_variables,
-            ),
-        ]  # fmt: skip
+            AttentionLayer(f"decoder.{i}.attention", "decoder", i, tokens, tokens),
+            AttentionLayer(f"decoder.{i}.cross", "cross", i, asked, memory),
+        ]
     return layers
 
 
@@ -186,13 +194,6 @@ def _counts(settings: Mapping[str, Any], *names: str) -> list[int]:
     """Return the named settings; an empty list if one of them is not a positive whole number."""
     values = [settings.get(name) for name in names]
     return [value for value in values if value] if all(type(v) is int and v > 0 for v in values) else []
-
-
-def check_sizes(**sizes: int) -> None:
-    """Raise ValueError for the first size that is not a whole number of at least 1."""
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name}={size!r} must be a whole number of at least 1")
 
 
 class ForecastModel(nn.Module, ABC):

@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from forecast.attention import Attention
+from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
 from forecast.models.base import (
     AttentionLayer,
     ForecastModel,
-    check_sizes,
+    Positions,
     decoder_attention,
     encoder_attention,
     estimate_informer_size,
@@ -144,11 +145,11 @@ class Informer(ForecastModel):
     def encoder_attention(self) -> list[AttentionLayer]:
         """List the attention layers of the encoder or encoders."""
         assert isinstance(self.encoder, Encoder)
-        return encoder_attention(self.encoder, np.arange(self.seq_len))
+        return encoder_attention(self.encoder, Positions(np.arange(self.seq_len)))
 
     def attention_layers(self) -> list[AttentionLayer]:
         layers = self.encoder_attention()
-        decoded = np.arange(self.seq_len - self.label_len, self.seq_len + self.pred_len)
+        decoded = Positions(np.arange(self.seq_len - self.label_len, self.seq_len + self.pred_len))
         return layers + decoder_attention(self.decoder, decoded, layers, last=self.pred_len)
 
 
@@ -182,8 +183,8 @@ class InformerStack(Informer):
         assert isinstance(self.encoder, EncoderStack)
         layers = []
         for i, encoder in enumerate(self.encoder.encoders):
-            steps = np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len)
-            layers += encoder_attention(encoder, steps, name=f"encoder.encoders.{i}", encoder_number=i)
+            tokens = Positions(np.arange(self.seq_len - self.seq_len // 2**i, self.seq_len))
+            layers += encoder_attention(encoder, tokens, name=f"encoder.encoders.{i}", encoder_number=i)
         return layers
 
 
@@ -310,14 +311,10 @@ class ResidualInformer(ResidualModel):
         """List the attention layers; see `patch_centres` for the steps of the tokens."""
         past, future = patch_centres(self.seq_len, self.pred_len, self.patch_len)
         labels = past[len(past) - self.label_tokens :]
-        if not self.channels.joint:
-            layers = encoder_attention(self.encoder, past)
-            decoded = np.concatenate([labels, future])
-            return layers + decoder_attention(self.decoder, decoded, layers, last=len(future))
-        # one sequence holds all variables; in the decoder, the labels of all targets precede all horizons
-        read, targets = np.arange(self.channels.n_variables), self.target_index.cpu().numpy()
-        layers = encoder_attention(self.encoder, np.tile(past, len(read)), np.repeat(read, len(past)))
-        decoded = np.concatenate([np.tile(part, len(targets)) for part in (labels, future)])
-        variables = np.concatenate([np.repeat(targets, len(part)) for part in (labels, future)])
-        last = len(targets) * len(future)
-        return layers + decoder_attention(self.decoder, decoded, layers, last=last, variables=variables)
+        read = targets = None
+        if self.channels.joint:  # one sequence holds all variables
+            read, targets = np.arange(self.channels.n_variables), self.target_index.cpu().numpy()
+        layers = encoder_attention(self.encoder, Positions.of(past, read))
+        horizon = Positions.of(future, targets)  # follows the labels of all targets
+        decoded = Positions.join([Positions.of(labels, targets), horizon])
+        return layers + decoder_attention(self.decoder, decoded, layers, last=len(horizon))

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
-from forecast.models.base import AttentionLayer, check_sizes, encoder_attention, estimate_informer_size
+from forecast.models.base import AttentionLayer, Positions, encoder_attention, estimate_informer_size
 from forecast.models.embedding import (
     StepHead,
     TimeEmbedding,
@@ -128,24 +129,12 @@ class PatchEncoder(ResidualModel):
         """
         steps = np.concatenate(patch_centres(self.seq_len, self.pred_len, self.patch_len))
         variables = np.arange(self.channels.n_variables)
-        if self.channels.joint:  # one sequence holds all variables
-            return encoder_attention(
-                self.encoder, np.tile(steps, len(variables)), np.repeat(variables, len(steps))
-            )
-        layers = encoder_attention(self.encoder, steps)
-        if not self.channels.axes:
-            return layers
-        at = np.full(len(variables), steps[-1])
+        joint = variables if self.channels.joint else None  # one sequence holds all variables
+        layers = encoder_attention(self.encoder, Positions.of(steps, joint))
+        across = Positions.of(steps[-1:], variables)
         return [
-            replace(
-                layer,
-                slot="variables",
-                query_steps=at,
-                memory_steps=at,
-                query_variables=variables,
-                memory_variables=variables,
-            )
-            if is_over_variables(layer.number)
+            replace(layer, slot="variables", queries=across, memory=across)
+            if self.channels.axes and is_over_variables(layer.number)
             else layer
             for layer in layers
         ]

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from forecast.attention.base import check_choice
-from forecast.models.base import ForecastModel, PointAndScale, WarmStart, check_sizes
+from forecast.attention.base import check_choice, check_sizes
+from forecast.models.base import ForecastModel, PointAndScale, WarmStart
 from forecast.models.embedding import StepHead, TimeEmbedding
 from forecast.models.linear_model import (
     FutureTime,

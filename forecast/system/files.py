@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from forecast.system.errors import ConfigError
+from forecast.system.errors import ConfigError, user_path
+
+
+def output_file(output: object, *suffixes: str) -> Path:
+    """The file that the setting `output` names. Raises ConfigError unless its name ends in one of `suffixes`."""
+    path = user_path(str(output))
+    if path.suffix not in suffixes:
+        raise ConfigError(f"output={output}: give a name that ends in {', '.join(suffixes)}")
+    return path
 
 
 def check_output_files(*paths: Path, overwrite: bool) -> None:

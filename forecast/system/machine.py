@@ -17,11 +17,7 @@ def describe_machine(device: str) -> dict[str, Any]:
     """Return the device (`cuda`, or another for the CPU), the number of threads and the versions."""
     import torch
 
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
-        cpu = names[0] if names else cpu
+    cpu = read_cpu("model name") or platform.processor() or platform.machine()
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else cpu,
         "threads": torch.get_num_threads(),
@@ -31,6 +27,13 @@ def describe_machine(device: str) -> dict[str, Any]:
         "forecast": __version__,
         "commit": find_commit(),
     }
+
+
+def read_cpu(field: str) -> str:
+    """Return a field of the first processor, `model name` or `flags`, as Linux gives it; empty on other systems."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(field)), "")
 
 
 def find_commit() -> str | None:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from forecast.linear.covariate_steps import covariates_of_linear
 from forecast.models import ForecastModel
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import format_tokens
+from forecast.system.machine import read_cpu
 from forecast.system.memory import available
 from forecast.training.preparation import AUTO, is_float16
 
@@ -168,7 +168,7 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
     for layer in model.attention_layers():
         module = model.get_submodule(layer.name)
         if layer.slot not in found and isinstance(module, Attention):
-            queries, keys = len(layer.query_steps), len(layer.memory_steps)
+            queries, keys = len(layer.queries), len(layer.memory)
             reason = module.why_equal_to_softmax(queries, keys) or ""
             found[layer.slot] = SlotSummary(module.type_name(), str(module.role), queries, keys, reason)
     return found
@@ -179,22 +179,18 @@ def summarize_attention(model: ForecastModel) -> dict[str, SlotSummary]:
 
 @contextmanager
 def computing(network: nn.Module, precision: object, device: torch.device) -> Iterator[torch.dtype]:
-    """Move a network to a device and compute there in a precision without gradients; see `computing_in`."""
-    with computing_in(precision, device) as dtype:
-        network.to(device, dtype)
-        with torch.inference_mode():
-            yield dtype
+    """Move a network to a device and compute there in a precision, as Lightning's trainer does, without gradients.
 
-
-@contextmanager
-def computing_in(precision: object, device: torch.device) -> Iterator[torch.dtype]:
-    """Compute in a precision, as Lightning's trainer does. Yields the type of the numbers that a network reads."""
+    Yields the type of the numbers that the network reads.
+    """
     mixed = {"bf16": torch.bfloat16, "16": torch.float16}.get(str(precision).partition("-")[0])
     dtype = torch.float64 if str(precision).startswith("64") else torch.float32
     default = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
+    autocast = torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False)
     try:
-        with torch.autocast(device.type, dtype=mixed, enabled=mixed is not None, cache_enabled=False):
+        network.to(device, dtype)
+        with autocast, torch.inference_mode():
             yield dtype
     finally:
         torch.set_default_dtype(default)
@@ -219,15 +215,8 @@ def best_precision(accelerator: str, width: int) -> str:
         multiplies_bfloat16 = torch.cuda.get_device_capability() >= (8, 0)
     else:
         runs_on_cpu = accelerator == "cpu" or (accelerator == AUTO and not torch.backends.mps.is_available())
-        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in cpu_flags()
+        multiplies_bfloat16 = runs_on_cpu and "amx_bf16" in read_cpu("flags").split()
     return "bf16-mixed" if multiplies_bfloat16 and width >= MIN_D_MODEL else "32-true"
-
-
-def cpu_flags() -> set[str]:
-    """Return the processor's features as Linux names them; an empty set on other systems."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set())
 
 
 def check_memory(config: DictConfig, data: DataModule) -> None:

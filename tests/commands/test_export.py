@@ -7,7 +7,8 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -254,13 +255,15 @@ def untrained_graph(
             network.linear.weight.copy_(torch.randn(config.seq_len, config.pred_len) / config.seq_len)
         network.time_embedding.set_calendar_features(())
         torch.nn.init.normal_(network.head.out.weight)
-    graph = ForecastGraph(
-        network, Domain.unlimited(n_features), range(n_targets), trained_for=None, calibration=None
-    )
+    model = SimpleNamespace(
+        network=network, scaler=SimpleNamespace(domain=Domain.unlimited(n_features)),
+        target_index=range(n_targets), quantiles=None, calibration=None,
+    )  # fmt: skip
+    graph = ForecastGraph(cast(TrainedModel, model))
     steps = {"past": config.seq_len, "past_time": config.seq_len, "future_time": config.pred_len}
     widths = {"past": n_features, "past_time": 4, "future_time": 4}
     shapes = {name: ["batch", steps[name], widths[name]] for name in steps}
-    return graph.eval(), {**shapes, "center": ["batch", n_features], "scale": ["batch", n_features]}
+    return graph, {**shapes, "center": ["batch", n_features], "scale": ["batch", n_features]}
 
 
 def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_pdf import PdfPages
@@ -33,6 +32,7 @@ from forecast.reports.compare.tables import (
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.figures import style_axis, subplots
 from forecast.reports.plots import COLOURS, colour_number
+from forecast.reports.templates import render
 from forecast.system.formatting import plural
 from forecast.system.progress import track
 
@@ -40,13 +40,10 @@ HERE = Path(__file__).parent
 
 
 def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> str:
-    """Return the page. Jinja escapes names and settings, in the HTML and in the embedded JSON."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )  # fmt: skip
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    """Return the page."""
     sections = [make_section(task) for task in tasks]
-    return environment.get_template("page.html").render(
+    return render(
+        HERE / "page.html",
         title=title,
         nonce=secrets.token_urlsafe(16),  # the browser runs only scripts with this nonce
         style=(HERE / "page.css").read_text(),

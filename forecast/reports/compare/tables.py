@@ -18,6 +18,7 @@ from forecast.evaluation.significance import count_cosines
 from forecast.reports.compare.run_folders import ExcludedRun
 from forecast.reports.compare.task import (
     EQUAL,
+    LOWEST,
     NO_DIFFERENCE,
     NOT_SIGNIFICANT,
     ONE_SEED,
@@ -64,7 +65,7 @@ COSTS = (
 )  # fmt: skip
 NAME = Column("name", "variant", "settings in which the variants differ; baselines are in italics")
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
-VERDICT_STYLES = {"best": "leads", "worse": "bad", "better": "good"}
+VERDICT_STYLES = {LOWEST: "leads", "worse": "bad", "better": "good"}
 TEST = ("change", "interval", "p")
 SHORT = {
     "name", "seeds", "mse", "mae", "skill", *TEST, "ms_per_window", "peak_memory_mb", "n_parameters", "verdict",
@@ -98,25 +99,22 @@ def describe_choice(task: Task) -> str:
     equivalent = [each for each in others if is_equivalent(task, each)]
     counts = Counter(task.get_verdict(each) for each in others if each not in equivalent)
     lowest = f"lowest {task.score_label}, {format_number(*mean_and_std(best.values(best.score)))}"
-    use, used = "Of the variants, use" if task.is_baseline_better else "Use", best
-    if counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent):
-        sentences = [
-            f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
-        ]
+    use = "Of the variants, use" if task.is_baseline_better else "Use"
+    is_open = counts[ONE_SEED] or counts[TOO_FEW] or (counts[NOT_SIGNIFICANT] and not equivalent)
+    faster = [each for each in equivalent if not is_open and np.max(each.times) < np.min(best.times)]
+    used = min(faster, key=lambda each: fmean(each.times), default=best)
+    if is_open:
+        first = f"No variant is known to be the best: {best.name} has the {lowest}{describe_time(best)}."
+    elif used is best:
+        first = f"{use} {best.name}: {lowest}{describe_time(best)}."
     else:
-        faster = [each for each in equivalent if np.max(each.times) < np.min(best.times)]
-        used = min(faster, key=lambda each: fmean(each.times), default=best)
-        sentences = [f"{use} {best.name}: {lowest}{describe_time(best)}."]
-    if used is not best:
         difference, change = task.differences[used.name], "the same error as"
         if task.get_verdict(used) != EQUAL:
-            change = (
-                f"{format_percent(difference.mean / difference.base)} {format_interval(difference)} against"
-            )
+            percent = format_percent(difference.mean / difference.base)
+            change = f"{percent} {format_interval(difference)} against"
         fastest = f"the fastest of {len(equivalent) + 1} equivalent variants{describe_time(used)}"
-        sentences = [
-            f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
-        ]
+        first = f"{use} {used.name}: {fastest}, {change} {best.name} ({lowest}{describe_time(best, '; {}')})."
+    sentences = [first]
     if names := [each.name for each in equivalent if each is not used]:
         sentences.append(f"Equivalent: {shorten(names, MAX_NAMED)}.")
     meanings = {
@@ -141,12 +139,12 @@ def describe_task(task: Task) -> list[str]:
 
     Where every run kept only its linear model, that is the only finding. The sentences do not depend on the reference.
     """
-    task, metrics = task.with_best_as_reference, task.all_metrics
-    untrained = sum(run.get("best_epoch") == 0 for run in metrics)
-    which = "The run" if len(metrics) == 1 else f"{untrained} of {len(metrics)} runs"
+    task, runs = task.with_best_as_reference, task.runs
+    untrained = sum(run.metrics.get("best_epoch") == 0 for run in runs)
+    which = "The run" if len(runs) == 1 else f"{untrained} of {len(runs)} runs"
     why = "no epoch was 1% better on validation windows, so attention has no part in the scores"
     linear_only = f"{which} kept only the linear model: {why}." if untrained else ""
-    if untrained == len(metrics):
+    if untrained == len(runs):
         return [linear_only]
     sentences = [describe_choice(task)] if len(task.variants) > 1 else []
     sentences.insert(0 if task.is_baseline_better else len(sentences), describe_baseline(task))
@@ -381,7 +379,7 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
 
 def make_card_table(tasks: Sequence[Task]) -> Table:
     """Return what is needed to repeat the comparison, as far as the run folders say it."""
-    runs = [run for task in tasks for entry in task.variants for run in entry.runs]
+    runs = [run for task in tasks for run in task.runs]
     finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
     machines = [run.metrics["machine"] for run in runs if "machine" in run.metrics]
     facts = {

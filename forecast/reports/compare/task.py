@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
-ONE_SEED, EQUAL, BEST = "one seed: unknown", "equal", "best"
+ONE_SEED, EQUAL, LOWEST = "one seed: unknown", "equal", "lowest"
 ATTENTION = "model.attention.name"
 RESERVED = {"seeds", "mse", "mae", "skill", "seconds", "windows_per_second", "peak_memory_mb"}
 """Columns of tables that no setting may be named like."""
@@ -208,12 +208,13 @@ class Task:
         return self.first_run.overlap
 
     @property
-    def all_metrics(self) -> list[dict[str, Any]]:
-        return [run.metrics for entry in self.variants for run in entry.runs]
+    def runs(self) -> list[FinishedRun]:
+        """The runs of all variants."""
+        return [run for entry in self.variants for run in entry.runs]
 
     def count_disturbed_runs(self, cost: str) -> int:
         """Return the number of runs whose cost was measured while another compared run ran."""
-        return sum(cost in run.disturbed for entry in self.variants for run in entry.runs)
+        return sum(cost in run.disturbed for run in self.runs)
 
     def is_compared(self, cost: str) -> bool:
         """Whether a cost tells the variants apart: undisturbed in each run, and not made equal by `match`."""
@@ -270,7 +271,7 @@ class Task:
     def get_verdict(self, entry: Entry) -> str:
         """Return the result of the test of an entry against the reference."""
         if entry is self.reference:
-            return BEST if entry is self.best else "reference"
+            return LOWEST if entry is self.best else "reference"
         if entry.forecasts_the_same(self.reference):
             return EQUAL
         return judge(self.differences[entry.name])

@@ -91,36 +91,34 @@ def read(make: MakeData, choices: Choices) -> Reading:
     Raises:
         DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
     """
-    data, texts = make(), ()
+    data = make()
     try:
-        panel = _read_panel(data)
+        reading = Reading(data, _read_panel(data), texts=(), settings=[])
     except TextColumns as error:
         if choices.columns is not None or data.options.target in error.names:
             raise
-        texts = error.names
-        data = make(past_covariates=[*choices.past_covariates, *texts])
-        with warnings.catch_warnings(action="ignore"):  # the first reading gave them
-            panel = _read_panel(data)
-    reading = Reading(data, panel, texts, settings=[])
-    if covariates := advice.suggest_covariates(panel, choices):
-        reading = _read_again(make, choices, reading, *covariates)
+        reading = _read_again(make, choices, error.names, [])
+    if covariates := advice.suggest_covariates(reading.panel, choices):
+        reading = _read_again(make, choices, reading.texts, covariates)
     if (choices.steps, choices.freq) == ("dates", None):
         calendar = find_calendar_of_gaps(reading.panel)
         if calendar is not None:
             why = f"the rows are {calendar.describe()}: dates between them are not missing"
-            reading = _read_again(make, choices, reading, Setting("data.steps", "rows", why))
+            rows = Setting("data.steps", "rows", why)
+            reading = _read_again(make, choices, reading.texts, [*reading.settings, rows])
     return reading
 
 
-def _read_again(make: MakeData, choices: Choices, reading: Reading, *more: Setting) -> Reading:
-    """Read the data as in a reading, with more settings."""
-    settings = [*reading.settings, *more]
+def _read_again(
+    make: MakeData, choices: Choices, texts: Sequence[str], settings: Sequence[Setting]
+) -> Reading:
+    """Read the data with these columns of text as covariates, and with these settings."""
     chosen = {each.key.removeprefix("data."): each.value for each in settings}
     past = chosen.get("past_covariates", choices.past_covariates)
-    data = make(**{**chosen, "past_covariates": [*past, *reading.texts]})
+    data = make(**{**chosen, "past_covariates": [*past, *texts]})
     with warnings.catch_warnings(action="ignore"):  # the first reading gave them
         panel = _read_panel(data)
-    return Reading(data, panel, reading.texts, settings)
+    return Reading(data, panel, texts, [*settings])
 
 
 def _read_panel(data: DataModule) -> Panel:

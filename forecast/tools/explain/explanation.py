@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -20,6 +19,7 @@ from forecast.data import Batch, DataModule, Windows
 from forecast.inference.model import TrainedModel
 from forecast.inference.origins import find_date, note_on_windows
 from forecast.models.base import FULL_WEIGHT
+from forecast.reports.templates import render
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural
@@ -255,15 +255,8 @@ def write_page(folder: Path, title: str, facts: Sequence[str], sections: Sequenc
     images = {
         picture.name: _save_picture(folder, picture) for section in sections for picture in section.pictures
     }
-    environment = Environment(  # Jinja escapes names
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    page = environment.get_template("page.html").render(
-        title=title, facts=facts, sections=sections, images=images
-    )
+    template = Path(__file__).with_name("page.html")
+    page = render(template, title=title, facts=facts, sections=sections, images=images)
     (folder / "index.html").write_text(page, encoding="utf-8")
 
 

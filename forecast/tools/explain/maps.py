@@ -23,8 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from forecast.attention import Attention, Curves
+from forecast.attention.base import Memory, Queries
 from forecast.models import ForecastModel
-from forecast.models.base import AttentionLayer
+from forecast.models.base import AttentionLayer, Positions
 from forecast.system.errors import ConfigError
 
 MAX_WEIGHTS = 2**27
@@ -42,10 +43,10 @@ class Call:
 
     name: str
     attention: Attention
-    q: Float[Tensor, "batch heads query_len head_dim"]
-    k: Float[Tensor, "batch heads memory_len head_dim"]
-    v: Float[Tensor, "batch heads memory_len head_dim"]
-    mixed: Float[Tensor, "batch heads query_len head_dim"]
+    q: Queries
+    k: Memory
+    v: Memory
+    mixed: Queries
 
     def select_sequence(self, number: int) -> "Call":
         """The call for one sequence of the batch."""
@@ -185,17 +186,17 @@ def list_layers(
     """
     names = (*columns, *network.further_variables)
 
-    def timeline(steps: Int[np.ndarray, " length"], numbers: Int[np.ndarray, " length"] | None) -> Timeline:
-        variables = () if numbers is None else tuple(names[number] for number in numbers)
-        return Timeline(steps, dates, seq_len, network.patch_len, variables)
+    def timeline(tokens: Positions) -> Timeline:
+        variables = () if tokens.variables is None else tuple(names[number] for number in tokens.variables)
+        return Timeline(tokens.steps, dates, seq_len, network.patch_len, variables)
 
     places = {place.name: place for place in network.attention_layers()}
     return [
         Layer(
             call,
             place,
-            timeline(place.query_steps, place.query_variables),
-            timeline(place.memory_steps, place.memory_variables),
+            timeline(place.queries),
+            timeline(place.memory),
             network.horizon_input,
         )
         for call in calls

@@ -1,8 +1,7 @@
 """The description of an exported file for its users, with a program that runs it, and its inputs in NumPy.
 
-Imports no torch. The program, which `forecast.export` prints, runs the file without this package. It reads a CSV or
-Parquet file with one row per step and a column of dates. It ends with a message where the rows are not what the
-exported file needs, such as dates without the UTC offset that training had.
+Imports no torch. The program, which `forecast.export` prints, runs the file without this package. It ends with a
+message where the rows are not what the exported file needs, such as dates without the UTC offset that training had.
 """
 
 import math
@@ -28,6 +27,7 @@ from forecast.data.time_features import (
     time_features,
 )
 from forecast.inference.model_data import ModelData, name_keys
+from forecast.reports.templates import render
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import is_folder, locate
 
@@ -75,7 +75,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     if quantiles is None and trained.calibration is not None:
         quantiles, source = trained.calibration.quantiles, "conformal, from validation windows"
     seq_len, pred_len = trained.seq_len, trained.pred_len
-    n_features, n_targets = len(trained.feature_columns), len(trained.target_columns)
+    n_targets = len(trained.target_columns)
     names, domain = time_feature_names(trained.freq, trained.holidays), trained.scaler.domain
     of_domain: dict[str, Any] = {}
     if domain.has_transforms:
@@ -87,11 +87,6 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     if domain.has_bounds:
         for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
             of_domain[name] = [bound if math.isfinite(bound) else None for bound in bounds]
-    inputs: dict[str, list[int | str]] = {
-        "past": ["batch", seq_len, n_features],
-        "past_time": ["batch", seq_len, len(names)],
-        "future_time": ["batch", pred_len, len(names)],
-    }
     outputs = {"forecast": ["batch", pred_len, n_targets]}
     if quantiles:
         outputs["quantiles"] = ["batch", pred_len, n_targets, len(quantiles)]
@@ -114,7 +109,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
         ],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
-        "inputs": inputs | series_inputs(trained),
+        "inputs": describe_inputs(trained, len(names)),
         "outputs": outputs,
         "type": "float64, past and outputs in original units",
         **of_domain,
@@ -122,22 +117,22 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     }
 
 
-def series_inputs(trained: "TrainedModel") -> dict[str, list[int | str]]:
-    """The shapes of the inputs beside the windows: the scale of their series, covariates and static features."""
-    state = trained.data_state
-    n_future, n_static = len(state["future_covariates"]), len(state["static_features"])
-    n_known = len(known_steps(trained))
-    n_scaled = len(trained.feature_columns) + n_future
-    shapes: dict[str, list[int | str]] = {"center": ["batch", n_scaled], "scale": ["batch", n_scaled]}
-    if trained.scaler.domain.has_transforms:
-        shapes |= {name: ["batch", len(trained.feature_columns)] for name in ("location", "shape")}
-    if n_future:
-        shapes["future_covariates"] = ["batch", trained.seq_len + trained.pred_len, n_future]
-    if n_known:
-        shapes["known"] = ["batch", trained.seq_len + trained.pred_len, n_known]
-    if n_static:
-        shapes["static"] = ["batch", n_static]
-    return shapes
+def describe_inputs(trained: "TrainedModel", n_calendar: int) -> dict[str, list[int | str]]:
+    """The shapes of the inputs: the windows, the scale of their series, and what else the model reads."""
+    state, seq_len, pred_len = trained.data_state, trained.seq_len, trained.pred_len
+    n_features, n_future = len(trained.feature_columns), len(state["future_covariates"])
+    n_transformed = n_features if trained.scaler.domain.has_transforms else 0
+    always = {
+        "past": (seq_len, n_features), "past_time": (seq_len, n_calendar), "future_time": (pred_len, n_calendar),
+        "center": (n_features + n_future,), "scale": (n_features + n_future,),
+    }  # fmt: skip
+    if_any = {
+        "location": (n_transformed,), "shape": (n_transformed,),
+        "future_covariates": (seq_len + pred_len, n_future), "known": (seq_len + pred_len, len(known_steps(trained))),
+        "static": (len(state["static_features"]),),
+    }  # fmt: skip
+    sizes = always | {name: size for name, size in if_any.items() if size[-1]}
+    return {name: ["batch", *size] for name, size in sizes.items()}
 
 
 def known_steps(trained: "TrainedModel") -> dict[str, int]:
@@ -310,6 +305,8 @@ def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], dat
 def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) -> str:
     """A program that forecasts the steps after the end of a file, of one series if there are many.
 
+    It reads my.csv or my.parquet, with one row per step and dates in the time zone of the data.
+
     Args:
         path: the exported file.
         about: its metadata.
@@ -317,120 +314,29 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     if about["as_of"] or about["known_steps"]:
         return "none: with data.as_of or data.known_steps, forecast.predict makes the inputs of the model"
-    features = ",\n        ".join(feature["pandas"] for feature in about["time_features"])
-    extra = "\nimport holidays" if "holidays." in features else ""
-    ends = f"future + pd.tseries.frequencies.to_offset({about['freq']!r})"
-    shown = ends if data.get("stamp") == "end" else "future"
-    return f"""\
-import json
-from pathlib import Path
-
-import numpy as np
-import pandas as pd
-import onnxruntime{extra}
-
-about = json.loads(Path({str(metadata_path(path))!r}).read_text())
-{write_reading(about, data)}
-history = table.loc[: table[about["target_columns"]].last_valid_index()]
-past = history.reindex(columns=about["feature_columns"]).tail(about["seq_len"])  # in original units
-past[about["unread_columns"]] = 0.0  # any number: the model does not read them
-if past.isna().any(axis=None):
-    raise SystemExit(f"a value is missing: {{past.isna().sum().to_dict()}}: complete it, or use forecast.predict")
-{write_future_dates(about)}
-
-
-def time_features(dates):
-    return np.stack([
-        {features},
-    ], axis=1).astype("float64")
-
-
-inputs = {{
-    "past": past.to_numpy("float64")[None],  # one window, or more
-    "past_time": time_features(past.index)[None],
-    "future_time": time_features(future)[None],
-    **{{name: np.array([values]) for name, values in about["series"][series].items()}},  # its scale
-}}
-{write_covariates(about)}forecast = onnxruntime.InferenceSession({str(path)!r}).run(["forecast"], inputs)[0]
-print(pd.DataFrame(forecast[0], index={shown}, columns=about["target_columns"]))"""
-
-
-def write_reading(about: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """The lines that make `table`: rows of my.csv or my.parquet, indexed by date, in the time zone of the data.
-
-    If there is an id column, they are the rows of the series that the variable `series` names.
-    """
     date = data.get("date_column") or "date"
     date, ids = date if isinstance(date, str) else " ".join(date), list_id_columns(about["id_column"])
-    location = locate(data.get("path"))
-    lines = [f"series = {next(iter(about['series']))!r}  # the series to forecast"]
-    if is_folder(location) or location.suffix in PARQUET:
-        lines.append('table = pd.read_parquet("my.parquet")')
-    else:
-        given = {name: data.get(key) for key, (name, _) in ARGUMENTS.items()}
-        arguments = [
-            f", {name}={given[name]!r}"
-            for name, usual in ARGUMENTS.values()
-            if given[name] not in (usual, None)
-        ]
-        texts = dict.fromkeys([*ids, date], "str")
-        lines.append(f'table = pd.read_csv("my.csv", dtype={texts!r}{"".join(arguments)})')
-    if ids:
-        names = f" + {SEPARATOR!r} + ".join(f"table[{name!r}].astype(str)" for name in ids)
-        lines.append(f"table = table[{names} == series]")
+    location, arguments = locate(data.get("path")), None
+    if not (is_folder(location) or location.suffix in PARQUET):
+        given = {name: (data.get(key), usual) for key, (name, usual) in ARGUMENTS.items()}
+        given = {name: value for name, (value, usual) in given.items() if value not in (usual, None)}
+        arguments = {"dtype": dict.fromkeys([*ids, date], "str"), **given}
     how = f", format={data['date_format']!r}" if data.get("date_format") else ""
     how += ", dayfirst=True" if data.get("day_first") and not how else ""
-    if about["timezone"] is not None and about["utc_offset"] is not None:  # instants, no local times or days
-        lines += [
-            f"if not table[{date!r}].astype(str).str.contains(r':\\d\\d(?:\\.\\d+)? ?{OFFSET}$').all():",
-            "    raise SystemExit('write the dates with a UTC offset, such as 2026-01-31T06:00+01:00')",
-            f"dates = pd.to_datetime(table[{date!r}], utc=True{how})",
-            f"table.index = pd.DatetimeIndex(dates).tz_convert({about['timezone']!r})",
-        ]
-    else:
-        lines.append(f"table.index = pd.DatetimeIndex(pd.to_datetime(table[{date!r}]{how}))")
-    if data.get("stamp") == "end":
-        lines.append(
-            f"table.index -= pd.tseries.frequencies.to_offset({about['freq']!r})  # ends of the steps"
-        )
-    lines.append("table = table.sort_index()")
-    if about["categories"]:
-        lines += [
-            'for name, texts in about["categories"].items():',
-            "    for text in texts if name in table else ():",
-            '        table[f"{name}={text}"] = table[name].astype(str) == text',
-        ]
-    return "\n".join(lines)
-
-
-def write_future_dates(about: Mapping[str, Any]) -> str:
-    """The lines that make `future`, the dates of the forecast: even steps, or those of rows after the history."""
-    freq = about["freq"]
-    if about["calendar"] is not None:
-        return """future = table.index[len(history) :][: about["pred_len"]]
-if len(future) < about["pred_len"]:
-    raise SystemExit("add a row with empty targets for each date of the forecast")"""
-    return f"""dates = pd.date_range(past.index[0], periods=len(past) + about["pred_len"], freq={freq!r})
-if (past.index != dates[: len(past)]).any():
-    raise SystemExit("a date of the last rows is missing: add its row, or use forecast.predict")
-future = dates[len(past) :]"""
-
-
-def write_covariates(about: Mapping[str, Any]) -> str:
-    """The lines that add the future covariates and the static features that the model reads."""
-    lines = []
-    if "future_covariates" in about["inputs"]:
-        lines += [
-            'covariates = table.reindex(index=[*past.index, *future], columns=about["future_covariates"])',
-            'covariates[about["unread_covariates"]] = 0.0  # any number: the model does not read them',
-            "if covariates.isna().any(axis=None):",
-            '    raise SystemExit("a future covariate is missing: complete it, or use forecast.predict")',
-            'inputs["future_covariates"] = covariates.to_numpy("float64")[None]  # in original units',
-        ]
-    if "static" in about["inputs"]:
-        features = ",\n    ".join(feature["pandas"] for feature in about["static_features"])
-        lines += [
-            "static = table.head(1)",
-            f'inputs["static"] = np.stack([\n    {features},\n], axis=1).astype("float64")',
-        ]
-    return "".join(f"{line}\n" for line in lines)
+    return render(
+        Path(__file__).with_name("example.jinja"),
+        about=about,
+        file=str(path),
+        description=str(metadata_path(path)),
+        uses_holidays=any("holidays." in feature["pandas"] for feature in about["time_features"]),
+        series=next(iter(about["series"])),
+        arguments=arguments,
+        ids=ids,
+        separator=SEPARATOR,
+        date=date,
+        how=how,
+        is_zoned=about["timezone"] is not None
+        and about["utc_offset"] is not None,  # instants, no local times or days
+        offset=OFFSET,
+        has_ends=data.get("stamp") == "end",
+    )

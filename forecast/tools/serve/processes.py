@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from forecast.checkpoints.contents import find_run, find_trained
 from forecast.system.errors import CheckpointError, ConfigError, ForecastError
 from forecast.system.progress import track
 from forecast.tools.serve.graph import read_facts
+from forecast.tools.serve.worker import run as run_worker
 
 log = logging.getLogger(__name__)
 
@@ -100,11 +100,6 @@ class WorkerProcess:
         """Let a process without a call end. A killed one leaves semaphores behind, of which Python warns."""
         with contextlib.suppress(OSError):
             self._connection.send(None)
-
-
-def run_worker(calls: Connection, models: Mapping[str, Path], use_graphs: bool) -> None:
-    """Body of a worker process."""
-    import_module("forecast.tools.serve.worker").run(calls, models, use_graphs)
 
 
 class WorkerPool:

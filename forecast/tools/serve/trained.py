@@ -181,10 +181,9 @@ def export_model(name: str, checkpoint: Path) -> None:
     state, model = file_state(checkpoint), load(checkpoint)
     facts: dict[str, Any] = {"checkpoint": state, "obstacle": find_obstacle(model)}
     if not facts["obstacle"]:
-        described = describe_export(model)
         engine = TorchEngine(name, model)
-        facts |= collect_facts(engine, described)
-        facts["obstacle"] = write_graph(engine, checkpoint, facts, described)
+        facts |= collect_facts(engine)
+        facts["obstacle"] = write_graph(engine, checkpoint, facts)
     if not facts["obstacle"]:
         facts["graph"] = file_state(graph_file(checkpoint))
     content = {key: facts[key] for key in ("checkpoint", "obstacle")} if facts["obstacle"] else facts
@@ -202,15 +201,15 @@ def find_obstacle(model: TrainedModel) -> str:
     return ""
 
 
-def collect_facts(engine: TorchEngine, described: dict[str, Any]) -> dict[str, Any]:
-    """What `GraphEngine` needs beside the graph and its metadata `described`, as JSON values.
+def collect_facts(engine: TorchEngine) -> dict[str, Any]:
+    """What `GraphEngine` needs beside the graph, such as its metadata `about`, as JSON values.
 
     `levels` are those of the intervals of the run, in percent; see `list_limits` and `list_quantiles`.
     """
     model = engine.model
     forecaster, domain = choose_forecaster(model), model.scaler.domain
     return {
-        "about": described,
+        "about": describe_export(model),
         "reading": reading_settings(forecaster),
         "forecaster": asdict(forecaster.facts()),
         "static": model.data_state["static"],
@@ -244,18 +243,16 @@ def list_quantiles(model: TrainedModel) -> list[float | None]:
     return [p if supports(100 - 200 * min(p, 1 - p)) else None for p in model.calibration.quantiles]
 
 
-def write_graph(
-    engine: TorchEngine, checkpoint: Path, facts: dict[str, Any], described: dict[str, Any]
-) -> str:
+def write_graph(engine: TorchEngine, checkpoint: Path, facts: dict[str, Any]) -> str:
     """Write the graph, and compare its forecast of the example with that of PyTorch.
 
     Returns:
         Why the graph cannot be used; empty if it can.
     """
     try:
-        program = trace_forecast(ForecastGraph.of_model(engine.model), described["inputs"])
+        program = trace_forecast(ForecastGraph(engine.model), facts["about"]["inputs"])
         with atomic_file(graph_file(checkpoint)) as file:
-            write_onnx(program, file, {"outputs": described["outputs"]})
+            write_onnx(program, file, {"outputs": facts["about"]["outputs"]})
         difference = compare_on_example(engine, checkpoint, facts)
     except OSError:
         raise

@@ -13,7 +13,7 @@ REFUSED = [
     settings("label_len=13", says="label_len=13 must lie between 0 and seq_len=12: set label_len=6"),
     settings("features=S", says="features=S needs data.target, one of: load, price"),
     settings("resume=always", says="resume=always is unknown; use resume=auto, or checkpoint=FILE"),
-    settings("factor=0", says="probsparse factor must be a whole number of at least 1, not 0"),
+    settings("factor=0", says="factor=0 must be a whole number of at least 1"),
     settings("match=parameters", "model=informer", "model.share_layers=true", says="match=parameters needs model.share_layers=false: it counts the attention of each layer"),
     settings("attention=linear", "feature_map=cosine", says="linear feature_map must be one of elu, relu, taylor, favor, not 'cosine'"),
     settings("model=informer", "+model.patch_len=4", "+model.normalize=true", says="model: Informer got an unexpected keyword argument 'patch_len': set it, or leave out what sets it (model=, an experiment)"),

@@ -42,7 +42,7 @@ OPTIONS = [
     refused("ranking", "probsparse ranking must be one of measure, published, norm, not 'some'", lambda: ProbSparseAttention(20, 5, role="self", ranking="some")),
     refused("num_features without favor", "linear num_features needs feature_map=favor, not 'elu'", lambda: LinearAttention(20, 5, role="self", num_features=8)),
     refused("eps", "linear eps must be positive, not 0.0", lambda: LinearAttention(20, 5, role="self", eps=0.0)),
-    refused("num_landmarks", "nystrom num_landmarks must be a whole number of at least 1, not 0", lambda: NystromAttention(20, 5, role="self", num_landmarks=0)),
+    refused("num_landmarks", "num_landmarks=0 must be a whole number of at least 1", lambda: NystromAttention(20, 5, role="self", num_landmarks=0)),
     refused("conv_kernel of cross-attention", "nystrom conv_kernel must be null in role 'cross': a convolution needs one length", lambda: NystromAttention(20, 5, role="cross", conv_kernel=33)),
     refused("an even conv_kernel", "nystrom conv_kernel must be auto, null or an odd number, not 32", lambda: NystromAttention(20, 5, role="self", conv_kernel=32)),
     refused("interaction", "fastformer interaction must be one of product, add, concat, not 'sum'", lambda: FastformerAttention(20, 5, role="self", interaction="sum")),

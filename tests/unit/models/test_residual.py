@@ -156,7 +156,7 @@ def test_attention_layers_name_the_steps_of_their_tokens(tokens: str) -> None:
         if over_variables := tokens == "axes" and number == 1:
             expected = steps[-1:] * variables
         assert layer.slot == ("variables" if over_variables else "encoder")
-        np.testing.assert_array_equal(layer.query_steps, expected)
+        np.testing.assert_array_equal(layer.queries.steps, expected)
     assert len(layers) == 2
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf, ReadonlyConfigError
 
+import forecast.system.machine as this_machine
 from forecast.data import Batch, DataModule, csv_data, frame_data
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
@@ -36,7 +37,7 @@ def machine(monkeypatch):
     """Simulate the flags of a CPU, and the compute capability of a GPU or none."""
 
     def pretend(flags: set[str], capability: tuple[int, int] | None = None) -> None:
-        monkeypatch.setattr(create_model, "cpu_flags", lambda: flags)
+        monkeypatch.setattr(create_model, "read_cpu", lambda field: " ".join(flags))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
@@ -83,10 +84,10 @@ def test_fused_is_left_out_for_an_optimizer_that_has_no_such_option(build):
 
 def test_the_first_processors_flags_are_read(monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\nbugs\t\t: none\n")
-    monkeypatch.setattr(create_model, "Path", lambda _: tmp_path / "cpuinfo")
-    assert create_model.cpu_flags() == {"fpu", "avx512f", "amx_bf16"}
-    monkeypatch.setattr(create_model, "Path", lambda _: tmp_path / "none")
-    assert create_model.cpu_flags() == set()
+    monkeypatch.setattr(this_machine, "Path", lambda _: tmp_path / "cpuinfo")
+    assert this_machine.read_cpu("flags") == "fpu avx512f amx_bf16"
+    monkeypatch.setattr(this_machine, "Path", lambda _: tmp_path / "none")
+    assert this_machine.read_cpu("flags") == ""
 
 
 @pytest.mark.parametrize(

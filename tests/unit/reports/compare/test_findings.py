@@ -59,6 +59,9 @@ def test_verdicts_and_their_sentences(
     assert task.get_verdict(task.variants[1]) == verdict
     answer = describe_task(task)[0]
     assert [sentence for sentence in sentences if sentence not in answer] == []
+    # the table claims no more than the sentences: the lowest error, and not that the variant is the best
+    (_, (name, of_best, *_)), *_ = make_short_table(task).rows
+    assert (name.text, of_best.text) == ("full", "lowest")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_variants_with_the_same_forecasts_count_once_in_the_tests(tmp_path: Path
     """Neither the correction nor the degrees of freedom grow by a copy of a variant."""
     alone = task_of(tmp_path / "alone", {"full": 0.4, "linear": 0.45})
     copied = task_of(tmp_path / "copied", {"full": 0.4, "linear": 0.45, "probsparse": 0.4, "none": 0.45})
-    assert [copied.get_verdict(entry) for entry in copied.variants] == ["best", "equal", "worse", "worse"]
+    assert [copied.get_verdict(entry) for entry in copied.variants] == ["lowest", "equal", "worse", "worse"]
     for name in ("linear", "none"):
         assert copied.differences[name] == alone.differences["linear"]
     assert copied.differences["naive"] == alone.differences["naive"]
@@ -217,7 +220,7 @@ def test_the_rows_of_the_csv(pair: Path) -> None:
     table = pd.DataFrame(make_rows(tasks)).set_index("name")
     assert list(table.index) == ["full", "linear", "linear baseline", "seasonal naive", "naive"]
     assert table.loc["linear baseline", "mse"] == 0.5
-    assert table["verdict"].tolist() == ["best", "worse", "worse", "worse", "worse"]
+    assert table["verdict"].tolist() == ["lowest", "worse", "worse", "worse", "worse"]
     assert table.loc["naive", "p_adjusted"] == tasks[0].differences["naive"].adjusted_p_value
     assert table.loc["linear", "p_adjusted"] == tasks[0].differences["linear"].adjusted_p_value
     assert table["kind"].tolist() == ["variant", "variant", "baseline", "baseline", "baseline"]

@@ -21,7 +21,7 @@ from forecast.attention import (
     UniformAttention,
 )
 from forecast.attention.nystrom import depthwise_convolution
-from forecast.models.base import AttentionLayer
+from forecast.models.base import AttentionLayer, Positions
 from forecast.tools.explain.figures import draw_layer
 from forecast.tools.explain.maps import (
     Call,
@@ -186,7 +186,8 @@ def layer_of(attention: Attention, scale: float = 1.0) -> Layer:
     with torch.no_grad():
         call = Call("encoder.layers.0.attention", attention.eval(), q, k, v, attention.mix(q, k, v))
     positions = Timeline(steps, dates, seq_len=LENGTH)
-    place = AttentionLayer(call.name, "encoder", 0, steps, steps)
+    tokens = Positions(steps)
+    place = AttentionLayer(call.name, "encoder", 0, tokens, tokens)
     return Layer(call, place, positions, positions)
 
 
