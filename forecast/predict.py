@@ -1,7 +1,7 @@
 """Forecast with a trained model: `python -m forecast.predict --help`."""
 
+import re
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +9,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
-from forecast.system.errors import ConfigError, user_path
+from forecast.cli.overrides import typed_overrides
+from forecast.system.errors import ConfigError, DataError, ForecastError, user_path
 from forecast.system.files import atomic_file, check_output_files
+from forecast.system.formatting import quote_for_shell
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from forecast.data import DataModule
-    from forecast.data.files.columns import IdColumn
     from forecast.inference.forecast import Forecast
+    from forecast.inference.future_covariates import UnknownFuture
     from forecast.inference.model_data import ModelData
 
 
@@ -42,6 +42,7 @@ def predict(config: DictConfig) -> None:
     model = read_model_data(config.checkpoint)
     data, found = make_forecast(model, config)
     from forecast.inference.forecast import describe_forecast, describe_test
+    from forecast.inference.future_covariates import tabulate
 
     console.print(f"checkpoint {model.path}")
     for line in [*describe_forecast(found), *describe_test(found)]:
@@ -49,7 +50,7 @@ def predict(config: DictConfig) -> None:
     keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}
     found = found.rounded()
     frames = {file: found.frame()} | ({} if samples_file is None else {samples_file: found.sample_frame()})
-    tables = {path: tabulate(found, frame, **keys) for path, frame in frames.items()}
+    tables = {path: tabulate(found.panel, frame, **keys) for path, frame in frames.items()}
     if to_screen:
         [*tables.values()][-1].to_csv(sys.stdout, float_format="%.12g", index=False)
         return
@@ -60,27 +61,6 @@ def predict(config: DictConfig) -> None:
             table.to_csv(written.enter_context(atomic_file(path)), float_format="%.12g", index=False)
         figures.save(figures.prediction_figure(found.plots(), found.title(data.title)), files[-1])
     console.print(f"saved      {', '.join(map(str, files))}{found.describe_plots()}")
-
-
-def tabulate(
-    forecast: "Forecast",
-    frame: "pd.DataFrame",
-    id_column: "IdColumn",
-    date_column: str | Sequence[str] | None,
-) -> "pd.DataFrame":
-    """A table of a forecast as it is written: ids and dates of several columns of the data have the same columns."""
-    import pandas as pd
-
-    from forecast.data.files.cells import date_name
-    from forecast.data.files.columns import list_id_columns, split_ids
-    from forecast.data.files.dates import split_dates
-
-    table = split_ids(frame, list_id_columns(id_column)).reset_index()
-    columns = {str(name): table[[name]] for name in table}
-    if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
-        stamp = forecast.panel.utc_offset.stamp
-        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, stamp=stamp)
-    return pd.concat(columns.values(), axis=1)
 
 
 def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, Forecast]":
@@ -100,21 +80,54 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
     data = model.open_data(given)
     panel = model.read_source(data)
     from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
+    from forecast.inference.future_covariates import UnknownFuture
     from forecast.inference.model import load
     from forecast.inference.predict import predict as predict_panel
 
     forecaster = choose_forecaster(load(model.path), config.baseline)
     model.refuse_absent(data, find_unread_columns([forecaster]))
-    return data, predict_panel(
-        forecaster,
-        panel,
-        horizon=config.horizon,
-        start=config.start,
-        levels=model.config["levels"] if config.levels is None else config.levels,
-        intervals=config.intervals,
-        samples=config.samples,
-        seed=config.seed,
-        ahead=ahead,
+    try:
+        return data, predict_panel(
+            forecaster,
+            panel,
+            horizon=config.horizon,
+            start=config.start,
+            levels=model.config["levels"] if config.levels is None else config.levels,
+            intervals=config.intervals,
+            samples=config.samples,
+            seed=config.seed,
+            ahead=ahead,
+        )
+    except UnknownFuture as error:
+        if config.output == "-":
+            raise
+        raise offer_blank(error, model, data, config) from None
+
+
+def offer_blank(
+    unknown: "UnknownFuture", model: "ModelData", data: "DataModule", config: DictConfig
+) -> "DataError":
+    """Write a file of the future covariates to fill in, beside the output; return an error that names the next command.
+
+    If the file exists, or the command could not read it, none is written, and the error is that of the forecast.
+    """
+    from forecast.inference.future_covariates import write_blank
+
+    file = user_path(config.output)
+    blank = file.with_name(f"{file.stem}_future.csv")
+    if blank.exists():
+        return unknown
+    try:
+        write_blank(blank, unknown, model, data.source, OmegaConf.to_container(config.data))  # type: ignore[arg-type]
+    except ForecastError:
+        return unknown
+    typed = {**typed_overrides(), "future": f"future={blank}"}
+    plain = (
+        re.sub(r"='([\w./-]*)'$", r"=\1", argument) for argument in typed.values()
+    )  # without Hydra's quotes
+    command = " ".join(["python -m forecast.predict", *map(quote_for_shell, plain)])
+    return DataError(
+        f"{unknown.problem}; {unknown.known}; {blank} has these steps: fill in its empty columns, and run: {command}"
     )
 
 

@@ -29,7 +29,7 @@ from forecast.evaluation.scores import (
     parse_levels,
     round_to_unit,
 )
-from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots
+from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots, describe_span
 from forecast.system.errors import ConfigError, check_choice, check_count
 from forecast.system.formatting import plural, shorten
 
@@ -280,8 +280,8 @@ class Forecast:
 
     def plots(self) -> list[PlottedForecast]:
         """Plots of the variables and series of `choose_plots`."""
-        plots = choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
-        return [self._plot(*plot) for plot in plots]
+        chosen = choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
+        return [self._plot(*plot) for plot in chosen]
 
     def describe_plots(self) -> str:
         """A note on the series and variables that `plots` leaves out, in brackets; empty if it shows all."""
@@ -290,7 +290,9 @@ class Forecast:
 
     def title(self, data: str) -> str:
         """The title of a picture of `plots`; `data` is the name of the data."""
-        return f"{data}: {self.dates.shape[1]} steps by {self.forecaster.label}{self.describe_plots()}"
+        span = describe_span(self.panel.utc_offset.shown(pd.DatetimeIndex(self.dates.ravel())))
+        by = f" by {self.forecaster.label}" * (self.forecaster.name != MODEL)
+        return f"{data}: forecast {span}{by}{self.describe_plots()}"
 
     def _plot(self, s: int, v: int, label: str) -> PlottedForecast:
         rows = np.arange(self.panel.starts[s], self.panel.ends[s])
@@ -303,6 +305,7 @@ class Forecast:
             {level: low[s, :, v] for level, low in self.low.items()},
             {level: high[s, :, v] for level, high in self.high.items()},
             self.truth[s, :, v],
+            self.panel.utc_offset.timezone,
         )
 
 
@@ -378,14 +381,13 @@ def describe_truth(forecast: Forecast) -> list[str]:
     """Describe the errors of the steps whose truth is known, in lines for the terminal."""
     if not forecast.has_truth:
         return []
-    dates, utc_offset = pd.DatetimeIndex(forecast.dates.ravel()), forecast.panel.utc_offset
-    trained_until = forecast.forecaster.trained_until
+    dates, trained_until = pd.DatetimeIndex(forecast.dates.ravel()), forecast.forecaster.trained_until
     error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
     with warnings.catch_warnings(action="ignore"):  # of targets without a true value
         mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     lines = []
     if (dates <= pd.Timestamp(trained_until)).any():
-        shown = utc_offset.describe(trained_until, with_offset=False)
+        shown = forecast.panel.utc_offset.describe(trained_until, with_offset=False)
         lines = [
             f"note       dates to {shown} were trained on: their errors say little about the errors of new dates"
         ]

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from forecast.data import DataModule, Panel, Windows
-from forecast.data.panel import name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
@@ -46,6 +45,7 @@ from forecast.inference.forecast import (
     warn_of_far_values,
 )
 from forecast.inference.forecasters import Output, PointForecaster, Points, round_up_horizon
+from forecast.inference.future_covariates import check_covariates
 from forecast.inference.model import BATCH_SIZE
 from forecast.inference.origins import (
     SeriesOrigins,
@@ -56,7 +56,6 @@ from forecast.inference.origins import (
     windows_from,
 )
 from forecast.system.errors import ConfigError, DataError, ForecastError, check_count
-from forecast.system.formatting import plural
 from forecast.system.progress import track
 
 MAX_RECURSIVE_ORIGINS = 512
@@ -148,61 +147,6 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
             f"not forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
         )
     return horizon
-
-
-def check_covariates(
-    scaled: ScaledPanel,
-    rows: Int64[np.ndarray, " series"],
-    steps: int,
-    is_read: Bool[np.ndarray, " covariates"],
-) -> list[str]:
-    """Check that the future covariates which are read are known, and describe those not read over all steps.
-
-    Missing values before the end of a series are completed as in training. There is a warning for a covariate with
-    `data.known_steps` that is known for fewer steps than in training.
-
-    Args:
-        rows: the first row to forecast of each series.
-        is_read: whether the forecast reads each covariate after its origin.
-
-    Raises:
-        DataError: a covariate that is read has no value for a step; the message names the first series and date.
-    """
-    panel, found = scaled.panel, []
-    if panel.future is None:
-        return []
-    wanted = rows[:, None] + np.arange(steps)
-    is_known = np.isfinite(panel.future[wanted][..., panel.ahead_index])  # (series, steps, covariates)
-    for i, (name, limit) in enumerate(zip(panel.future_covariates, scaled.scales.known_steps, strict=True)):
-        column = panel.future_columns[panel.ahead_index[i]]
-        if not is_read[i]:
-            found.append(f"the future of {panel.indicators.get(name, name)} is not read")
-        elif limit is None:
-            lacking = np.argwhere(~is_known[..., i] & (wanted >= panel.ends[:, None]))
-            if len(lacking):
-                s, step = (int(place) for place in lacking[0])
-                date = panel.utc_offset.zoned(pd.DatetimeIndex(dates_from(panel, rows, steps)[s, [step]]))[0]
-                last = pd.DatetimeIndex(
-                    panel.dates(panel.ends[[s]] - steps)
-                )  # from here on, all steps are known
-                known = str(panel.utc_offset.shown(last)[0]).replace(" ", "T")
-                raise DataError(
-                    f"{name_series(panel, s)}{panel.indicators.get(column, column)} is not known for {date}: this "
-                    f"forecast needs future covariates for {steps} steps after its start (a multiple of pred_len): add "
-                    "rows with these covariates and empty targets, or give future=FILE; a model trained with "
-                    f"data.known_steps needs fewer; start={known} tries the forecast on known rows"
-                )
-        else:
-            counts, limit = is_known[:, :limit, i].sum(axis=1), min(limit, steps)
-            low, high = int(counts.min()), int(counts.max())
-            if low < limit:
-                warnings.warn(
-                    f"{name} is known for {plural(low, 'step')}, and was known for {limit} in training: give "
-                    f"future=FILE with {limit}",
-                    stacklevel=3,
-                )
-            found.append(f"{name} for {low if low == high else f'{low} to {high}'} of {steps} steps")
-    return list(dict.fromkeys(found))
 
 
 def warn_of_unusual_inputs(

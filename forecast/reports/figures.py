@@ -27,6 +27,8 @@ MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}
 
 LEGEND_COLUMNS = 6
 MAX_TICKS = 8
+MAX_RATIO = 4
+"""Errors of baselines are shown up to this many times the highest error of the model."""
 MAX_LABEL = 22
 """Largest number of characters in a line of a label of the vertical axis."""
 
@@ -68,11 +70,12 @@ def label_values(axis: Axes, label: str) -> None:
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
-def format_dates(axis: Axes, min_ticks: int, max_ticks: int) -> None:
-    """Label the horizontal axis with round dates."""
+def format_dates(axis: Axes, min_ticks: int, max_ticks: int, timezone: str | None = None) -> None:
+    """Label the horizontal axis with round dates, and with their time zone if it is known."""
     ticks = mdates.AutoDateLocator(minticks=min_ticks, maxticks=max_ticks)
     axis.xaxis.set_major_locator(ticks)
     axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(ticks))
+    axis.set_xlabel(timezone or "", fontsize=9)
 
 
 def draw_forecast(
@@ -84,7 +87,7 @@ def draw_forecast(
     bands: Mapping[int | float, tuple[np.ndarray, np.ndarray]],
     attention: str,
 ) -> None:
-    """Draw known values, and lines and bands of a forecast that begin at the last one.
+    """Draw known values, and lines and bands of a forecast that begin at the last one that is not missing.
 
     Args:
         axis: the axes.
@@ -95,7 +98,8 @@ def draw_forecast(
         bands: by level in percent, lower and upper bounds (pred_len,).
         attention: attention type of the model, which has a colour of its own.
     """
-    ahead, known = history[0][-1:].append(dates), history[1][-1]
+    last = max(np.flatnonzero(np.isfinite(history[1])).tolist(), default=len(history[1]) - 1)
+    ahead, known = history[0][last : last + 1].append(dates), history[1][last]
     axis.plot(*history, color=TRUTH_COLOUR, linewidth=1.1, label="history")
     for level in sorted(bands, reverse=True):
         low, high = (np.append(known, side) for side in bands[level])
@@ -119,6 +123,7 @@ def forecast_figure(
     attention: str,
     names: Sequence[str] = (),
     band: Band | None = None,
+    timezone: str | None = None,
 ) -> Figure:
     """Draw forecasts and truth in a grid with one row for each variable and one column for each window.
 
@@ -132,6 +137,7 @@ def forecast_figure(
         attention: attention type of the model, which has a colour of its own.
         names: titles of the windows, if they have any.
         band: intervals of the model.
+        timezone: of the dates, if it is known.
     """
     size = 4.6 * len(dates), 2.3 * len(variables) + 0.9
     figure, axes = subplots(len(variables), len(dates), figsize=size, squeeze=False)
@@ -145,7 +151,7 @@ def forecast_figure(
             history = when[:-pred_len], truth[w][:-pred_len, v]
             label = variable if w == 0 else ""
             draw_forecast(axes[v, w], label, history, when[-pred_len:], lines, bands, attention)
-            format_dates(axes[v, w], 2, 8)
+            format_dates(axes[v, w], 2, 8, timezone if v == len(variables) - 1 else None)
             axes[v, w].tick_params(axis="x", labelsize=8)
         if names:
             axes[0, w].set_title(textwrap.fill(names[w], TITLE_WIDTH), fontsize=9, parse_math=False)
@@ -169,7 +175,7 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
         )
         bands = {level: (found.low[level], found.high[level]) for level in found.low}
         draw_forecast(axis, found.label, history, found.dates, lines, bands, "full")
-        format_dates(axis, 3, 10)
+        format_dates(axis, 3, 10, found.timezone if axis is axes[-1, 0] else None)
     add_legend(figure, axes[0, 0], title)
     return figure
 
@@ -197,22 +203,36 @@ def style_line(label: str, attention: str) -> dict[str, str]:
     return BASELINE_LINES.get(label, {"color": attention_colour(attention)})
 
 
-def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, season: int) -> Figure:
+def step_figure(
+    errors: Mapping[str, np.ndarray], title: str, attention: str, season: int, step: str
+) -> Figure:
     """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label.
 
-    `attention` is the attention type of the model, which has a colour of its own. Ticks are multiples of `season`, if
-    the horizon has several of them.
+    Baselines are cut at `MAX_RATIO` times the highest error of the model, and the legend has their highest errors.
+
+    Args:
+        errors: by label.
+        title: title of the figure.
+        attention: attention type of the model, which has a colour of its own.
+        season: rows of a season; ticks are multiples of it, or of a half or quarter in a short horizon.
+        step: the time of a step, such as "hour" or "15 minutes".
     """
     figure, axis = subplots(figsize=(7, 3.6))
+    top = MAX_RATIO * max(values.max() for name, values in errors.items() if name not in BASELINE_LINES)
     for name, values in errors.items():
         width = 1.3 if name in BASELINE_LINES else 3  # visible below an equal baseline
-        steps = np.arange(1, len(values) + 1)
-        axis.plot(steps, values, label=name, linewidth=width, **style_line(name, attention))
-    axis.set(xlabel="step of the horizon", ylabel="MSE (scaled)")
+        label = f"{name} (to {values.max():.3g})" if values.max() > top > 0 else name
+        axis.plot(
+            np.arange(1, len(values) + 1), values, label=label, linewidth=width, **style_line(name, attention)
+        )
+    unit = f"steps of {step} ahead" if step[0].isdigit() else f"{step}s ahead"
+    axis.set(xlabel=unit, ylabel="MSE (scaled)")
     axis.set_title(title, parse_math=False)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, top if 0 < top < max(values.max() for values in errors.values()) else None)
     longest = max(map(len, errors.values()))
-    if season > 1 and longest >= season:
+    while season % 2 == 0 and 3 * season > longest:
+        season //= 2
+    if season > 1 and longest >= 3 * season:
         axis.set_xticks(np.arange(0, longest + 1, season * max(1, longest // (MAX_TICKS * season))))
     style_axis(axis)
     axis.legend(frameon=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -72,9 +73,24 @@ def describe_plots(panel: Panel, n_series: int, n_columns: int) -> str:
     return ", ".join(parts)
 
 
+def describe_span(dates: pd.DatetimeIndex) -> str:
+    """The first and the last date in words: 24 Jan to 20 Feb 2022, or 5 May 2013 00:00 to 23:00."""
+    ends: list[datetime] = sorted(dates.to_pydatetime().tolist())
+    first, last = ends[0], ends[-1]
+    is_one_day, has_times = first.date() == last.date(), bool((dates != dates.normalize()).any())
+    begin, end = f"{first.day} {first:%b}", f"{last.day} {last:%b %Y}"
+    begin += f" {first.year}" if is_one_day or first.year != last.year else ""
+    if has_times:
+        begin, end = f"{begin} {first:%H:%M}", f"{last:%H:%M}" if is_one_day else f"{end} {last:%H:%M}"
+    return begin if begin == end else f"{begin} to {end}"
+
+
 @dataclass(frozen=True)
 class PlottedForecast:
-    """One variable of one series, in original units: its history, forecast, bounds, and truth if known."""
+    """One variable of one series, in original units: its history, forecast, bounds, and truth if known.
+
+    `timezone` is that of the dates; None if it is not known.
+    """
 
     label: str
     history_dates: pd.DatetimeIndex
@@ -84,6 +100,7 @@ class PlottedForecast:
     low: dict[int | float, Float64[np.ndarray, " horizon"]]
     high: dict[int | float, Float64[np.ndarray, " horizon"]]
     truth: Float64[np.ndarray, " horizon"]  # NaN where it is not known
+    timezone: str | None = None
 
 
 @dataclass(frozen=True)

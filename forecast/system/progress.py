@@ -14,7 +14,22 @@ DELAY = 2.0
 """Seconds before work that may be short is shown."""
 BETWEEN_LINES = 30.0
 """Seconds between two lines of one piece of work where there is no terminal."""
+BAR = "{desc}{postfix}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
+"""A bar on a terminal; what is beyond its width is cut, so that the scores come first."""
 LINE = "{desc}: {percentage:.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+
+
+class TerminalBar(tqdm):
+    """A bar that gives the cursor back at the beginning of a line, also if it is drawn below another one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"bar_format": BAR if settings.get("total") else None, **settings})
+
+    def close(self) -> None:
+        was_open = not self.disable
+        super().close()
+        if was_open and not self.leave:
+            self.fp.write("\r")
 
 
 class ProgressLines(tqdm):
@@ -50,7 +65,7 @@ def bar(
         leave: keep the bar's last state when it is closed.
         initial: units that are done already.
     """
-    bar_class = tqdm if sys.stderr.isatty() else ProgressLines
+    bar_class = TerminalBar if sys.stderr.isatty() else ProgressLines
     return bar_class(
         total=total, desc=what, unit=unit, unit_scale=(total or 0) > 99_999, delay=delay, initial=initial,
         leave=leave,

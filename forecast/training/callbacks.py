@@ -81,7 +81,7 @@ class ProgressBar(LightningProgressBar):
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         if self.epoch is not None:
-            self.epoch.set_postfix({"loss": self.loss, **trainer.progress_bar_metrics}, refresh=False)
+            self.epoch.set_postfix({**trainer.progress_bar_metrics, "loss": self.loss}, refresh=False)
             self.epoch.close()
             self.epoch = None
 

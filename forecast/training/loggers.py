@@ -17,6 +17,7 @@ from filelock import FileLock
 from hydra.utils import instantiate
 from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import TensorBoardLogger as LightningTensorBoardLogger
 from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig
@@ -25,6 +26,7 @@ from forecast.cli.main import print_warning
 from forecast.evaluation.measurement import Results
 from forecast.system.errors import ConfigError
 from forecast.system.files import atomic_file, without_nan
+from forecast.system.formatting import quote_for_shell
 from forecast.system.keys import flatten, variant_id, without_local_paths
 
 ENVIRONMENT = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
@@ -56,24 +58,36 @@ def make_loggers(config: DictConfig) -> list[Logger]:
 
 
 @contextmanager
-def running(loggers: list[Logger]) -> Iterator[None]:
+def running(loggers: list[Logger]) -> Iterator[list[str]]:
     """Start the loggers, and close them even after an error, so that the next run of a sweep does not write to them.
+
+    After the block, the list has a line for each logger that says how its results are opened. After an error, the lines
+    are printed.
 
     Raises:
         ConfigError: a tracking service cannot be reached.
     """
+    lines: list[str] = []
     status = "failed"
     try:
         for logger in loggers:
             if isinstance(logger, ServiceLogger):
                 logger.begin()
-        yield
+        yield lines
         status = "success"
     finally:
         for logger in loggers:
             logger.finalize(status)
-            if isinstance(logger, ServiceLogger):
-                logger.end(succeeded=status == "success")
+            if isinstance(logger, ServiceLogger | TensorBoardLogger):
+                lines += filter(None, [logger.end(succeeded=status == "success")])
+        if status == "failed":
+            print_lines(lines)
+
+
+def print_lines(lines: list[str]) -> None:
+    """Print lines in full, one below another."""
+    if lines:
+        print(*lines, sep="\n")
 
 
 def log_results(
@@ -114,6 +128,21 @@ def without_password(text: str) -> str:
     return re.sub(r"://[^/@\s]*@", "://", text)
 
 
+class TensorBoardLogger(LightningTensorBoardLogger):
+    """TensorBoard logger with one event file: Lightning's would begin another one after training and after the test."""
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        self.experiment.flush()
+        self.save()  # the settings
+
+    def end(self, *, succeeded: bool) -> str:
+        """Close the event file; return a line that says how it is viewed, in the first process."""
+        super().finalize("success" if succeeded else "failed")
+        folder = quote_for_shell(self.log_dir)
+        return f"TensorBoard: view it with: tensorboard --logdir {folder}" if rank_zero_only.rank == 0 else ""
+
+
 class ServiceLogger(Logger):
     """A logger whose service may be lost during a run.
 
@@ -130,8 +159,8 @@ class ServiceLogger(Logger):
         """Start the run of the service in the first process. Raises ConfigError if the service cannot be reached."""
 
     @abstractmethod
-    def end(self, *, succeeded: bool) -> None:
-        """Close the run of the service, and print where it is found."""
+    def end(self, *, succeeded: bool) -> str:
+        """Close the run of the service; return a line that says where it is found, if it was begun."""
 
     @abstractmethod
     def log_settings(self, settings: dict[str, Any]) -> None:
@@ -197,15 +226,15 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
             for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
 
-    def end(self, *, succeeded: bool) -> None:
+    def end(self, *, succeeded: bool) -> str:
         import wandb
 
         run = wandb.run
         if run is None:  # not the first process, or W&B could not be started
-            return
+            return ""
         where = describe_wandb(run)
         self.attempt(lambda: run.finish(exit_code=0 if succeeded else 1))
-        print(where)
+        return where
 
     @rank_zero_only
     def save_rows(self) -> None:
@@ -267,7 +296,7 @@ def starting_wandb() -> Iterator[None]:
 
 def describe_wandb(run: Any) -> str:
     """The address of a W&B run, as a line."""
-    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {Path(run.dir).parent}'}"
+    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {quote_for_shell(str(Path(run.dir).parent))}'}"
 
 
 class MlflowLogger(ServiceLogger):
@@ -362,13 +391,12 @@ class MlflowLogger(ServiceLogger):
             experiment_id = self._client.create_experiment(self._experiment_name, artifact_location=files)
         return self._client.create_run(experiment_id, run_name=self._run_name, tags=self._tags).info.run_id
 
-    @rank_zero_only
-    def end(self, *, succeeded: bool) -> None:
-        if self.run_id is None:  # MLflow could not be reached
-            return
+    def end(self, *, succeeded: bool) -> str:
+        if self.run_id is None:  # MLflow could not be reached, or this is not the first process
+            return ""
         self.attempt(lambda: self._client.set_terminated(self.run_id, "FINISHED" if succeeded else "FAILED"))
         how = "; view it with: mlflow ui --backend-store-uri " if self._is_local else " on "
-        print(f"MLflow: run {self.run_id}{how}{without_password(self._address)}")
+        return f"MLflow: run {self.run_id}{how}{without_password(self._address)}"
 
     def log_settings(self, settings: dict[str, Any]) -> None:
         from mlflow.entities import Param

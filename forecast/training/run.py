@@ -95,7 +95,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
 
     saved: RunReport | None = None
     metrics = folder / "metrics.json"
-    with loggers.running(trainer.loggers):
+    with loggers.running(trainer.loggers) as lines_of_loggers:
         start.fit(trainer, forecaster, data)
         path, best = calibrate_and_test(config, trainer, forecaster, data, baselines)
         scores = forecaster.validation_scores
@@ -109,6 +109,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         if refitted is not None:
             write_json(metrics, {**saved.metrics, "refit": refitted})
         report.print_results(saved)
+    loggers.print_lines(lines_of_loggers)
     return scores[forecaster.selecting_score]
 
 

@@ -1,6 +1,7 @@
 """Covariates of a table of one series, from training to every other command."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import forecast
 from forecast.inference.model import load
 from tests.support.commands import PLAIN, TINY, only, run_command
 from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
+from tests.support.long_files import LENGTHS, long_frame
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,49 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(place: Path,
     )  # of the wind
     assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
+
+
+def fill_and_repeat(
+    folder: Path, blank: Path, message: str, values: dict[str, object], **format: str
+) -> None:
+    """Fill the columns of the file that a message names, and run the command at its end."""
+    table = pd.read_csv(blank, dtype=str, **format)
+    assert table[list(values)].isna().all(axis=None)
+    table.assign(**values).to_csv(blank, index=False, **format)
+    program, arguments = message.rsplit("and run: ", 1)[1].split(maxsplit=3)[2:]
+    assert program == "forecast.predict"
+    assert run_command("predict", folder, *shlex.split(arguments)) == 0
+
+
+def test_unknown_covariates_are_written_to_a_file_to_fill(place: Path, tmp_path: Path, capsys) -> None:
+    blank = tmp_path / "a_future.csv"
+    options = ("checkpoint=run", f"output={tmp_path}/a.csv")
+    assert run_command("predict", place, *options) == 2
+    message = capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a_future.csv"]
+    assert list(pd.read_csv(blank, parse_dates=["date"])["date"]) == list(table().index[-8:-3])
+    fill_and_repeat(place, blank, message, {"temperature": 9.5, "is_open": "True", "promo": "sale"})
+    assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
+    blank.write_text("mine")
+    assert run_command("predict", place, *options, "overwrite=true") == 2
+    assert "give future=FILE" in capsys.readouterr().err
+    assert blank.read_text() == "mine"
+
+
+def test_a_file_to_fill_has_the_ids_and_the_form_of_the_data(
+    series_run: Path, tmp_path: Path, capsys
+) -> None:
+    known = long_frame()
+    known["ds"] = known["ds"].dt.strftime("%d.%m.%Y")
+    known.to_csv(tmp_path / "data.csv", sep=";", decimal=",", index=False)
+    form = ("data.path=data.csv", "data.separator=;", "data.decimal=,")
+    assert run_command("predict", tmp_path, f"checkpoint={series_run}", *form) == 2
+    message = capsys.readouterr().err
+    blank = tmp_path / "forecast_future.csv"
+    assert blank.read_text().splitlines()[:2] == ["unique_id;ds;price", "a;10.02.2024;"]
+    fill_and_repeat(tmp_path, blank, message, {"price": "5,5"}, sep=";")
+    ids = pd.read_csv(tmp_path / "forecast.csv", dtype=str)["unique_id"]
+    assert sorted(ids.unique()) == sorted(LENGTHS)
 
 
 def test_every_command_reads_the_covariates(place: Path, tmp_path: Path) -> None:

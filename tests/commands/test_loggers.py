@@ -123,6 +123,10 @@ def test_each_service_says_one_line(ran, mlflow_run) -> None:
     assert [line for line in said if "mlflow" in line.lower()] == [
         f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"
     ]
+    last = [line.split(":")[0] for line in result.stdout.splitlines()[-3:]]
+    assert sorted(last) == ["MLflow", "TensorBoard", "W&B"]
+    logged = next(line.split("--logdir ")[1] for line in said if "--logdir " in line)
+    assert (folder.parents[1] / logged).samefile(folder / "logs" / "tensorboard")
 
 
 def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(
@@ -145,7 +149,8 @@ def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None
 
     rows = pd.read_csv(ran[0] / "logs" / "csv" / "version_0" / "metrics.csv")
     assert rows["skill"].dropna().item() == pytest.approx(metrics["skill"])
-    events = EventAccumulator(str(ran[0] / "logs" / "tensorboard")).Reload()
+    events = EventAccumulator(str(only(ran[0], "logs/tensorboard/events.*"))).Reload()
+    assert "hp_metric" not in events.Tags()["scalars"]
     assert set(events.Tags()["scalars"]) >= {*CURVES, "skill", "test/mse", "baseline/naive/mae"}
     curve = [event.value for event in events.Scalars("val/mse")]
     for found in (rows["val/mse"].dropna().tolist(), curve):

@@ -19,12 +19,12 @@ from forecast.system.formatting import plural, quote_for_shell, shorten, write_v
 from forecast.tools.check.facts import (
     CategoryColumn,
     Column,
-    Copy,
     SplitPart,
     follows_date,
     is_counter,
     number_date_parts,
 )
+from forecast.tools.check.relations import Copy
 from forecast.tools.check.seasons import Season
 
 MAX_PAST, MAX_HORIZON = 720, 96

@@ -26,10 +26,8 @@ from forecast.tools.check.advice import HORIZON, PAST, Choices, Setting
 from forecast.tools.check.facts import (
     CategoryColumn,
     Column,
-    Copy,
     Gaps,
     SplitPart,
-    find_copies,
     find_gaps,
     measure_categories,
     measure_columns,
@@ -37,6 +35,7 @@ from forecast.tools.check.facts import (
     runs,
     split_parts,
 )
+from forecast.tools.check.relations import Copy, Sum, find_copies, find_sums
 from forecast.tools.check.seasons import Season, find_seasons
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class Diagnosis:
         panel: the panel that the suggested training reads, without useless columns.
         columns: facts about the columns of numbers of the file.
         categories: facts about its columns of text.
-        copies: columns that repeat another one, in the longest series.
+        copies, sums: columns that repeat another one, and targets that are sums of others, in the longest series.
         seasons: seasons of the targets, measured on the longest series.
         settings: empty if the panel is too short for any windows; `baselines` is None then.
     """
@@ -204,6 +203,7 @@ class Diagnosis:
     columns: list[Column]
     categories: list[CategoryColumn]
     copies: list[Copy]
+    sums: list[Sum]
     choices: Choices
     targets: tuple[str, ...]
     seasons: list[Season]
@@ -305,6 +305,7 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
         columns=columns,
         categories=categories,
         copies=copies,
+        sums=find_sums(values[0], targets),
         choices=choices,
         targets=tuple(targets),
         seasons=seasons,

@@ -1,11 +1,11 @@
-"""Facts about a panel: its gaps, its splits, its columns, and columns that repeat others."""
+"""Facts about a panel: its gaps, its splits and its columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Float64, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64
 
 from forecast.data import Panel
 from forecast.data.row_ranges import PerSeries, ranges
@@ -30,17 +30,6 @@ DRIFT = 1.0
 """Smallest absolute drift that is noted, in standard deviations of the training rows."""
 REPEATS = 3
 """Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
-MAX_SHIFT = 48
-"""Largest number of rows by which a copy is sought to be shifted."""
-MAX_ROWS, MAX_COLUMNS = 5_000, 100
-"""Newest rows, and first columns, that are compared."""
-ROUND_OFF = 1e-4
-"""Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
-MIN_MOVES, TYPICAL_ERROR = 10, 0.05
-"""Fewest changes of a copy from row to row, and its largest error beside its deviation, medians over rows.
-
-One event of two columns, or shared codes of missing values, can decide their correlation, but not these.
-"""
 LABELS = {"train": "training", "val": "validation", "test": "test"}
 """Names of the splits in notes."""
 
@@ -425,65 +414,3 @@ def measure_categories(panel: Panel) -> list[CategoryColumn]:
             filled = int(column.count())
             found.append(CategoryColumn(str(name), column.nunique(), filled, len(column) - filled))
     return found
-
-
-# ---- copies
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A column with `column[t] = source[t − shift]`, up to a factor. With a negative shift it holds later rows."""
-
-    name: str
-    source: str
-    shift: int = 0
-
-    @property
-    def relation(self) -> str:
-        """The relation of the column to its source, in words."""
-        rows = plural(abs(self.shift), "row")
-        if self.shift < 0:
-            return f"holds {self.source} of {rows} later"
-        return f"repeats {self.source}" + (f" {rows} earlier" if self.shift else "")
-
-
-def find_copies(
-    values: Float64[np.ndarray, "rows columns"], names: Sequence[str], target: str | None = None
-) -> list[Copy]:
-    """The columns that repeat an earlier column of the table, or `target`, each with the smallest shift.
-
-    Changes from row to row are compared, because levels of slow columns are alike at any small shift.
-    """
-    values = values[-MAX_ROWS:, :MAX_COLUMNS]
-    changes = np.diff(values, axis=0)
-    if len(changes) < MIN_NUMBERS:
-        return []
-    changes = changes - changes.mean(0)
-    found: dict[str, Copy] = {}
-    for shift in sorted(range(-MAX_SHIFT, MAX_SHIFT + 1), key=abs):
-        size = len(changes) - abs(shift)
-        if size < MIN_NUMBERS:
-            continue
-        later, earlier = changes[max(shift, 0) :][:size], changes[max(-shift, 0) :][:size]
-        norms = np.linalg.norm(later, axis=0)[:, None] * np.linalg.norm(earlier, axis=0)
-        correlation = np.abs(later.T @ earlier) / np.where(norms > 0, norms, np.inf)
-        for i, j in np.argwhere(correlation > 1 - ROUND_OFF).tolist():
-            # of two columns, the one that comes later and is not the target is the copy
-            is_copy = i != j and (names[j] == target or (j < i and names[i] != target))
-            if is_copy and names[i] not in found:
-                copy, source = values[max(shift, 0) :, i][: size + 1], values[max(-shift, 0) :, j][: size + 1]
-                factor = later[:, i] @ earlier[:, j] / np.square(earlier[:, j]).sum()
-                if is_equal_in_most_rows(copy, factor * source):
-                    found[names[i]] = Copy(names[i], names[j], shift)
-    return list(found.values())
-
-
-def is_equal_in_most_rows(copy: Float64[np.ndarray, " rows"], source: Float64[np.ndarray, " rows"]) -> bool:
-    """Whether a column equals another one, up to a constant, beyond the rows with the commonest value of both."""
-    difference = copy - source
-    unusual = (copy != pd.Series(copy).mode()[0]) | (source != pd.Series(source).mode()[0])
-    if np.count_nonzero(np.diff(copy)) < MIN_MOVES or not unusual.any():
-        return False
-    error = np.median(np.abs(difference - np.median(difference))[unusual])
-    deviation = np.median(np.abs(copy[unusual] - np.median(copy[unusual])))  # 0 of an indicator
-    return bool(error <= TYPICAL_ERROR * deviation + 1e-9 * np.abs(copy).max())

@@ -56,6 +56,7 @@ def list_findings(diagnosis: Diagnosis) -> list[Finding]:
         _find_gaps,
         _find_errors,
         _find_copies,
+        _find_sums,
         _find_seasons,
         _find_split,
         _find_baselines,
@@ -137,6 +138,13 @@ def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield Finding("copies", f"{copy.name} {copy.relation}: {why}", remedy)
 
 
+def _find_sums(diagnosis: Diagnosis) -> Iterator[Finding]:
+    """The targets that are sums of others."""
+    for one in diagnosis.sums[:MAX_COPIES]:
+        why = "scores of all of them count it twice; forecast either it or the others"
+        yield Finding("sums", f"{one.relation}: {why}", write_setting("data.drop", [one.name]))
+
+
 def _find_seasons(diagnosis: Diagnosis) -> Iterator[Finding]:
     for season in diagnosis.seasons:
         rows = f"{season.rows:,} rows" + (f" ({season.name})" if season.name else "")
@@ -148,7 +156,10 @@ def _find_seasons(diagnosis: Diagnosis) -> Iterator[Finding]:
     season = diagnosis.season if diagnosis.baselines is None else diagnosis.baselines.season
     suggested = diagnosis.suggested.get("data.season")
     setting = "" if suggested is None else f"data.season={suggested}"
-    yield Finding("seasons", f"the seasonal-naive baseline repeats {plural(season, 'row')}", setting)
+    repeats = f"the seasonal-naive baseline repeats {plural(season, 'row')}"
+    if season != diagnosis.season:
+        repeats += f", selected on validation windows; the default season has {diagnosis.season:,}"
+    yield Finding("seasons", repeats, setting)
 
 
 def _find_split(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -262,6 +273,7 @@ def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str
         "columns": [asdict(column) | {"notes": column.notes} for column in diagnosis.columns],
         "categories": diagnosis.categories,
         "copies": diagnosis.copies,
+        "sums": diagnosis.sums,
         "seasons": [season._asdict() for season in diagnosis.seasons],
         "seq_len": diagnosis.lengths[0],
         "pred_len": diagnosis.lengths[1],

@@ -12,14 +12,13 @@ from forecast.data.files.sources import read_frame
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_covariates, suggest_na_values
 from forecast.tools.check.diagnosis import find_calendar_of_gaps, suggest_overrides
 from forecast.tools.check.facts import (
-    Copy,
-    find_copies,
     find_gross_errors,
     find_sentinel,
     is_counter,
     measure_columns,
     split_parts,
 )
+from forecast.tools.check.relations import Copy, find_copies, find_sums
 from forecast.tools.check.seasons import calendar_periods, find_seasons, seasonal_strength
 
 RANDOM = np.random.default_rng(0)
@@ -206,6 +205,22 @@ def test_a_shared_event_or_code_makes_no_copy() -> None:
     }  # fmt: skip
     found = find_copies(np.column_stack(list(columns.values())), list(columns))
     assert found == [Copy("closed", "holiday")]
+
+
+def test_sums_and_differences_are_found_and_noise_is_none() -> None:
+    a, b, c, other = np.random.default_rng(0).normal(50, 9, size=(4, 2_000)).cumsum(axis=1).round(1)
+    slow = np.sin(np.arange(2_000) / 300)
+
+    def relations(**columns: np.ndarray) -> list[str]:
+        return [one.relation for one in find_sums(np.column_stack(list(columns.values())), list(columns))]
+
+    assert relations(a=a, b=b, c=c, other=other, total=a + b + c) == ["total = a + b + c"]
+    assert relations(total=(a + b + c).round(0), a=a, b=b, c=c) == ["total = a + b + c"]  # rounded
+    assert relations(a=a, net=a - b, slow=slow, b=b, both=a + c, c=c) == ["a = net + b", "both = a + c"]
+    assert relations(a=a, b=b, c=c, other=a + b + c + 0.5 * other) == []
+    assert relations(a=a, b=b, c=c, mean=(a + b + c) / 3, slow=slow, constant=0 * slow) == []
+    noise = np.random.default_rng(1).normal(size=(60, 100))
+    assert find_sums(noise, [str(number) for number in range(100)]) == []
 
 
 HOURS = pd.date_range("2024-01-01", "2024-03-29", freq="h")
