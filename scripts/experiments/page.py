@@ -170,7 +170,22 @@ def show_attention(results: Results) -> list[str]:
 
 
 def show_tasks(results: Results) -> list[str]:
-    return pivot([row for row in results.groups("tasks") if row["seeds"]], "attention", "data", text)
+    """Show the mean error over seeds by type, for each task and tested length."""
+    store, errors = results.store("tasks"), {}
+    for cell in store.cells:
+        if (row := store.row(cell)) is not None:
+            for key, error in row.items():
+                if key.startswith("mse_"):
+                    column = f"{cell.facts['data']}, {key.removeprefix('mse_')} tokens"
+                    errors.setdefault((cell.facts["attention"], column), []).append(error)
+    rows = [
+        {"attention": attention, "task": column, "mse": np.mean(found), "seeds": len(found)}
+        for (attention, column), found in errors.items()
+    ]
+    return pivot(
+        rows, "attention", "task",
+        lambda row: score(row["mse"]) + f" ({row['seeds']} seeds)" * (row["seeds"] > 1),
+    )  # fmt: skip
 
 
 def show_lengths(results: Results) -> list[str]:

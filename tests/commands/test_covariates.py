@@ -3,6 +3,7 @@
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,7 +71,7 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(place: Path,
 
 
 def fill_and_repeat(
-    folder: Path, blank: Path, message: str, values: dict[str, object], **format: str
+    folder: Path, blank: Path, message: str, values: dict[str, object], **format: Any
 ) -> None:
     """Fill the columns of the file that a message names, and run the command at its end."""
     table = pd.read_csv(blank, dtype=str, **format)
