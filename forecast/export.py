@@ -1,6 +1,5 @@
 """Write a trained model as one ONNX file that runs without this package: `python -m forecast.export --help`."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
@@ -34,7 +33,6 @@ def export(config: DictConfig) -> None:
     path = output_file(config.output, ".onnx")
     beside = metadata_path(path)
     check_output_files(path, beside, overwrite=config.overwrite)
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
     if missing := list_missing_packages():
         raise NotInstalled("forecast.export", "export", missing[0])
     data = read_test_data(read_model_data(config.checkpoint), config.data)

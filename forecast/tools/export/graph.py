@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,7 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
         for name, shape in shapes.items()
     }
     batch = Dim("batch", min=1)
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
     with torch.no_grad():
         program = torch.export.export(
             graph, (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
