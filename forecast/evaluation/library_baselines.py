@@ -76,7 +76,7 @@ def make_lightgbm(task: Task) -> Forecast:
     model = MLForecast(
         [trees],  # type: ignore[reportArgumentType]
         freq=task.freq,
-        lags=sorted(lag for lag in lags if lag < min(shortest, CONTEXT) // 2),
+        lags=sorted(lag for lag in lags if lag <= max(1, min(shortest, CONTEXT) // 2)),
         date_features=["hour", "dayofweek", "month", "dayofyear"],
         target_transforms=[LocalStandardScaler()],
     )
@@ -209,7 +209,7 @@ def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:
     """The last rows of each series before the first origin of any series, of at most `MAX_TRAINING_ROWS` in all."""
     panel, cut = data.panel, int(origins.positions.min())
     stops = np.minimum(panel.ends, panel.starts + cut - panel.grid_starts)
-    series = np.flatnonzero(stops - panel.starts > data.seq_len)
+    series = np.flatnonzero(stops - panel.starts >= data.seq_len)
     series = series[
         choose_evenly_spaced(len(series), max(1, MAX_TRAINING_ROWS // (CONTEXT * data.n_targets)))
     ]
