@@ -19,7 +19,7 @@ from forecast.checkpoints import contents
 from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, refuse_sweep
 from forecast.system import distributed, location
-from forecast.system.errors import CONF, ConfigError
+from forecast.system.errors import CONF, ConfigError, DataError
 from forecast.system.formatting import write_setting, write_value
 from forecast.system.hydra_internals import VERSION_BASE, prefer_own_plugins
 from forecast.system.keys import AS_TRAINED, FILE_SOURCES, ROWS, name_attention, without_hydra
@@ -253,7 +253,7 @@ def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
     Nothing is composed: options of reading are those that are typed.
 
     Raises:
-        ConfigError, DataError: an argument or the file cannot be read.
+        ConfigError: an argument cannot be read.
     """
     parsed = overrides.parse(arguments)
     typed = {override.key_or_group: override for override in parsed if not override.is_delete()}
@@ -296,9 +296,9 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
         drop = values.get("drop")
         try:
             options = ReadOptions.of_settings(values)
-        except TypeError:  # the composition names a value of another type
+            layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
+        except (TypeError, DataError):  # the composition names a value of another type, the reading a wrong file
             return {"data": "long" if named else "csv"}, why
-        layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
         why = f"dates repeat, once for each {column}" if column else "one series"
     if named and not column:
         return {"data": "long"}, f"data.{named[0]} is typed"

@@ -242,3 +242,12 @@ def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_bytes(f"date,load\n{rows}".encode() + b"2020-01-01,\xff")
     assert imply_data("check", [f"data.path={path}"]) == (["data=csv"], "")
+
+
+def test_a_file_that_cannot_be_read_yet_is_left_to_its_reading(tmp_path: Path) -> None:
+    """Of semicolons and decimal commas: the reading names both settings, see `refuse_names`."""
+    path = tmp_path / "plant.csv"
+    rows = "".join(f"{hour:02}.01.2023 00:00;{hour},5;{hour},25\n" for hour in range(1, 29))
+    path.write_text(f"Zeit;a;b\n{rows}")
+    implied, _ = imply_data("check", [f"data.path={path}"])
+    assert implied == ["data=csv"]
