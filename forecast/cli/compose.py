@@ -297,7 +297,7 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
         try:
             options = ReadOptions.of_settings(values)
             layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
-        except (TypeError, DataError):  # the composition names a value of another type, the reading a wrong file
+        except (TypeError, DataError):  # composing or reading names what is wrong
             return {"data": "long" if named else "csv"}, why
         why = f"dates repeat, once for each {column}" if column else "one series"
     if named and not column:
