@@ -17,11 +17,10 @@ from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import date_name
 from forecast.data.files.columns import IdColumn, list_id_columns, split_ids
 from forecast.data.files.dates import split_dates
-from forecast.data.files.header import read_header, read_records
-from forecast.data.files.read import find_kind
+from forecast.data.files.header import read_records
+from forecast.data.files.read import find_kind, open_text
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import FileSource
-from forecast.data.files.text import cut_preamble, read_text
 from forecast.data.panel import label_rows, name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.source import Source
@@ -174,9 +173,7 @@ def find_date_format(source: FileSource, column: str, utc_offset: UtcOffset) -> 
     """The strptime format of the first date of a text file; None if it is not clear, or has a UTC offset."""
     if source.date_format is not None:
         return source.date_format
-    options = ReadOptions(**{name: getattr(source, name) for name in ReadOptions.option_names()})
-    raw = cut_preamble(source.path, read_text(source.path, options), options)
-    header = read_header(source.path, raw, options)
+    raw, header = open_text(source.path, ReadOptions.of_settings(vars(source)))
     records = read_records(io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline=""), source.separator)
     first = next(islice(records, 1, None), [])
     if column not in header.names or len(first) <= header.names.index(column):

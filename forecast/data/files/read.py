@@ -275,7 +275,7 @@ def _read_first_rows(
         head = table.to_pandas(date_as_object=False, ignore_metadata=True)
         return head, [name for name in head if head[name].dtype.kind == "M"]
     try:
-        raw, header = _open_text(path, options, limit)
+        raw, header = open_text(path, options, limit)
         head = parse_cells(path, raw, (), options, header=header).frame
         return head, find_date_columns(raw, options, header.names)
     except DataError:
@@ -286,7 +286,7 @@ def _read_first_rows(
         )  # the first lines end within a quote, or above the rows
 
 
-def _open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
+def open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
     """The text of a file from its header on, or the first lines of it, see `read_text`; and the header."""
     raw = cut_preamble(path, read_text(path, options, limit), options)
     return raw, read_header(path, raw, options)
@@ -297,7 +297,7 @@ def _read_columns(path: Location, kind: str, names: list[str], options: ReadOpti
     if kind == "parquet":
         with _opened_parquet(path) as dataset:
             return dataset.read(names).to_pandas(date_as_object=False, ignore_metadata=True)
-    return read_columns(*_open_text(path, options), names, options)
+    return read_columns(*open_text(path, options), names, options)
 
 
 def _is_in_runs(column: pd.Series) -> bool:
@@ -333,7 +333,7 @@ def read_static(
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
             cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
-        raw, header = _open_text(path, options)
+        raw, header = open_text(path, options)
         cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
         cells.warn_of_skipped()
     present = tuple(name for name in id_columns if name in cells.frame)
