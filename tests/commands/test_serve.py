@@ -103,17 +103,17 @@ def serving(
         ["-m", "forecast.serve", "runs", "port=0", *settings],
         cwd=folder, stdout=subprocess.PIPE, stderr=log, env=dict(os.environ),  # closed here after the start
     )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        said = ""
-        while "address" not in said and (line := process.stdout.readline()):
-            said += line
-        found = re.search(r"serving +hours, long\naddress +(http\S+)", said)
-        assert found is not None, (folder / log_file).read_text()
-        yield process, Server(found[1], folder / "runs", process.pid)
-    finally:
-        process.kill()
-        process.wait(60)
+    with process:  # closes its end of the pipe
+        try:
+            assert process.stdout is not None
+            said = ""
+            while "address" not in said and (line := process.stdout.readline()):
+                said += line
+            found = re.search(r"serving +hours, long\naddress +(http\S+)", said)
+            assert found is not None, (folder / log_file).read_text()
+            yield process, Server(found[1], folder / "runs", process.pid)
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")

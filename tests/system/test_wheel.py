@@ -127,7 +127,7 @@ def test_a_server_needs_the_packages_of_its_list_only(installed: Path, tmp_path:
         assert len(answer["forecast"]) == 5
     finally:
         server.terminate()
-        server.wait()
+        server.communicate()
         pth.write_text(before)
     assert "torch" in printed[0]  # it says that nothing could be exported here
 

@@ -51,7 +51,7 @@ def test_rows_as_objects_and_as_columns_are_the_same() -> None:
     assert np.isnan(rows.values[:, 0]).tolist() == [False, True]
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning", "error::DeprecationWarning", "error::FutureWarning")
 def test_dates_at_several_offsets_are_instants_and_midnights_are_days() -> None:
     found = read_dates("2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00")
     assert list(found) == [pd.Timestamp("2026-03-29T00:00Z"), pd.Timestamp("2026-03-29T01:00Z")]
