@@ -37,7 +37,7 @@ from forecast.evaluation.significance import (
     sum_losses_by_date,
 )
 from forecast.reports import figures
-from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots
+from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots, name_step_ahead
 from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
 from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
@@ -220,9 +220,7 @@ def save_backtest(folder: Path, backtest: Backtest) -> None:
         tabulate_forecasts(backtest).to_parquet(temporary, index=False)
     summary = summarize_backtest(backtest)
     title = f"{backtest.title}: {count_origins(backtest)}"
-    figures.save(
-        draw_errors(backtest, origins, steps, summary["best_baseline"], title), folder / "backtest.png"
-    )
+    figures.save(draw_errors(backtest, origins, steps, title), folder / "backtest.png")
     figures.save(draw_forecasts(backtest), folder / "forecasts.png")
     write_json(folder / "backtest.json", summary)
 
@@ -284,8 +282,6 @@ MAX_STEPS, MIN_ORIGINS = 400, 3
 """Largest number of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
 LIBRARY_COLOURS = ("#8c6d4f", "#b59a3f", "#7a4b6d")
 """Colours of the baselines of other libraries, which are not those of attention types."""
-HEADROOM = 2
-"""Axes of errors end at this multiple of the largest error of the model and the best baseline."""
 
 
 def draw_forecasts(backtest: Backtest) -> Figure:
@@ -318,7 +314,7 @@ def draw_successive(axis: Axes, backtest: Backtest, plot: Plot, interval: tuple[
     dates, windows = backtest.panel.utc_offset.shown(backtest.panel.dates(rows)), windows - rows[0]
     truth = np.full(len(rows), np.nan)
     truth[windows] = backtest.truth[chosen, :, v]
-    axis.plot(dates, truth, color=figures.TRUTH_COLOUR, linewidth=1.1, label="truth", zorder=3)
+    axis.plot(dates, truth, color=figures.TRUTH_COLOUR, linewidth=1.1, label="measured", zorder=3)
     colour = attention_colour(backtest.attention)
     for origin, window in zip(chosen, windows, strict=True):
         when, values = dates[window], backtest.forecasts[MODEL][origin, :, v]
@@ -349,16 +345,13 @@ def select_interval(backtest: Backtest) -> tuple[str, Level] | None:
     return method, min(backtest.intervals[method].levels)
 
 
-def draw_errors(
-    backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, best_baseline: str, title: str
-) -> Figure:
+def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, title: str) -> Figure:
     """Draw the scaled MSE by origin, in local time, in the upper axes, and by step of the horizon in the lower axes.
 
     Args:
         origins: one row for each origin, with `forecast_start` and a column `<name>_mse` for each forecaster. The
             errors of a date are averaged over its series.
         steps: one row for each `step`, with the same columns.
-        best_baseline: name of the baseline that sets the limits of the axes, with the model.
         title: title of the figure.
     """
     names = labels(backtest.attention, backtest.baselines)
@@ -378,10 +371,7 @@ def draw_errors(
                 table[x], table[f"{name}_mse"], **styles[name], label=label,
                 linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
-        # a baseline with large errors leaves the axes
-        largest = float(np.nanmax(table[[f"{MODEL}_mse", f"{best_baseline}_mse"]].to_numpy()))
-        axis.set_ylim(bottom=0, top=min(axis.get_ylim()[1], HEADROOM * largest) or None)
-        axis.set_ylabel("MSE (scaled)")
+        figures.limit_errors(axis, table[f"{MODEL}_mse"], (table[f"{name}_mse"] for name in names))
         figures.style_axis(axis)
     trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
     for date in trainings:
@@ -390,7 +380,7 @@ def draw_errors(
     marked = "; dotted: trained again" if len(trainings) else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
     below.set_title("by step of the horizon, over all origins", fontsize=10)
-    below.set_xlabel("step of the horizon")
+    figures.label_steps(below, len(steps), backtest.panel.season, name_step_ahead(backtest.panel))
     figures.add_legend(figure, above, title)
     return figure
 

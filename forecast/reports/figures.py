@@ -1,7 +1,7 @@
 """Figures of runs and forecasts, and their common style."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -100,14 +100,15 @@ def draw_forecast(
     """
     last = max(np.flatnonzero(np.isfinite(history[1])).tolist(), default=len(history[1]) - 1)
     ahead, known = history[0][last : last + 1].append(dates), history[1][last]
-    axis.plot(*history, color=TRUTH_COLOUR, linewidth=1.1, label="history")
+    axis.plot(*history, color=TRUTH_COLOUR, linewidth=1.1, label="measured")
     for level in sorted(bands, reverse=True):
         low, high = (np.append(known, side) for side in bands[level])
         fill_band(axis, ahead, low, high, level, attention_colour(attention))
     for name, values in lines.items():
-        style = {"color": TRUTH_COLOUR, "linewidth": 1.1} if name == "truth" else {}
-        style = style or {"linewidth": 1.6, **style_line(name, attention)}
-        axis.plot(ahead, np.append(known, values), label=name, **style)
+        style = {"linewidth": 1.6, **style_line(name, attention), "label": name}
+        if name == "truth":
+            style = {"linewidth": 1.1, "color": TRUTH_COLOUR, "label": "measured"}
+        axis.plot(ahead, np.append(known, values), **style)
     axis.axvline(history[0][-1], **MARK)
     style_axis(axis)
     label_values(axis, label)
@@ -208,36 +209,54 @@ def step_figure(
 ) -> Figure:
     """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label.
 
-    Baselines are cut at `MAX_RATIO` times the highest error of the model, and the legend has their highest errors.
+    The legend has the highest errors of baselines that are cut, see `limit_errors`.
 
     Args:
-        errors: by label.
+        errors: by label; that of the model comes first.
         title: title of the figure.
         attention: attention type of the model, which has a colour of its own.
-        season: rows of a season; ticks are multiples of it, or of a half or quarter in a short horizon.
-        step: the time of a step, such as "hour" or "15 minutes".
+        season, step: see `label_steps`.
     """
     figure, axis = subplots(figsize=(7, 3.6))
-    top = MAX_RATIO * max(values.max() for name, values in errors.items() if name not in BASELINE_LINES)
+    (_, of_model), *_ = errors.items()
+    top = limit_errors(axis, of_model, errors.values())
     for name, values in errors.items():
         width = 1.3 if name in BASELINE_LINES else 3  # visible below an equal baseline
-        label = f"{name} (to {values.max():.3g})" if values.max() > top > 0 else name
+        label = f"{name} (to {values.max():.3g})" if values.max() > top else name
         axis.plot(
             np.arange(1, len(values) + 1), values, label=label, linewidth=width, **style_line(name, attention)
         )
-    unit = f"steps of {step} ahead" if step[0].isdigit() else f"{step}s ahead"
-    axis.set(xlabel=unit, ylabel="MSE (scaled)")
+    label_steps(axis, len(of_model), season, step)
     axis.set_title(title, parse_math=False)
-    axis.set_ylim(0, top if 0 < top < max(values.max() for values in errors.values()) else None)
-    longest = max(map(len, errors.values()))
-    while season % 2 == 0 and 3 * season > longest:
-        season //= 2
-    if season > 1 and longest >= 3 * season:
-        axis.set_xticks(np.arange(0, longest + 1, season * max(1, longest // (MAX_TICKS * season))))
     style_axis(axis)
     axis.legend(frameon=False)
     figure.tight_layout()
     return figure
+
+
+def limit_errors(axis: Axes, of_model: np.ndarray, errors: Iterable[np.ndarray]) -> float:
+    """Cut errors at `MAX_RATIO` times the highest one of the model; return the upper limit, infinite if none is cut."""
+    top = MAX_RATIO * float(np.nanmax(of_model))
+    is_cut = 0 < top < max(float(np.nanmax(values)) for values in errors)
+    axis.set_ylim(0, top if is_cut else None)
+    axis.set_ylabel("MSE (scaled)")
+    return top if is_cut else np.inf
+
+
+def label_steps(axis: Axes, pred_len: int, season: int, step: str) -> None:
+    """Label a horizontal axis of the steps of the horizon.
+
+    Args:
+        axis: the axes.
+        pred_len: number of steps.
+        season: rows of a season; ticks are multiples of it, or of a half or quarter in a short horizon.
+        step: the time of a step, such as "hour" or "15 minutes", see `plots.name_step_ahead`.
+    """
+    axis.set_xlabel(f"steps of {step} ahead" if step[0].isdigit() else f"{step}s ahead")
+    while season % 2 == 0 and 3 * season > pred_len:
+        season //= 2
+    if season > 1 and pred_len >= 3 * season:
+        axis.set_xticks(np.arange(0, pred_len + 1, season * max(1, pred_len // (MAX_TICKS * season))))
 
 
 def save(figure: Figure, path: Path) -> None:

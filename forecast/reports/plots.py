@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast.data.panel import Panel
-from forecast.data.time_features import choose_evenly_spaced
+from forecast.data.time_features import choose_evenly_spaced, describe_frequency
 
 ATTENTION_TYPES = (
     "full", "probsparse", "linear", "nystrom", "fastformer", "gated_delta", "sliding_window", "uniform", "none",
@@ -71,6 +71,12 @@ def describe_plots(panel: Panel, n_series: int, n_columns: int) -> str:
     if shown < n_columns:
         parts.append(f"{shown} of {n_columns:,} variables")
     return ", ".join(parts)
+
+
+def name_step_ahead(panel: Panel) -> str:
+    """The time of a step in words, such as `hour` or `15 minutes`; `step` where it has no name or differs."""
+    step = describe_frequency(panel.freq)
+    return "step" if panel.calendar is not None or step == panel.freq else step
 
 
 def describe_span(dates: pd.DatetimeIndex) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from forecast.data import DataModule
 from forecast.data.covariates import describe_known
 from forecast.data.panel import ID_COLUMN, describe_missing, describe_panel, id_columns
-from forecast.data.time_features import choose_evenly_spaced, describe_frequency
+from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.baselines import NaiveShrinkage
 from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import (
@@ -33,7 +33,7 @@ from forecast.evaluation.scores import (
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
-from forecast.reports.plots import Band
+from forecast.reports.plots import Band, name_step_ahead
 from forecast.reports.scores import (
     describe_series,
     print_scores,
@@ -238,8 +238,6 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
         f"MSE {float(mses[MODEL][number, 0]):.3g} ({LABELS[rival]} {float(mses[rival][number, 0]):.3g})"
         for name, date, number in zip(ids, dates, examples.numbers, strict=True)
     ]
-    step = describe_frequency(data.freq)
-    step = "step" if data.panel.calendar is not None or step == data.freq else step
     drawn = {
         "forecasts": figures.forecast_figure(
             dates,
@@ -261,7 +259,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
             attention,
             data.season,
-            step,
+            name_step_ahead(data.panel),
         ),
     }
     paths = {name: run.folder / f"{name}.png" for name in drawn}

@@ -54,7 +54,10 @@ MAPS = {
     for attention in ALL_TYPES
     if attention != "none"
 }
-VERDICTS = ("data=sample", "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", *QUIET)
+VERDICTS = {
+    data: (*given, "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", *QUIET)
+    for data, given in (("sample", ("data=sample",)), ("load", ("data=load", "data.holidays=TR", "seq_len=504")))
+}
 SMALL = (
     "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",
     "windows_per_epoch=2048", *QUIET,
@@ -214,7 +217,7 @@ STUDIES: dict[str, tuple[dict[str, tuple[str, ...]], Callable[[Cell, Context], R
     "intervals": ({name: (*given, *SMALL) for name, given in INTERVALS.items()}, run_intervals),
     "series": ({"100,000 of 1,000 days": ("series=100000", "rows=1000")}, run_series),
     "maps": (MAPS, run_maps),
-    "verdicts": ({"sample": VERDICTS}, run_verdicts),
+    "verdicts": (VERDICTS, run_verdicts),
     "serve": ({f"{n} clients": (f"clients={n}",) for n in (1, 8, 32, 200)}, run_serve),
 }
 
