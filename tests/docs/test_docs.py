@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("docs/*.txt"),
     ROOT / "data/README.md",
 ]
 README = (ROOT / "README.md").read_text()
