@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from forecast.data.panel import Panel
 from forecast.data.source import check_batch_size
 from forecast.data.step_features import Index, Rows, StepFeatures
 from forecast.system.errors import ConfigError
@@ -237,6 +238,11 @@ class Windows:
     def origins(self, index: Index) -> Index:
         """The first row that each window forecasts."""
         return index * self.stride + self._shifts[self.series(index)] + self.seq_len
+
+    def locate(self, panel: Panel, index: Index | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first date that each window forecasts, and the number of its series; None: all windows."""
+        index = torch.arange(len(self), device=self.device) if index is None else index
+        return panel.dates(self.origins(index).cpu().numpy()).to_numpy(), self.series(index).cpu().numpy()
 
     def gather(self, index: Index) -> Batch:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""

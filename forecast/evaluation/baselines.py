@@ -16,7 +16,7 @@ from forecast.data import Batch, DataModule, Windows
 from forecast.data.split import spread_stride
 from forecast.data.windows import SEASONS_BACK
 from forecast.evaluation.errors import seasonal_naive_mae
-from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.evaluation.significance import choose_observations, diebold_mariano, sum_losses
 from forecast.linear.covariate_steps import find_covariate_steps
 from forecast.linear.fit import (
     RIDGES,
@@ -212,16 +212,13 @@ def choose_naive_shrinkage(data: DataModule, linear: LinearWeights) -> NaiveShri
     (Bates and Granger 1969, The Combination of Forecasts), and that of the better one is at least 1 − p. Without a
     measured value there is nothing to compare, and the linear model is used alone.
     """
-    windows = data.windows["val"]
     seasons = sorted({1, *(season for season in data.candidate_seasons if season <= data.seq_len)})
     naive = [naive_weights(data.seq_len, data.pred_len, season) for season in seasons]
     stride = thin_validation(data, max(seasons))
-    losses = compute_losses(data, windows, [linear, *naive], stride)
+    losses, overlap = compute_losses(data, [linear, *naive], stride)
     if not losses.size:
         return NaiveShrinkage(1, 1.0)
     best = 1 + int(losses[1:].mean(1).argmin())
-    # of many series, other windows of each date are left out, but no dates
-    overlap = math.ceil(windows.overlap / stride) if len(windows.starts) == 1 else windows.overlap
     p_value = diebold_mariano(losses[0], losses[best], overlap).p_value
     tested = None if math.isnan(p_value) else p_value
     weight = weigh_linear(float(losses[0].mean()), float(losses[best].mean()), tested)
@@ -246,13 +243,17 @@ def weigh_linear(linear: float, naive: float, p_value: float | None) -> float:
 
 
 def compute_losses(
-    data: DataModule, windows: Windows, models: list[LinearWeights], stride: int
-) -> Float[np.ndarray, "models n_dates"]:
-    """Compute the MSE of linear models on every `stride`-th window, summed by date (see `sum_losses_by_date`).
+    data: DataModule, models: list[LinearWeights], stride: int
+) -> tuple[Float[np.ndarray, "models observations"], int]:
+    """Compute the MSE of linear models on every `stride`-th validation window, summed by observation.
 
     Windows without a measured value are left out.
+
+    Returns:
+        Sums, and how many neighbours share steps; see `choose_observations`.
     """
-    numbers, losses = torch.arange(0, len(windows), stride, device=windows.device), []
+    windows, losses = data.windows["val"], []
+    numbers = torch.arange(0, len(windows), stride, device=windows.device)
     for index in numbers.split(WINDOWS_AT_ONCE):
         batch = windows.gather(index)
         errors = [(Linear(model)(windows, batch) - batch.future).double().square() for model in models]
@@ -260,9 +261,12 @@ def compute_losses(
     by_window = torch.cat(losses, dim=1).numpy()
     is_measured = np.isfinite(by_window).all(0)
     if not is_measured.any():
-        return np.empty((len(models), 0))
-    dates = data.panel.dates(windows.origins(numbers).cpu().numpy()).to_numpy()[is_measured]
-    return np.stack([sum_losses_by_date(each[is_measured], dates) for each in by_window])
+        return np.empty((len(models), 0)), 1
+    dates, series = (each[is_measured] for each in windows.locate(data.panel, numbers))
+    # of many series, other windows of each date are left out, but no dates
+    overlap = math.ceil(windows.overlap / stride) if len(windows.starts) == 1 else windows.overlap
+    observations, overlap = choose_observations(dates, series, overlap)
+    return np.stack([sum_losses(each[is_measured], observations) for each in by_window]), overlap
 
 
 @dataclass

@@ -9,6 +9,9 @@ import numpy as np
 SIGNIFICANCE_LEVEL = 0.05
 """Tests with a smaller p-value are significant."""
 
+MIN_DEGREES = 3
+"""With fewer degrees of freedom, a test without a significant result says nothing."""
+
 ROUND_OFF = 1e-6
 """Relative difference of losses that comes from float32 arithmetic."""
 
@@ -197,6 +200,23 @@ def count_cosines(n: int, overlap: int) -> int:
     return max(1, min(int(0.4 * n ** (2 / 3)), n // (4 * overlap)))
 
 
+def choose_observations(dates: np.ndarray, series: np.ndarray, overlap: int) -> tuple[np.ndarray, int]:
+    """What counts as one observation in a test that selects a model, and how many neighbours share steps.
+
+    The windows that start on a date do, because their series share its shocks (see `sum_losses`). Where the
+    dates leave fewer than `MIN_DEGREES` degrees of freedom and the series leave more, the windows of a series do,
+    as if series were independent: that is not enough for a verdict, but better for a choice than no test.
+
+    Args:
+        dates, series: forecast start, and number of the series, of each window (n_windows,).
+        overlap: number of consecutive dates whose windows share steps.
+    """
+    degrees, of_series = (
+        count_cosines(len(np.unique(each)), n) for each, n in ((dates, overlap), (series, 1))
+    )
+    return (series, 1) if degrees < MIN_DEGREES and degrees < of_series else (dates, overlap)
+
+
 def add_seed_variance(
     difference: LossDifference,
     seeds: SeedVariance,
@@ -245,21 +265,21 @@ def add_seed_variance(
     )
 
 
-def sum_losses_by_date(losses: np.ndarray, dates: np.ndarray) -> np.ndarray:
-    """Sum the losses of the windows that share a forecast start, in chronological order.
+def sum_losses(losses: np.ndarray, observations: np.ndarray) -> np.ndarray:
+    """Sum the losses of the windows that make one observation, such as those of a date, in ascending order.
 
     Windows of many series that start on the same date share its shocks, so they count as one observation. The sums
     are scaled so that their mean equals the mean loss of all windows.
 
     Args:
         losses: loss of each window (n_windows,).
-        dates: forecast start of each window (n_windows,).
+        observations: forecast start, or another observation, of each window (n_windows,).
 
     Returns:
-        Scaled sum of each date (n_dates,).
+        Scaled sum of each observation (n_observations,).
     """
-    _, date = np.unique(dates, return_inverse=True)
-    sums = np.bincount(date, weights=losses)
+    _, number = np.unique(observations, return_inverse=True)
+    sums = np.bincount(number, weights=losses)
     return sums * (len(sums) / len(losses))
 
 

@@ -34,7 +34,7 @@ from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
     LossDifference,
     diebold_mariano,
-    sum_losses_by_date,
+    sum_losses,
 )
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots, name_step_ahead
@@ -105,7 +105,7 @@ def sum_errors(backtest: Backtest, name: str) -> Float64[np.ndarray, " observati
     squares = np.where(np.isfinite(backtest.truth), backtest.scaled_errors(name), 0.0) ** 2
     has_truth = counts > 0
     losses = (squares.sum((1, 2)) / counts[has_truth].mean())[has_truth]
-    return sum_losses_by_date(losses, backtest.origins.positions[has_truth])
+    return sum_losses(losses, backtest.origins.positions[has_truth])
 
 
 DIGITS = 6
@@ -366,12 +366,13 @@ def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, 
     }
     figure, (above, below) = figures.subplots(2, 1, figsize=(9, 6.6))
     for axis, table, x in ((above, by_date, "forecast_start"), (below, steps, "step")):
+        drawn = {name: table[f"{name}_mse"].to_numpy() for name in names}
         for name, label in names.items():
             axis.plot(
-                table[x], table[f"{name}_mse"], **styles[name], label=label,
+                table[x], drawn[name], **styles[name], label=label,
                 linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
-        figures.limit_errors(axis, table[f"{MODEL}_mse"], (table[f"{name}_mse"] for name in names))
+        figures.limit_errors(axis, drawn[MODEL], drawn.values())
         figures.style_axis(axis)
     trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
     for date in trainings:

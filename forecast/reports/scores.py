@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float64
 from rich.console import Console
 from torch import Tensor
@@ -16,7 +15,7 @@ from forecast.data.panel import ID_COLUMN, id_columns
 from forecast.evaluation.errors import Errors, average
 from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses
-from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses_by_date
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses
 from forecast.reports.tables import format_interval, print_lines, print_table, tabulate
 
 HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if name != "crps"}
@@ -49,7 +48,7 @@ def describe_significance(results: Results, data: DataModule) -> str:
     baseline, windows = results.best_baseline, data.windows[data.tested_split]
     table = tabulate_windows(data, results)
     model, other = (
-        sum_losses_by_date(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
+        sum_losses(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
         for name in (MODEL, baseline)
     )
     difference = diebold_mariano(model, other, windows.overlap, comparisons=len(results.baselines))
@@ -154,16 +153,15 @@ def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
 
     Scores have columns such as `model_mse`, the coverage of intervals columns such as `conformal_coverage_80`.
     """
-    windows = data.windows[data.tested_split]
-    index = torch.arange(len(windows))
+    starts, series = data.windows[data.tested_split].locate(data.panel)
     errors = {
         f"{name}_{score}": values[:, i].numpy()
         for name, values in results.windows.items()
         for i, score in enumerate(SCALED_SCORES)
     }
-    ids = id_columns(data.panel, windows.series(index).numpy())
-    starts = data.panel.dates(windows.origins(index).numpy())
-    return pd.DataFrame({**ids, "forecast_start": starts, **errors, **results.coverage_by_window})
+    return pd.DataFrame(
+        {**id_columns(data.panel, series), "forecast_start": starts, **errors, **results.coverage_by_window}
+    )
 
 
 def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:

@@ -41,7 +41,7 @@ from forecast.evaluation.significance import (
     LossDifference,
     diebold_mariano,
     holm_factors,
-    sum_losses_by_date,
+    sum_losses,
 )
 from forecast.inference.forecasters import find_unread_columns, list_forecasters
 from forecast.inference.model import TrainedModel, evaluate
@@ -98,7 +98,7 @@ class Period:
         names = [column.removesuffix("_mse") for column in table if str(column).endswith("_mse")]
         return cls(
             pd.DatetimeIndex(np.unique(starts)),
-            {name: sum_losses_by_date(table[f"{name}_mse"].to_numpy(), starts) for name in names},
+            {name: sum_losses(table[f"{name}_mse"].to_numpy(), starts) for name in names},
             overlap,
             average_coverage(table),
         )

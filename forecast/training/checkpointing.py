@@ -29,7 +29,7 @@ from forecast.checkpoints.contents import (
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import describe_content
-from forecast.evaluation.significance import diebold_mariano, sum_losses_by_date
+from forecast.evaluation.significance import choose_observations, diebold_mariano, sum_losses
 from forecast.models import ForecastModel
 from forecast.system import signals
 from forecast.system.errors import CheckpointError, DataError
@@ -139,9 +139,9 @@ class Checkpointing(Checkpoint):
             score = trainer.callback_metrics[cast(str, module.validation_metric)].item()
             data = cast(DataModule, module.data)
             if trainer.sanity_checking:
-                self.untrained_losses = losses_by_date(module, data)
+                self.untrained_losses, _ = sum_validation_losses(module, data)
             elif self.untrained_losses is not None:
-                losses, overlap = losses_by_date(module, data), data.windows["val"].overlap
+                losses, overlap = sum_validation_losses(module, data)
                 self._shrinkage, score = shrinkage_and_error(losses, self.untrained_losses, overlap)
             score = math.inf if math.isnan(score) else score  # float16 can overflow
             self._is_best = score < self.best_score or not (self.folder / "best.ckpt").exists()
@@ -209,7 +209,7 @@ def link(path: Path, name: Path) -> None:
 
 
 def shrinkage_and_error(
-    losses: Float64[Tensor, "n_dates losses"], untrained: Float64[Tensor, "other_dates losses"], overlap: int
+    losses: Float64[Tensor, "observations losses"], untrained: Float64[Tensor, "others losses"], overlap: int
 ) -> tuple[float, float]:
     """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
 
@@ -223,10 +223,10 @@ def shrinkage_and_error(
     estimate, from those of all quantiles.
 
     Args:
-        losses: losses of the epoch by date, from `losses_by_date`: the first one for the weight, the last one for the
+        losses: losses of the epoch, from `sum_validation_losses`: the first one for the weight, the last one for the
             bound.
-        untrained: losses of the model before training. With another number of dates there is no test.
-        overlap: number of dates after which two windows have no step in common.
+        untrained: losses of the model before training. With another number of observations there is no test.
+        overlap: number of observations after which two have no step in common.
     """
     weight, point, untrained_point = 0.5, losses[:, 0], untrained[:, 0]
     if len(losses) == len(untrained) and point.mean() < untrained_point.mean():
@@ -237,13 +237,14 @@ def shrinkage_and_error(
     return weight, before - weight * (before - after) if is_better else math.inf
 
 
-def losses_by_date(module: L.LightningModule, data: DataModule) -> Float64[Tensor, "n_dates losses"]:
-    """Sum the validation losses of the last epoch over the windows that begin on each date; their mean is the loss."""
+def sum_validation_losses(
+    module: L.LightningModule, data: DataModule
+) -> tuple[Float64[Tensor, "observations losses"], int]:
+    """Sum the validation losses of the last epoch by observation, see `choose_observations`; their mean is the loss."""
     losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
-    origins = windows.origins(torch.arange(len(windows), device=windows.device)).cpu().numpy()
-    dates = data.panel.dates(origins).to_numpy()
-    by_date = [torch.from_numpy(sum_losses_by_date(each.numpy(), dates)) for each in losses.unbind(1)]
-    return torch.stack(by_date, dim=1)
+    observations, overlap = choose_observations(*windows.locate(data.panel), windows.overlap)
+    sums = [torch.from_numpy(sum_losses(each.numpy(), observations)) for each in losses.unbind(1)]
+    return torch.stack(sums, dim=1), overlap
 
 
 def set_shrinkage(module: L.LightningModule, weight: float) -> None:

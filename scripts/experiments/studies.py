@@ -56,7 +56,10 @@ MAPS = {
 }
 VERDICTS = {
     data: (*given, "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", *QUIET)
-    for data, given in (("sample", ("data=sample",)), ("load", ("data=load", "data.holidays=TR", "seq_len=504")))
+    for data, given in (
+        ("sample", ("data=sample",)),
+        ("load", ("data=load", "data.holidays=TR", "seq_len=504")),
+    )
 }
 SMALL = (
     "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",

@@ -15,6 +15,7 @@ import numpy as np
 
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, SAME_ERROR, name_tested
 from forecast.evaluation.significance import (
+    MIN_DEGREES,
     ROUND_OFF,
     SIGNIFICANCE_LEVEL,
     LossDifference,
@@ -22,7 +23,7 @@ from forecast.evaluation.significance import (
     add_seed_variance,
     diebold_mariano,
     step_down,
-    sum_losses_by_date,
+    sum_losses,
 )
 from forecast.reports.compare.run_folders import FinishedRun, mark_overlapping_runs
 from forecast.reports.tables import MISSING, Column
@@ -32,7 +33,6 @@ from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
 
-MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
 ONE_SEED, EQUAL, LOWEST = "one seed: unknown", "equal", "lowest"
 ATTENTION = "model.attention.name"
@@ -130,7 +130,7 @@ class Entry:
     @cached_property
     def tested_losses(self) -> np.ndarray:
         """Losses that the test uses: sums of `losses` by forecast start, in chronological order (n_dates,)."""
-        return sum_losses_by_date(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
+        return sum_losses(self.losses, self.runs[0].windows["forecast_start"].to_numpy())
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,13 +123,16 @@ def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated()
 PAST, AHEAD = 30, 6
 
 
-def data_of(values: np.ndarray) -> DataModule:
-    """A data module of hourly rows."""
-    dates = pd.date_range("2024-01-01", periods=len(values), freq="h")
+def data_of(values: np.ndarray, n_series: int = 1) -> DataModule:
+    """A data module of hourly rows; the values of several series alternate."""
+    dates = pd.date_range("2024-01-01", periods=len(values) // n_series, freq="h").repeat(n_series)
+    ids = {"series": np.arange(len(values)) % n_series} if n_series > 1 else {}
     made = frame_data(
-        pd.DataFrame({"y": values}, dates),
+        pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(),
         name="series",
         target="y",
+        id_column="series" if ids else None,
+        date_column="date",
         seq_len=PAST,
         pred_len=AHEAD,
         split=[0.6, 0.2, 0.2],
@@ -200,6 +203,18 @@ def test_a_linear_model_that_is_clearly_better_is_used_alone() -> None:
     assert fitted.shrinkage.weight == 1
     assert fitted.describe_choices()["without_covariates"]["shrinkage"]["weight"] == 1
     assert found.past_weight.abs().sum() > 0
+
+
+def test_many_short_series_show_that_a_linear_model_is_better() -> None:
+    """The validation windows of 200 series of 70 rows begin on nine dates, too few for a test."""
+    random = np.random.default_rng(0)
+    hours = np.arange(70) + random.integers(24, size=(200, 1))
+    values = np.sin(2 * np.pi * hours / 24) + 0.5 * random.normal(size=hours.shape)
+    data = data_of(values.T.ravel(), n_series=200)
+    fitted = FittedBaselines.fit(data)
+    fitted.fit_linear(data, data)
+    assert fitted.shrinkage is not None
+    assert fitted.shrinkage.weight == 1
 
 
 def test_a_warm_start_and_its_refit_are_shrunk_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from forecast.evaluation.significance import (
     LossDifference,
     SeedVariance,
     add_seed_variance,
+    choose_observations,
     diebold_mariano,
     holm_factors,
     step_down,
-    sum_losses_by_date,
+    sum_losses,
 )
 
 RNG = np.random.default_rng
@@ -64,11 +65,20 @@ def test_series_that_share_the_shocks_of_a_date_say_no_more_than_one() -> None:
     for _ in range(trials):
         shared = windows(n_dates, horizon, rng)
         losses = np.tile(shared, n_series) + 0.1 * rng.normal(size=n_series * n_dates)
-        of_dates = sum_losses_by_date(losses, dates)
+        of_dates = sum_losses(losses, dates)
         assert of_dates.mean() == pytest.approx(losses.mean())
         alone += diebold_mariano(losses, 0 * losses, horizon).p_value < 0.05
         grouped += diebold_mariano(of_dates, 0 * of_dates, horizon).p_value < 0.05
     assert grouped / trials < 0.08 < 0.5 < alone / trials
+
+
+@pytest.mark.parametrize(
+    ("n_dates", "n_series", "chosen"), [(300, 50, "dates"), (100, 50, "series"), (30, 4, "dates"), (1, 50, "series")]
+)
+def test_many_series_take_the_place_of_too_few_dates(n_dates: int, n_series: int, chosen: str) -> None:
+    dates, series = np.tile(np.arange(n_dates), n_series), np.repeat(np.arange(n_series), n_dates)
+    observations, overlap = choose_observations(dates, series, 24)
+    assert (observations is dates, overlap) == ((True, 24) if chosen == "dates" else (False, 1))
 
 
 def test_too_few_windows_give_no_answer() -> None:
