@@ -120,10 +120,14 @@ def fit_least_squares(gram: Gram, ridge: float) -> LinearWeights:
     return without_covariates(weight.float().cpu())
 
 
-def validate_least_squares(train: Gram, data: DataModule, ridge: float) -> float:
-    """Fit the linear model of the whole window to training windows; its squared error of a validation window."""
+def validate_least_squares(train: Gram, data: DataModule) -> float:
+    """Fit linear models of the whole window to training windows; their lowest squared error of a validation window.
+
+    They differ in the ridge, as those between which `choose_linear_model` chooses.
+    """
     val = window_gram(data.windows["val"])
-    return squared_error(val, *solve_recent(train, data.seq_len, ridge, ())) / float(val.count.amax())
+    errors = [squared_error(val, *solve_recent(train, data.seq_len, ridge, ())) for ridge in RIDGES[::2]]
+    return min(errors) / float(val.count.amax())
 
 
 def fit_lookbacks(

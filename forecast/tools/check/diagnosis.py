@@ -36,7 +36,7 @@ from forecast.tools.check.facts import (
     split_parts,
 )
 from forecast.tools.check.relations import Copy, Sum, find_copies, find_sums
-from forecast.tools.check.seasons import Season, find_seasons
+from forecast.tools.check.seasons import Season, calendar_periods, find_seasons
 
 if TYPE_CHECKING:
     from forecast.evaluation.baselines import FittedBaselines
@@ -63,8 +63,8 @@ MIN_FACTOR = 1.5
 """Smallest ratio of a longer past and the suggested one."""
 LONGER_GAIN = 0.03
 """Smallest decrease of the validation error for which a longer past is suggested."""
-MIN_ROWS_OF_LONG_PAST = 8
-"""Rows of training for each row of a longer past."""
+MIN_WINDOWS_OF_LONG_PAST = 7
+"""Windows of training, of all series, for each row of a longer past."""
 MAX_PRODUCTS = 2**25
 """Largest number of products of two steps of the past, of all series, so that a check takes seconds."""
 
@@ -360,45 +360,48 @@ def lengthen_past(
 
     With them, the windows that training reads, and the baselines that are fitted to these.
 
-    The `LONG_PASTS` are tried in turn, until one does not lower the MSE on validation windows by `LONGER_GAIN`. None is
-    tried if `seq_len` was given, for steps below an hour, with covariates, and where series are too many or too short.
+    The periods of the calendar and the `LONG_PASTS` are tried in turn, until one does not lower the MSE on validation
+    windows by `LONGER_GAIN`. With covariates, which are left out for that, only the periods are: the window of weekly
+    rows that does not reach back to the same weeks of last year is too short. None is tried if `seq_len` was given, for
+    steps below an hour, and where windows are too few or series too many.
     """
     values = {setting.key: setting.value for setting in settings}
-    past = values["seq_len"]
-    has_covariates = panel.past_covariates or panel.future_covariates
-    is_open = choices.seq_len is None and rows_in(1, panel.freq) <= 24 and not has_covariates
+    past, horizon, n_series = values["seq_len"], values["pred_len"], len(panel.starts)
+    has_covariates = bool(panel.past_covariates or panel.future_covariates)
+    is_open = choices.seq_len is None and rows_in(1, panel.freq) <= 24
+    periods = [rows for rows in calendar_periods(panel.freq, panel.calendar) if rows > past]
+    long = [rows for rows in LONG_PASTS if rows >= MIN_FACTOR * past and not has_covariates]
     usable = [
         longer
-        for longer in LONG_PASTS
-        if MIN_FACTOR * past <= longer <= train.typical / MIN_ROWS_OF_LONG_PAST
-        and len(panel.starts) * longer**2 <= MAX_PRODUCTS
+        for longer in sorted({*periods, *long})
+        if train.n_rows - n_series * (longer + horizon - 1) >= MIN_WINDOWS_OF_LONG_PAST * longer
+        and n_series * longer**2 <= MAX_PRODUCTS
     ]
-    from forecast.evaluation.baselines import RIDGE, FittedBaselines  # imports PyTorch
+    from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
     from forecast.linear.fit import validate_least_squares
 
-    def fit(seq_len: int) -> tuple[DataModule, FittedBaselines]:
-        chosen = make_windows(panel, data, {**values, "seq_len": seq_len}, choices)
+    def fit(read: Panel, seq_len: int) -> tuple[DataModule, FittedBaselines]:
+        chosen = make_windows(read, data, {**values, "seq_len": seq_len}, choices)
         return chosen, FittedBaselines.fit(chosen, thorough=False)
 
-    def validate(windows: DataModule, fitted: FittedBaselines) -> float:
+    def validate(read: Panel, seq_len: int) -> float:
+        windows, fitted = fit(read, seq_len)
         assert fitted.gram is not None  # as of all that are fitted to windows
-        return validate_least_squares(fitted.gram, windows, RIDGE)
+        return validate_least_squares(fitted.gram, windows)
 
-    best = fit(past)
-    if not is_open or not usable:
-        return settings, *best
-    first = error = validate(*best)
-    for longer in usable:
-        fitted = fit(longer)
-        found = validate(*fitted)
-        if found > (1 - LONGER_GAIN) * error:
-            break
-        past, error, best = longer, found, fitted
-    if past != values["seq_len"]:
-        less = f"{1 - error / first:.0%} less MSE on validation rows"
-        why = f"the linear baseline has {less} than with {values['seq_len']}"
-        settings = [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
-    return settings, *best
+    if is_open and usable:
+        bare = replace(panel.select_columns(panel.targets), future_covariates=(), as_of={}, future=None)
+        first = error = validate(bare, past)
+        for longer in usable:
+            found = validate(bare, longer)
+            if found > (1 - LONGER_GAIN) * error:
+                break
+            past, error = longer, found
+        if past != values["seq_len"]:
+            less = f"{1 - error / first:.0%} less MSE on validation rows"
+            why = f"a linear model has {less} than with {values['seq_len']}"
+            settings = [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
+    return settings, *fit(panel, past)
 
 
 def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choices: Choices) -> DataModule:

@@ -138,3 +138,24 @@ def test_a_longer_past_is_suggested_where_the_linear_baseline_validates_better()
     options = {"split": SPLIT, "seq_len": 1, "pred_len": 1, "name": "frame", "steps": "dates"}
     found = diagnose(lambda **changed: frame_data(frame, **options | changed), Choices(pred_len=24))
     assert found.suggested["seq_len"] == 1_440
+
+
+@pytest.mark.parametrize("covariates", [[], ["holiday"]])
+def test_weekly_rows_of_many_series_are_read_from_a_year_back(covariates: list[str]) -> None:
+    """Thirty shops whose sales peak in the same weeks of each year."""
+    random, weeks, shops = np.random.default_rng(0), 143, 30
+    shape = np.resize(2 * (random.random(52) < 0.1), weeks)
+    sales = random.uniform(1, 2, (shops, 1)) * (5 + shape) + 0.3 * random.normal(size=(shops, weeks))
+    columns = {
+        "date": np.tile(pd.date_range("2020-01-03", periods=weeks, freq="7D"), shops),
+        "shop": np.repeat(np.arange(shops), weeks),
+        "sales": sales.ravel(),
+        **dict.fromkeys(covariates, np.tile(shape > 0, shops).astype(float)),
+    }
+    options = {
+        "split": SPLIT, "seq_len": 1, "pred_len": 1, "name": "frame", "steps": "dates", "id_column": "shop",
+        "date_column": "date", "target": "sales", "future_covariates": covariates,
+    }  # fmt: skip
+    choices = Choices(pred_len=7, target="sales", future_covariates=covariates)
+    found = diagnose(lambda **changed: frame_data(pd.DataFrame(columns), **options | changed), choices)
+    assert found.suggested["seq_len"] == 52
