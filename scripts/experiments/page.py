@@ -226,14 +226,15 @@ def show_maps(results: Results) -> list[str]:
 
 
 def show_verdicts(results: Results) -> list[str]:
-    """Show the highest share of significant tests between equal types, and these and `none`, by the number of seeds."""
+    """Show the highest share of significant tests between types, by data set and by the number of seeds."""
     shares: dict[tuple[str, str], list[float]] = {}
     for row in results.store("verdicts").rows():
         for name, share in row.items():
             if name.count("/") == 3:  # two types, the number of seeds, and whether both types have the same
                 _, other, count, which = name.split("/")
                 types = "equal types" if other in EQUAL_TYPES else f"softmax attention and `{other}`"
-                shares.setdefault((f"{types}, {which} seeds", f"{count} seeds"), []).append(share)
+                types = f"`{row['case']}`: {types}, {which} seeds"
+                shares.setdefault((types, f"{count} seeds"), []).append(share)
     rows = [{"types": types, "seeds": seeds, "shares": each} for (types, seeds), each in shares.items()]
     return pivot(rows, "types", "seeds", lambda row: f"{max(row['shares']):.1%}")
 

@@ -162,11 +162,13 @@ def send_requests(url: str, body: bytes, end: float) -> tuple[list[float], list[
 
 
 def run_verdicts(cell: Cell, context: Context) -> Row:
-    """Train every type with `SEEDS` seeds, and count how often the test of a comparison tells two types apart.
+    """Train some types with `SEEDS` seeds, and count how often the test of a comparison tells two types apart.
 
-    Each draw takes as many seeds for each type, of the same numbers or of other ones, as a user would have trained.
+    On `sample`, where `none` is level, these are wrong verdicts; on `load`, where it is worse, power. Each
+    draw takes as many seeds for each type, of the same numbers or of other ones, as a user would have trained.
     """
-    losses: dict[str, dict[int, np.ndarray]] = {name: {} for name in (*EQUAL_TYPES, "none")}
+    equal = EQUAL_TYPES if cell.name == "sample" else ("full",)
+    losses: dict[str, dict[int, np.ndarray]] = {name: {} for name in (*equal, "none")}
     place = context.choose_folder(cell, describe_commit())
     for seed, (name, runs) in product(range(1, SEEDS + 1), losses.items()):
         given = (*cell.overrides, *EQUAL_TYPES.get(name, f"attention={name}").split(), f"seed={seed}")
@@ -177,8 +179,9 @@ def run_verdicts(cell: Cell, context: Context) -> Row:
     shutil.rmtree(place)
     random = np.random.default_rng(0)
     draws = [random.permutation(range(1, SEEDS + 1)).tolist() for _ in range(DRAWS)]
-    pairs = [*combinations(EQUAL_TYPES, 2), *((name, "none") for name in EQUAL_TYPES)]
-    return {
+    pairs = [*combinations(equal, 2), *((name, "none") for name in equal)]
+    means = {name: float(np.mean([*runs.values()])) for name, runs in losses.items()}
+    return {f"{name}_mse": mean for name, mean in means.items()} | {
         f"{one}/{other}/{count}/{which}": np.mean(
             [is_told_apart(losses[one], losses[other], draw[:count], draw[first:][:count]) for draw in draws]
         )
