@@ -38,8 +38,9 @@ MAX_VALUES = 1 << 24
 WINDOWS_AT_ONCE = 256
 """Number of validation windows that are forecast at once."""
 
-MAX_PRODUCTS = 1 << 28
-"""Largest product of the squared covariate values and the steps of all targets at which a choice takes few seconds."""
+MAX_PRODUCTS, MAX_SQUARES = 1 << 28, 1 << 23
+"""Largest product of the squared covariate values and the steps of all targets, and of the series and the squared steps
+of a window, at which a choice takes few seconds."""
 
 SAMPLE_DIVISOR = 8
 """Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
@@ -301,7 +302,9 @@ class FittedBaselines:
         train = data.windows["train"]
         n_values = len(find_covariate_steps(train).step)
         choice = None
-        if thorough or n_values**2 * data.n_targets * (data.seq_len + data.pred_len) <= MAX_PRODUCTS:
+        steps = data.seq_len + data.pred_len
+        is_short = n_values**2 * data.n_targets * steps <= MAX_PRODUCTS
+        if thorough or (is_short and len(train.starts) * steps**2 <= MAX_SQUARES):
             gram = window_gram(train)
             if gram.steps.roles:
                 choice = choose_linear_model(fit_and_test_grams(data, gram))

@@ -337,6 +337,16 @@ def suggest_features(panel: Panel, choices: Choices) -> Setting:
     return Setting("features", "M", "all columns from all; for one of them features=MS data.target=NAME")
 
 
+def is_named_like_covariate(name: str) -> bool:
+    """Whether a column is by name a forecast, planned in advance, or weather."""
+    return bool(re.search(rf"forecast|{PLANNED}|{WEATHER}", _words(name)))
+
+
+def _words(name: str) -> str:
+    """A name in lower case, with a space in place of digits and of other characters than letters."""
+    return re.sub(r"[\W\d_]+", " ", name).lower()
+
+
 def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
     """Suggest covariates among the targets of a file, unless the user chose columns or future covariates.
 
@@ -358,7 +368,7 @@ def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
     }
     future, past = {}, {}
     for name in columns:
-        words = re.sub(r"[\W\d_]+", " ", name).lower()
+        words = _words(name)
         if name == choices.target:
             continue
         if "forecast" in words:

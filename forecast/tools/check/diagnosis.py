@@ -97,7 +97,8 @@ def read(make: MakeData, choices: Choices) -> Reading:
         if choices.columns is not None or data.options.target in error.names:
             raise
         reading = _read_again(make, choices, error.names, [])
-    if covariates := advice.suggest_covariates(reading.panel, choices):
+    offered = _read_unnamed(make, choices, reading)
+    if covariates := advice.suggest_covariates(offered, choices):
         reading = _read_again(make, choices, reading.texts, covariates)
     if (choices.steps, choices.freq) == ("dates", None):
         calendar = find_calendar_of_gaps(reading.panel)
@@ -106,6 +107,18 @@ def read(make: MakeData, choices: Choices) -> Reading:
             rows = Setting("data.steps", "rows", why)
             reading = _read_again(make, choices, reading.texts, [*reading.settings, rows])
     return reading
+
+
+def _read_unnamed(make: MakeData, choices: Choices, reading: Reading) -> Panel:
+    """The panel of a reading, with the columns of many series that have no role as targets, if their names say one."""
+    named = [name for name in reading.data.source.without_role if advice.is_named_like_covariate(name)]
+    if not named or choices.columns is not None:
+        return reading.panel
+    columns = [Setting("data.columns", [*reading.panel.targets, *named], "")]
+    try:
+        return _read_again(make, choices, reading.texts, columns).panel
+    except TextColumns:  # its reader has to say what the texts are
+        return reading.panel
 
 
 def _read_again(

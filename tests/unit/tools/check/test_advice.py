@@ -140,9 +140,9 @@ def test_a_longer_past_is_suggested_where_the_linear_baseline_validates_better()
     assert found.suggested["seq_len"] == 1_440
 
 
-@pytest.mark.parametrize("covariates", [[], ["holiday"]])
-def test_weekly_rows_of_many_series_are_read_from_a_year_back(covariates: list[str]) -> None:
-    """Thirty shops whose sales peak in the same weeks of each year."""
+@pytest.mark.parametrize(("has_holidays", "named"), [(False, []), (True, ["holiday"]), (True, [])])
+def test_weekly_rows_of_many_series_are_read_from_a_year_back(has_holidays: bool, named: list[str]) -> None:
+    """Thirty shops whose sales peak in the same weeks of each year; a column of holidays is found by its name."""
     random, weeks, shops = np.random.default_rng(0), 143, 30
     shape = np.resize(2 * (random.random(52) < 0.1), weeks)
     sales = random.uniform(1, 2, (shops, 1)) * (5 + shape) + 0.3 * random.normal(size=(shops, weeks))
@@ -150,12 +150,16 @@ def test_weekly_rows_of_many_series_are_read_from_a_year_back(covariates: list[s
         "date": np.tile(pd.date_range("2020-01-03", periods=weeks, freq="7D"), shops),
         "shop": np.repeat(np.arange(shops), weeks),
         "sales": sales.ravel(),
-        **dict.fromkeys(covariates, np.tile(shape > 0, shops).astype(float)),
+        "size": np.repeat(random.random(shops), weeks),
     }
+    if has_holidays:
+        columns["holiday"] = np.tile(shape > 0, shops).astype(float)
     options = {
         "split": SPLIT, "seq_len": 1, "pred_len": 1, "name": "frame", "steps": "dates", "id_column": "shop",
-        "date_column": "date", "target": "sales", "future_covariates": covariates,
+        "date_column": "date", "target": "sales", "future_covariates": named,
     }  # fmt: skip
-    choices = Choices(pred_len=7, target="sales", future_covariates=covariates)
+    choices = Choices(steps="dates", pred_len=7, target="sales", future_covariates=named)
     found = diagnose(lambda **changed: frame_data(pd.DataFrame(columns), **options | changed), choices)
     assert found.suggested["seq_len"] == 52
+    proposed = ["holiday"] if has_holidays and not named else None
+    assert found.suggested.get("data.future_covariates") == proposed
