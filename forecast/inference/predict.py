@@ -111,7 +111,7 @@ def predict(
     low, high = (
         {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
-    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
+    paths, order, is_joint = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
@@ -127,6 +127,7 @@ def predict(
         replayed=found.replayed,
         paths=paths,
         order=order,
+        is_joint=is_joint,
         rows_before=(origins.rows - panel.starts[origins.series]).clip(max=model.seq_len),
     )
 
@@ -310,8 +311,8 @@ def draw_paths(
     samples: int | None,
     seed: int,
     pred_len: int,
-) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
-    """Draw sample paths in original units, and describe their order; None and empty text for no samples.
+) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str, bool]:
+    """Draw sample paths in original units, describe their order, and say whether they are joint; None for no samples.
 
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
     has their ranks on common dates.
@@ -320,23 +321,27 @@ def draw_paths(
         DataError: the validation rows hold too few horizons.
     """
     if samples is None:
-        return None, ""
+        return None, "", False
     assert found.calibration is not None
     panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
     horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
     if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
         shorter = "horizon" if found.values.shape[1] > pred_len else "pred_len"
         raise DataError(
-            f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
+            f"sample paths: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
             f"{horizons:.1f}: train with a larger validation part (data.split) or give a shorter {shorter}"
         )
     has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
-    is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()
+    is_joint = ranks.shape[1] > 1 and has_common_date and bool((place >= 0).all())
     ranks = ranks[:, torch.from_numpy(place)] if is_joint else ranks.flatten(0, 1)[:, None]
     paths = map_quantiles(unscale, draw_sample_paths(found.values, found.at, ranks, samples, seed))
     how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
     rough = f", rough, for these hold {horizons:.1f} horizons" if horizons < MIN_HORIZONS else ""
-    return paths.numpy(), f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}"
+    return (
+        paths.numpy(),
+        f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}",
+        is_joint,
+    )
 
 
 def recursive_windows(data: DataModule, horizon: int) -> Windows:
