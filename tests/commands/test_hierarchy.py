@@ -3,7 +3,9 @@
 import io
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,15 +25,15 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def sales(common: float = 0.7) -> pd.DataFrame:
-    """Daily sales of departments of shops, whose noise has a part `common` to all."""
-    random = np.random.default_rng(3)
-    shared, parts = random.normal(size=ROWS), []
+def sales(rows: int = ROWS) -> pd.DataFrame:
+    """Daily sales of departments of shops, whose noise has a part that is common to all."""
+    random, common = np.random.default_rng(3), 0.7
+    shared, parts = random.normal(size=rows), []
     for shop, region in SHOPS.items():
         for number, department in enumerate(DEPARTMENTS):
-            noise = common * shared + (1 - common**2) ** 0.5 * random.normal(size=ROWS)
+            noise = common * shared + (1 - common**2) ** 0.5 * random.normal(size=rows)
             parts.append(pd.DataFrame({
-                "shop": shop, "department": department, "ds": pd.date_range("2024-01-01", periods=ROWS),
+                "shop": shop, "department": department, "ds": pd.date_range("2024-01-01", periods=rows),
                 "y": (number + 1) * (10 + 2 * noise), "region": region,
             }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
@@ -54,23 +56,21 @@ def model(run: Path) -> Model:
     return load(run)
 
 
-def sums_by_hand(table: pd.DataFrame, *by: str) -> pd.DataFrame:
+def sums_by_hand(table: pd.DataFrame, *by: str) -> Any:
     """The sums over the series of a table for hierarchy=[region,shop], by pandas."""
     series = table[table["department"].isin(DEPARTMENTS)].copy()
-    series["region"] = series["shop"].map(SHOPS)
+    series["region"] = [SHOPS[shop] for shop in series["shop"]]
     levels = {("total", "total"): series}
-    levels |= {(f"total:{name}",) * 2: part for name, part in series.groupby("region")}
-    levels |= {(shop, f"total:{SHOPS[shop]}"): part for shop, part in series.groupby("shop")}
-    return pd.concat({ids: part.groupby([*by])["y"].sum() for ids, part in levels.items()}, names=IDS)
+    levels |= {(f"total:{name}",) * 2: series[series["region"] == name] for name in ("north", "south")}
+    levels |= {(shop, f"total:{name}"): series[series["shop"] == shop] for shop, name in SHOPS.items()}
+    sums: list[Any] = [part.groupby([*by])["y"].sum() for part in levels.values()]
+    return pd.concat(sums, keys=[*levels], names=IDS)
 
 
 def test_forecasts_and_sample_paths_add_up(run: Path, tmp_path: Path, capsys) -> None:
     options = (
-        "hierarchy=[region,shop]",
-        "levels=[80]",
-        "samples=300",
-        f"data.path={run.parents[1]}/sales.csv",
-    )
+        "hierarchy=[region,shop]", "levels=[80]", "samples=300", f"data.path={run.parents[1]}/sales.csv",
+    )  # fmt: skip
     assert run_command("predict", tmp_path, f"checkpoint={run}", *options) == 0
     out = capsys.readouterr().out
     assert (
@@ -85,8 +85,9 @@ def test_forecasts_and_sample_paths_add_up(run: Path, tmp_path: Path, capsys) ->
         actual = found.set_index([*IDS, *by])["y"].loc[expected.index]
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
     assert len(table) == (1 + 2 + 3 + 6) * PRED_LEN
-    total = paths[paths["shop"] == "total"].groupby("ds")["y"].quantile([0.1, 0.9]).unstack().to_numpy()
-    np.testing.assert_allclose(table[["y-lo-80", "y-hi-80"]][:PRED_LEN], total, rtol=1e-6)
+    total = paths[paths["shop"] == "total"].groupby("ds")["y"]
+    limits = np.stack([total.quantile(0.1), total.quantile(0.9)], axis=1)
+    np.testing.assert_allclose(table[["y-lo-80", "y-hi-80"]][:PRED_LEN], limits, rtol=1e-6)
     assert (tmp_path / "forecast.png").stat().st_size > 5_000
 
 
@@ -94,7 +95,7 @@ def test_bounds_of_a_sum_are_narrower_than_sums_of_bounds_and_hang_on_the_common
     table = model.predict(hierarchy=[], levels=[80])
     width = (table["y-hi-80"] - table["y-lo-80"]).groupby(level=IDS).mean()
     ratio = width["total", "total"] / width.drop(("total", "total")).sum()
-    independent = 30**0.5 / 9  # three series of spread 1, and three of spread 2
+    independent = 15**0.5 / 9  # three series of spread 1, and three of spread 2
     common = (0.7**2 * 81 + (1 - 0.7**2) * 15) ** 0.5 / 9
     assert independent < ratio == pytest.approx(common, abs=0.12)
 
@@ -109,7 +110,36 @@ def test_true_values_are_sums_of_measured_ones(model: Model) -> None:
     np.testing.assert_allclose(south, expected)
 
 
-def test_what_has_no_sum_is_refused(model: Model, run: Path, tmp_path: Path) -> None:
+def test_bounds_need_errors_of_all_series_on_the_same_dates(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = model.calibrations["model"]
+    assert stored.ranks is not None
+    pooled = replace(stored, ranks=stored.ranks.flatten(0, 1)[:, None])  # as if the dates were different
+    monkeypatch.setitem(model.calibrations, "model", pooled)
+    with pytest.raises(DataError, match=r"training needs dates in data\.split, and validation windows"):
+        model.predict(hierarchy=["shop"], levels=[80])
+    assert len(model.predict(hierarchy=["shop"])) == (1 + 3 + 6) * PRED_LEN
+
+
+@pytest.mark.slow
+def test_bounds_of_the_total_are_quantiles_of_its_past_errors_and_cover_it(tmp_path: Path) -> None:
+    model, dates = load(train(tmp_path, sales(600))), pd.date_range("2024-01-01", periods=600)
+
+    def forecast_total(first: int, stop: int, levels: list[int]) -> Any:
+        starts = [str(date.date()) for date in dates[first : stop - PRED_LEN + 1]]
+        tables = [model.predict(start=start, hierarchy=[], levels=levels) for start in starts]
+        return pd.concat([table.loc[("total", "total")] for table in tables])
+
+    errors = -forecast_total(240, 480, [])["y-error"]  # of the validation rows
+    test = forecast_total(480, 600, [80])
+    width = (test["y-hi-80"] - test["y-lo-80"]).mean()
+    assert width == pytest.approx(errors.quantile(0.9) - errors.quantile(0.1), rel=0.1)
+    covered = (test["y-lo-80"] <= test["y-true"]) & (test["y-true"] <= test["y-hi-80"])
+    assert covered.mean() == pytest.approx(0.8, abs=0.08)
+
+
+def test_what_has_no_sum_is_refused(model: Model, run: Path) -> None:
     frame, options = sales(), {"hierarchy": ["shop"], "levels": [80]}
     early = frame[(frame["shop"] != "1") | (frame["ds"] < "2024-05-10")]
     with pytest.raises(
@@ -135,7 +165,4 @@ def test_what_has_no_sum_is_refused(model: Model, run: Path, tmp_path: Path) -> 
                 run_command("predict", run.parents[1], f"checkpoint={run}", *f"hierarchy={wrong}".split())
                 == 2
             )
-        assert printed.getvalue().startswith(
-            "error: hierarchy" if "samples" not in wrong else "error: samples"
-        )
-        assert re.search(message, printed.getvalue()), printed.getvalue()
+        assert re.match(f"error: .*{message}.*\\n$", printed.getvalue()), printed.getvalue()
