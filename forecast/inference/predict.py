@@ -19,7 +19,7 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
 from forecast.evaluation.intervals import map_quantiles
-from forecast.evaluation.sample_paths import draw_sample_paths
+from forecast.evaluation.sample_paths import MIN_TRAJECTORIES, draw_sample_paths
 from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,
@@ -59,7 +59,7 @@ from forecast.system.errors import ConfigError, DataError, ForecastError, check_
 from forecast.system.progress import track
 
 MAX_RECURSIVE_ORIGINS = 512
-"""Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
+"""Number of recursive forecasts to calibrate on, for intervals beyond pred_len; of many series, there are more."""
 
 MIN_HORIZONS = 10
 """Intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning."""
@@ -226,7 +226,7 @@ def calibration_for(
 ) -> Calibration:
     """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level, a step or ranks.
 
-    Beyond pred_len, these are at most `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
+    Beyond pred_len, these are about `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
     """
     model = forecaster.model
     stored = model.calibrations.get(forecaster.name)
@@ -244,7 +244,10 @@ def calibration_for(
     windows, chosen, scaler = data.windows["val"], None, data.target_scaler
     if horizon > model.pred_len:
         windows = recursive_windows(data, horizon)
-        chosen = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_RECURSIVE_ORIGINS))
+        n_series = windows.count_aligned(torch.arange(len(windows)))  # those of all series keep common dates
+        each = len(windows) // n_series
+        few = choose_evenly_spaced(each, max(MAX_RECURSIVE_ORIGINS // n_series, MIN_TRAJECTORIES))
+        chosen = torch.from_numpy((each * np.arange(n_series)[:, None] + few).ravel())
     calibration = calibrate(
         lambda batch: tested.forecast(windows, batch, scaler)[0], windows, scaler, BATCH_SIZE, levels,
         lambda batches: track(batches, "Calibrating"), horizon=max(horizon, model.pred_len), chosen=chosen,
