@@ -244,10 +244,12 @@ def calibration_for(
     windows, chosen, scaler = data.windows["val"], None, data.target_scaler
     if horizon > model.pred_len:
         windows = recursive_windows(data, horizon)
-        n_series = windows.count_aligned(torch.arange(len(windows)))  # those of all series keep common dates
-        each = len(windows) // n_series
-        few = choose_evenly_spaced(each, max(MAX_RECURSIVE_ORIGINS // n_series, MIN_TRAJECTORIES))
-        chosen = torch.from_numpy((each * np.arange(n_series)[:, None] + few).ravel())
+        chosen = windows.align(torch.arange(len(windows)))  # those of all series keep their common dates
+        chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else torch.arange(len(windows))[None]
+        few = choose_evenly_spaced(
+            chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES)
+        )
+        chosen = chosen[:, few].flatten()
     calibration = calibrate(
         lambda batch: tested.forecast(windows, batch, scaler)[0], windows, scaler, BATCH_SIZE, levels,
         lambda batches: track(batches, "Calibrating"), horizon=max(horizon, model.pred_len), chosen=chosen,
