@@ -81,13 +81,12 @@ def check_summable(found: Forecast) -> None:
             f"start={start.removesuffix('T00:00:00')} leaves them out"
         )
     if found.paths is not None and not found.is_joint:
-        why = f"{found.new:,} were not trained on" if found.new else (
-            f"training needs dates in data.split, and validation windows of all series on the same dates, which hold "
-            f"{FEW_HORIZONS} horizons, of at most {MAX_RANKS // MIN_TRAJECTORIES:,} values in all series"
+        advice = f"{found.new:,} were not trained on: train with them, or leave them out (data.ids)" if found.new else (
+            f"train with a validation part (data.split) whose dates with windows of all series hold {FEW_HORIZONS} "
+            f"horizons, of at most {MAX_RANKS // MIN_TRAJECTORIES:,} values in all series"
         )  # fmt: skip
         raise DataError(
-            f"hierarchy: bounds of sums need the errors of all series on the same dates, but {why}; levels=[] has sums "
-            "without bounds"
+            f"hierarchy: bounds of sums need errors of all series on the same dates: {advice}; levels=[] has no bounds"
         )
 
 
