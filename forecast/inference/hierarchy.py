@@ -47,7 +47,7 @@ def predict_sums(
     """Forecast each series as `predict` does, and the sums over series before them.
 
     Args:
-        hierarchy: static covariates, or columns of the id, from the top down; none: the total alone. None: no sums.
+        hierarchy: static covariates, or columns of the id, from the top down. `[]`: the total alone. None: no sums.
 
     Raises:
         ConfigError: another name, an id that names a sum and a series, or too few samples for bounds of sums.
@@ -80,7 +80,7 @@ def check_summable(found: Forecast) -> None:
             f"({name_some(panel, is_early)}), and sums need forecasts of the same dates: "
             f"start={start.removesuffix('T00:00:00')} leaves them out"
         )
-    if found.paths is not None and not found.is_joint:
+    if found.paths is not None and not found.is_joint and len(panel) > 1:
         advice = f"{found.new:,} were not trained on: train with them, or leave them out (data.ids)" if found.new else (
             f"train with a validation part (data.split) whose dates with windows of all series hold {FEW_HORIZONS} "
             f"horizons, of at most {MAX_RANKS // MIN_TRAJECTORIES:,} values in all series"
@@ -121,9 +121,8 @@ def read_groups(panel: Panel, name: str, id_columns: Sequence[str]) -> list[str]
             f"hierarchy: {quote(name)} is neither a static covariate of the model (data.static_covariates) nor one of "
             f"several id columns; there are: {known or 'none'}"
         )
-    return [
-        f"{text:g}" if isinstance(text, float) else str(text) for text in panel.static[name].fillna("missing")
-    ]
+    texts = panel.static[name].astype(object).fillna("missing")
+    return [f"{text:.15g}" if isinstance(text, float) else str(text) for text in texts]
 
 
 def name_sum(groups: dict[str, str], id_columns: Sequence[str]) -> str:
