@@ -27,11 +27,11 @@ from forecast.evaluation.measurement import Backtest
 from forecast.evaluation.scores import MODEL, Level, name_tested
 from forecast.inference.forecast import Forecast, check_backtest, compare_forecasters
 from forecast.inference.forecasters import choose_forecaster, find_unread_columns, list_forecasters
+from forecast.inference.hierarchy import predict_sums
 from forecast.inference.model import TrainedModel, read_checkpoint
 from forecast.inference.model import evaluate as evaluate_model
 from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.origins import note_on_windows
-from forecast.inference.predict import predict as predict_panel
 from forecast.reports.backtest import tabulate_scores, tabulate_windows
 from forecast.reports.figures import prediction_figure
 from forecast.runs.folder import write_config
@@ -57,6 +57,7 @@ class Model(TrainedModel):
         intervals: str = "auto",
         samples: int | None = None,
         seed: int = 0,
+        hierarchy: str | Sequence[str] | None = None,
         baseline: str | None = None,
     ) -> Any:
         """Forecast the steps after the end of `frame`, or from `start`, in original units.
@@ -73,6 +74,8 @@ class Model(TrainedModel):
             intervals: method of the intervals: auto, conformal, quantile or adaptive.
             samples: number of sample paths to return in place of the forecast. None: the forecast.
             seed: determines the sample paths.
+            hierarchy: static covariates or id columns, from the top down, whose sums over series are added: the total,
+                one for each value of the first name, and so on. `[]`: the total alone. None: no sums.
             baseline: naive, seasonal_naive or linear, which then forecasts in place of the model. None: the model.
 
         Returns:
@@ -96,6 +99,7 @@ class Model(TrainedModel):
             intervals=intervals,
             samples=samples,
             seed=seed,
+            hierarchy=hierarchy,
         )
         table = found.frame() if samples is None else found.sample_frame()
         ids = name_keys(self.config["data"], self.data_state)["id_column"]
@@ -115,7 +119,7 @@ class Model(TrainedModel):
         """The data and their forecast, see `predict`."""
         forecaster, data = choose_forecaster(self, baseline), self.open_frame(frame, future)
         panel = self.read_panel(data, find_unread_columns([forecaster]))
-        return data, predict_panel(forecaster, panel, **options)
+        return data, predict_sums(forecaster, panel, **options)
 
     def _scored(self, frame: Frame | None) -> tuple[TrainedModel, DataModule]:
         """The tested model, and the data that it is scored on."""

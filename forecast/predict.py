@@ -81,13 +81,13 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
     panel = model.read_source(data)
     from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
     from forecast.inference.future_covariates import UnknownFuture
+    from forecast.inference.hierarchy import predict_sums
     from forecast.inference.model import load
-    from forecast.inference.predict import predict as predict_panel
 
     forecaster = choose_forecaster(load(model.path), config.baseline)
     model.refuse_absent(data, find_unread_columns([forecaster]))
     try:
-        return data, predict_panel(
+        return data, predict_sums(
             forecaster,
             panel,
             horizon=config.horizon,
@@ -97,6 +97,7 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
             samples=config.samples,
             seed=config.seed,
             ahead=ahead,
+            hierarchy=config.hierarchy,
         )
     except UnknownFuture as error:
         if config.output == "-":

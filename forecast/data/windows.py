@@ -223,13 +223,11 @@ class Windows:
         further = (sum(counts) - len(counts)) / every
         return float(min(len(counts) + further * spacing, math.ceil(sum(counts) / every)))
 
-    def count_aligned(self, index: Index) -> int:
-        """The number of series if those of these windows, which ascend, are on the same dates in each; else 1."""
+    def align(self, index: Index) -> Int64[Tensor, "series dates"]:
+        """The places in `index`, which ascends, of the windows of each series on the dates that every series has."""
         dates = self.origins(index) + self.time.shifts[self.series(index)]
-        n_series = len(self.starts)
-        if len(dates) % n_series:
-            return 1
-        return n_series if (dates.view(n_series, -1) == dates[: len(dates) // n_series]).all() else 1
+        _, number, counts = dates.unique(return_inverse=True, return_counts=True)
+        return (counts[number] == len(self.starts)).nonzero().view(len(self.starts), -1)
 
     def series(self, index: Index) -> Index:
         """The number of the series that each window lies in."""

@@ -147,7 +147,7 @@ class Calibration:
         levels: Sequence[Level] = (),
         *,
         horizons: int | float,
-        n_series: int = 1,
+        joint: Int64[Tensor, "series dates"] | None = None,
     ) -> "Calibration":
         """Calibrate on the errors of validation windows.
 
@@ -155,7 +155,7 @@ class Calibration:
             errors: scaled truth − forecast; NaN where the truth is missing.
             levels: intervals, in percent, that the calibration must have.
             horizons: number of horizons that the rows of the windows hold (`Windows.count_horizons`).
-            n_series: number of series if the windows are on the same dates in each (`Windows.count_aligned`), else 1.
+            joint: the numbers of the windows of each series on the dates that all have (`Windows.align`).
         """
         at = probabilities(levels, PROBABILITIES)
         errors = errors.float().cpu()
@@ -168,7 +168,7 @@ class Calibration:
         )
         least = int(count[count > 0].amin()) if count.any() else 0
         deviation = float((errors - offsets[at.index(0.5)]).abs().nanmean())
-        ranks = rank_trajectories(errors, horizons, n_series)
+        ranks = rank_trajectories(errors, horizons, None if joint is None else joint.cpu())
         return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation, ranks)
 
     def supports(self, level: Level) -> bool:
@@ -256,8 +256,7 @@ def calibrate(
         found = batch.future - scaler.clip(predict(batch), batch.series)
         errors.append(found[:, :horizon].float())
     horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
-    n_series = windows.count_aligned(chosen)
-    return Calibration.fit(torch.cat(errors), levels, horizons=horizons, n_series=n_series)
+    return Calibration.fit(torch.cat(errors), levels, horizons=horizons, joint=windows.align(chosen))
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:

@@ -203,9 +203,11 @@ class ValidationErrors:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
         windows, every = self.data.windows["val"], self._stride
         index = torch.arange(0, len(windows), every, device=windows.device)
-        counts = {"horizons": windows.count_horizons(every), "n_series": windows.count_aligned(index)}
+        horizons, joint = windows.count_horizons(every), windows.align(index)
         return {
-            name: Calibration.fit(sum_over_processes(errors.to(self.device)), self.levels, **counts)
+            name: Calibration.fit(
+                sum_over_processes(errors.to(self.device)), self.levels, horizons=horizons, joint=joint
+            )
             for name, errors in self._errors.items()
         }
 

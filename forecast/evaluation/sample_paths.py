@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64, UInt8
+from jaxtyping import Float, Float64, Int64, UInt8
 from torch import Tensor
 
 from forecast.data.time_features import choose_evenly_spaced
@@ -30,24 +30,31 @@ Ranks = UInt8[Tensor, "trajectories ranked steps n_targets"]
 
 
 def rank_trajectories(
-    errors: Float[Tensor, "windows steps n_targets"], horizons: int | float, n_series: int = 1
+    errors: Float[Tensor, "windows steps n_targets"],
+    horizons: int | float,
+    joint: Int64[Tensor, "series dates"] | None = None,
 ) -> Ranks:
     """Rank the errors of each step over evenly spaced windows; equal errors have the same rank.
 
-    A trajectory has the errors of one date in all series (`ranked`) if each of `n_series` has enough, else those of one
-    window of any series. Missing errors are completed along the steps, relative to the size of the errors of each step.
-    Windows without any error of a target do not count, unless no window has one.
+    A trajectory has the errors of one date in all series (`ranked`) if the common dates hold enough horizons, else
+    those of one window of any series. Missing errors are completed along the steps, relative to the size of the errors
+    of each step. Dates on which a series has no error of a target do not count, unless none has one.
 
     Args:
         errors: NaN where the truth is missing.
         horizons: number of horizons that the rows of the windows hold.
-        n_series: number of series if their windows, which follow each other, are on the same dates; else 1.
+        joint: the numbers of the windows of each series on the dates that all have (`Windows.align`).
     """
-    windows, are_complete = _join_series(errors, n_series)
-    has_enough = horizons >= FEW_HORIZONS * n_series and MIN_TRAJECTORIES * windows[0].numel() <= MAX_RANKS
-    if not (has_enough and are_complete.all()):
-        windows, are_complete = _join_series(errors, 1)
-    windows = windows[are_complete]
+    known = ~errors.isnan().all((0, 1))
+
+    def drop_incomplete(windows: Tensor) -> Tensor:
+        return windows[~(windows.isnan().all(2) & known).any((1, 2))]
+
+    windows = drop_incomplete(errors[:, None])
+    if joint is not None and MIN_TRAJECTORIES * errors[0].numel() * len(joint) <= MAX_RANKS:
+        on_common = drop_incomplete(errors[joint].transpose(0, 1))
+        if horizons * len(on_common) / len(errors) >= FEW_HORIZONS:
+            windows = on_common
     most = min(max(MAX_RANKS // windows[0].numel(), MIN_TRAJECTORIES), MAX_TRAJECTORIES)
     relative = windows[choose_evenly_spaced(len(windows), most)] / errors.square().nanmean(0).sqrt()
     if relative.isnan().any():
@@ -56,15 +63,6 @@ def rank_trajectories(
         relative = torch.tensor(table.to_numpy()).view_as(by_step).movedim(0, 2).nan_to_num(0.0)
     values = relative.movedim(0, -1).contiguous()
     return torch.searchsorted(values.sort().values, values).movedim(-1, 0).byte()
-
-
-def _join_series(
-    errors: Float[Tensor, "series_windows steps n_targets"], n_series: int
-) -> tuple[Float[Tensor, "windows {n_series} steps n_targets"], Bool[Tensor, " windows"]]:
-    """The errors of all series at one date, and whether each series has an error of each target that has any."""
-    windows = errors.unflatten(0, (n_series, -1)).transpose(0, 1)
-    lacks = windows.isnan().all(2) & ~errors.isnan().all((0, 1))
-    return windows, ~lacks.any((1, 2))
 
 
 def draw_sample_paths(

@@ -224,6 +224,21 @@ def round_to_unit(
         return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
 
 
+def round_values(
+    values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
+) -> Float64[np.ndarray, "*shape"]:
+    """The shortest decimal numbers that are these values in float32.
+
+    Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
+    rounded to that fraction. The spread of equal numbers, which is a rounding error, does not count.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+        is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
+    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), single.astype(str).astype(np.float64))
+    return np.where(np.isfinite(rounded), rounded, values)
+
+
 # ---- levels of intervals
 
 

@@ -27,7 +27,7 @@ from forecast.evaluation.scores import (
     ReportedScores,
     describe_change,
     parse_levels,
-    round_to_unit,
+    round_values,
 )
 from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots, describe_span
 from forecast.system.errors import ConfigError, check_choice, check_count
@@ -172,9 +172,10 @@ class Forecast:
         known: description of the future covariates that are not known for every step.
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
         paths: sample paths (series, horizon, n_targets, samples); None if there are none.
-        order: how the sample paths were ordered, in words.
+        order, is_joint: how the sample paths were ordered, in words, and whether all series were drawn jointly.
         rows_before: rows before each forecast, at most those that the model reads, which at least one series has; None:
             every series has them.
+        n_sums, sums: number of sums over series, which stand before them, and a description (`hierarchy`).
     """
 
     forecaster: ForecasterFacts
@@ -191,7 +192,10 @@ class Forecast:
     replayed: int = 0
     paths: Float64[np.ndarray, "series horizon n_targets samples"] | None = None
     order: str = ""
+    is_joint: bool = False
     rows_before: Int64[np.ndarray, " series"] | None = None
+    n_sums: int = 0
+    sums: str = ""
 
     @property
     def has_truth(self) -> bool:
@@ -315,21 +319,6 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
     return excerpt.grid.to_numpy()[places]
 
 
-def round_values(
-    values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
-) -> Float64[np.ndarray, "*shape"]:
-    """The shortest decimal numbers that are these values in float32.
-
-    Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
-    rounded to that fraction. The spread of equal numbers, which is a rounding error, does not count.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = values.astype(np.float32)
-        is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
-    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), single.astype(str).astype(np.float64))
-    return np.where(np.isfinite(rounded), rounded, values)
-
-
 def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
@@ -372,6 +361,8 @@ def describe_forecast(forecast: Forecast) -> list[str]:
             source += f", moved by the errors of {forecast.replayed:,} earlier forecasts"
         levels = ", ".join(f"{level:g}%" for level in forecast.low)
         lines.append(f"intervals  {levels}, {forecast.method}{source if forecast.method != QUANTILE else ''}")
+    if forecast.sums:
+        lines.append(f"sums       {forecast.sums}")
     if forecast.paths is not None:
         lines.append(f"samples    {plural(forecast.paths.shape[-1], 'path')}, {forecast.order}")
     return lines + describe_truth(forecast)
@@ -382,7 +373,8 @@ def describe_truth(forecast: Forecast) -> list[str]:
     if not forecast.has_truth:
         return []
     dates, trained_until = pd.DatetimeIndex(forecast.dates.ravel()), forecast.forecaster.trained_until
-    error, known = forecast.values - forecast.truth, np.isfinite(forecast.truth).any(axis=2)
+    error = (forecast.values - forecast.truth)[forecast.n_sums :]
+    known = np.isfinite(error).any(axis=2)
     with warnings.catch_warnings(action="ignore"):  # of targets without a true value
         mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     lines = []

@@ -19,7 +19,7 @@ from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
 from forecast.evaluation.intervals import map_quantiles
-from forecast.evaluation.sample_paths import draw_sample_paths
+from forecast.evaluation.sample_paths import MIN_TRAJECTORIES, draw_sample_paths
 from forecast.evaluation.scores import (
     ADAPTIVE,
     CONFORMAL,
@@ -59,7 +59,7 @@ from forecast.system.errors import ConfigError, DataError, ForecastError, check_
 from forecast.system.progress import track
 
 MAX_RECURSIVE_ORIGINS = 512
-"""Largest number of recursive forecasts to calibrate on, for intervals beyond pred_len."""
+"""Number of recursive forecasts to calibrate on, for intervals beyond pred_len; of many series, there are more."""
 
 MIN_HORIZONS = 10
 """Intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning."""
@@ -111,7 +111,7 @@ def predict(
     low, high = (
         {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
     )
-    paths, order = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
+    paths, order, is_joint = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
     return Forecast(
         forecaster=forecaster.facts(),
         panel=excerpt.take_rows(np.arange(len(excerpt)), excerpt.starts, rows, rows),
@@ -127,6 +127,7 @@ def predict(
         replayed=found.replayed,
         paths=paths,
         order=order,
+        is_joint=is_joint,
         rows_before=(origins.rows - panel.starts[origins.series]).clip(max=model.seq_len),
     )
 
@@ -225,7 +226,7 @@ def calibration_for(
 ) -> Calibration:
     """Return the checkpoint's calibration, or calibrate on validation windows if it lacks a level, a step or ranks.
 
-    Beyond pred_len, these are at most `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
+    Beyond pred_len, these are about `MAX_RECURSIVE_ORIGINS` windows of the horizon, which lie in the validation rows.
     """
     model = forecaster.model
     stored = model.calibrations.get(forecaster.name)
@@ -243,7 +244,12 @@ def calibration_for(
     windows, chosen, scaler = data.windows["val"], None, data.target_scaler
     if horizon > model.pred_len:
         windows = recursive_windows(data, horizon)
-        chosen = torch.from_numpy(choose_evenly_spaced(len(windows), MAX_RECURSIVE_ORIGINS))
+        chosen = windows.align(torch.arange(len(windows)))  # those of all series keep their common dates
+        chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else torch.arange(len(windows))[None]
+        few = choose_evenly_spaced(
+            chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES)
+        )
+        chosen = chosen[:, few].flatten()
     calibration = calibrate(
         lambda batch: tested.forecast(windows, batch, scaler)[0], windows, scaler, BATCH_SIZE, levels,
         lambda batches: track(batches, "Calibrating"), horizon=max(horizon, model.pred_len), chosen=chosen,
@@ -310,8 +316,8 @@ def draw_paths(
     samples: int | None,
     seed: int,
     pred_len: int,
-) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str]:
-    """Draw sample paths in original units, and describe their order; None and empty text for no samples.
+) -> tuple[Float64[np.ndarray, "series steps n_targets samples"] | None, str, bool]:
+    """Draw sample paths in original units, describe their order, and say whether they are joint; None for no samples.
 
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
     has their ranks on common dates.
@@ -320,23 +326,27 @@ def draw_paths(
         DataError: the validation rows hold too few horizons.
     """
     if samples is None:
-        return None, ""
+        return None, "", False
     assert found.calibration is not None
     panel, place, ranks = scaled.panel, scaled.scales.place, found.calibration.ranks
     horizons = found.calibration.horizons / (1 if ranks is None else ranks.shape[1])
     if ranks is None or not len(ranks) or horizons < FEW_HORIZONS:
         shorter = "horizon" if found.values.shape[1] > pred_len else "pred_len"
         raise DataError(
-            f"samples={samples}: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
+            f"sample paths: their order needs validation rows that hold {FEW_HORIZONS} horizons, and these hold "
             f"{horizons:.1f}: train with a larger validation part (data.split) or give a shorter {shorter}"
         )
     has_common_date = len(np.unique(panel.grid_starts + rows - panel.starts)) == 1
-    is_joint = ranks.shape[1] > 1 and has_common_date and (place >= 0).all()
+    is_joint = ranks.shape[1] > 1 and has_common_date and bool((place >= 0).all())
     ranks = ranks[:, torch.from_numpy(place)] if is_joint else ranks.flatten(0, 1)[:, None]
     paths = map_quantiles(unscale, draw_sample_paths(found.values, found.at, ranks, samples, seed))
     how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
     rough = f", rough, for these hold {horizons:.1f} horizons" if horizons < MIN_HORIZONS else ""
-    return paths.numpy(), f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}"
+    return (
+        paths.numpy(),
+        f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}",
+        is_joint,
+    )
 
 
 def recursive_windows(data: DataModule, horizon: int) -> Windows:

@@ -203,6 +203,7 @@ COMMAND_KEYS = (
     *(Key(name, RESULT, text=True) for name in ("start", "future", "window")),
     *(Key(name, RESULT) for name in ("horizon", "baseline", "split", "slot")),
     Key("tolerance", RESULT),
+    Key("hierarchy", RESULT, text=True, takes=Takes.ANY_TYPE),
     Key("samples", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("check_windows", RESULT, takes=Takes.COUNT_OR_NULL),
     Key("importance_windows", RESULT, limits=COUNT_FROM_0),

@@ -71,7 +71,8 @@ def test_quantiles_never_cross() -> None:
 def test_series_on_the_same_dates_are_drawn_jointly() -> None:
     errors = torch.randn(40, 3, 1, generator=torch.Generator().manual_seed(0))
     both = torch.cat([errors, 5 * errors])  # of two series
-    joint, pooled = (rank_trajectories(both, horizons, 2) for horizons in (80, 9))
+    places = torch.arange(80).view(2, 40)
+    joint, pooled = (rank_trajectories(both, horizons, places) for horizons in (80, 9))
     assert (joint.shape, pooled.shape) == ((40, 2, 3, 1), (80, 1, 3, 1))
     assert torch.equal(joint[:, 0], joint[:, 1])
     quantiles = torch.randn(2, 3, 1, 9).sort().values
@@ -83,19 +84,25 @@ def test_series_on_the_same_dates_are_drawn_jointly() -> None:
         )
         assert np.corrcoef(sums.argsort().argsort())[0, 1] == pytest.approx(correlation, abs=0.15)
     both[3] = torch.nan  # a date of one series without truth
-    assert rank_trajectories(both, 80, 2).shape == (79, 1, 3, 1)
+    assert rank_trajectories(both, 80, places).shape == (39, 2, 3, 1)
+    assert rank_trajectories(both, 80, places[:, :4]).shape == (79, 1, 3, 1)  # of 4 horizons on common dates
     assert rank_trajectories(torch.randn(900, 96, 321), 30).shape == (34, 1, 96, 321)  # 1 MiB
 
 
-def test_windows_are_aligned_if_each_series_has_the_same_dates() -> None:
-    starts = [range(10), range(20, 30)]
+def test_windows_are_aligned_on_the_dates_that_every_series_has() -> None:
     windows = windows_over(
-        torch.zeros(40, 1), torch.zeros(60, 1), starts=starts, seq_len=4, pred_len=2, target_index=[0]
-    )
-    for shifts, aligned in (([20, 0], 2), ([25, 0], 1)):
+        torch.zeros(40, 1), torch.zeros(60, 1), starts=[range(10), range(20, 30)], seq_len=4, pred_len=2,
+        target_index=[0],
+    )  # fmt: skip
+    every, third = torch.arange(20), torch.arange(0, 20, 3)
+    for shifts, index, expected in (
+        ([20, 0], every, [range(10), range(10, 20)]),
+        ([25, 0], every, [range(5), range(15, 20)]),
+        ([20, 0], third, [[], []]),
+        ([22, 0], third, [[0, 1, 2], [4, 5, 6]]),
+    ):
         windows.time.shifts[:] = torch.tensor(shifts)
-        assert windows.count_aligned(torch.arange(20)) == aligned
-        assert windows.count_aligned(torch.arange(0, 20, 3)) == 1
+        assert windows.align(index).tolist() == [list(each) for each in expected]
 
 
 def test_scores_are_those_of_plain_loops() -> None:

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from forecast.evaluation.measurement import Origins
-from forecast.evaluation.scores import ReportedScores
+from forecast.evaluation.scores import ReportedScores, round_values
 from forecast.evaluation.significance import LossDifference
-from forecast.inference.forecast import describe_coverage, round_values
+from forecast.inference.forecast import describe_coverage
 from forecast.reports.backtest import describe_verdict, select_successive
 from forecast.reports.scores import describe_series, describe_skill
 
