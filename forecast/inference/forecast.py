@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from jaxtyping import Bool, Float, Float64, Int64
 from omegaconf import DictConfig, OmegaConf
 
@@ -251,25 +252,31 @@ class Forecast:
     ) -> tuple[pd.Index, dict[str, Any]]:
         """Index and columns of a table that has all dates of a series `repeats` times."""
         dates = self.dates.repeat(repeats, axis=0)
-        named = pd.DatetimeIndex(dates.ravel(), name=self.panel.grid.name or "date")
+        each = pd.DatetimeIndex(dates.ravel(), name=self.panel.grid.name or "date")
         series = np.arange(len(self.panel)).repeat(repeats * dates.shape[1])
-        index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(named))
+        index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(each))
         found = [*labels.items(), *columns]
-        names = pd.Index([name for name, _ in found])
-        if names.has_duplicates:
+        named = dict(found)
+        if len(named) < len(found):
+            names = [name for name, _ in found]
+            twice = next(name for name in names if names.count(name) > 1)
             raise ConfigError(
-                f"the forecast would have two columns {names[names.duplicated()][0]!r}, for the data have one of that "
-                "name: rename it"
+                f"the forecast would have two columns {twice!r}, for the data have one of that name: rename it"
             )
-        return index, dict(found)
+        return index, named
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that models compute: 12.3, not 12.300000190734863; see `round_values`."""
         spread = self._recent_spread()
-        low = {level: round_values(values, spread) for level, values in self.low.items()}
-        high = {level: round_values(values, spread) for level, values in self.high.items()}
+        values, *bounds = round_values(
+            np.stack([self.values, *self.low.values(), *self.high.values()]), spread
+        )
+        low, high = (
+            dict(zip(self.low, part, strict=True))
+            for part in (bounds[: len(self.low)], bounds[len(self.low) :])
+        )
         paths = None if self.paths is None else round_values(self.paths, spread[..., None])
-        return replace(self, values=round_values(self.values, spread), low=low, high=high, paths=paths)
+        return replace(self, values=values, low=low, high=high, paths=paths)
 
     def _recent_spread(self) -> Float64[np.ndarray, "series 1 n_targets"]:
         """The standard deviation of the last `RECENT_ROWS` rows of each series; NaN where none is measured."""
@@ -326,7 +333,9 @@ def round_values(
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
         is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
-    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), single.astype(str).astype(np.float64))
+    texts = pa.array(single.ravel()).cast(pa.string())  # the shortest ones
+    shortest = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(values.shape)
+    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), shortest) if is_coarse.any() else shortest
     return np.where(np.isfinite(rounded), rounded, values)
 
 
