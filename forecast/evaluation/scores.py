@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float64
 
 from forecast.system.errors import ConfigError
@@ -213,6 +214,23 @@ def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
 def nan_if_none(value: float | None) -> float:
     """A score of JSON, in which NaN is None."""
     return math.nan if value is None else value
+
+
+def round_values(
+    values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
+) -> Float64[np.ndarray, "*shape"]:
+    """The shortest decimal numbers that are these values in float32.
+
+    Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
+    rounded to that fraction. The spread of equal numbers, which is a rounding error, does not count.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+        is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
+    texts = pa.array(single.ravel()).cast(pa.string())  # the shortest ones
+    shortest = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(values.shape)
+    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), shortest) if is_coarse.any() else shortest
+    return np.where(np.isfinite(rounded), rounded, values)
 
 
 def round_to_unit(

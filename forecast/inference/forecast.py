@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from jaxtyping import Bool, Float, Float64, Int64
 from omegaconf import DictConfig, OmegaConf
 
@@ -28,7 +27,7 @@ from forecast.evaluation.scores import (
     ReportedScores,
     describe_change,
     parse_levels,
-    round_to_unit,
+    round_values,
 )
 from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots, describe_span
 from forecast.system.errors import ConfigError, check_choice, check_count
@@ -223,10 +222,8 @@ class Forecast:
         for i, name in enumerate(self.columns):
             parts = [(name, self.values)]
             for level in self.low:
-                parts += [
-                    (f"{name}-lo-{level:g}", self.low[level]),
-                    (f"{name}-hi-{level:g}", self.high[level]),
-                ]
+                bounds = {"lo": self.low, "hi": self.high}
+                parts += [(f"{name}-{side}-{level:g}", bound[level]) for side, bound in bounds.items()]
             if self.has_truth:
                 parts += [(f"{name}-true", self.truth), (f"{name}-error", self.values - self.truth)]
             found += [(key, values[..., i].ravel()) for key, values in parts]
@@ -256,10 +253,9 @@ class Forecast:
         series = np.arange(len(self.panel)).repeat(repeats * dates.shape[1])
         index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(each))
         found = [*labels.items(), *columns]
-        named = dict(found)
+        named, names = dict(found), [name for name, _ in found]
         if len(named) < len(found):
-            names = [name for name, _ in found]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = max(names, key=names.count)
             raise ConfigError(
                 f"the forecast would have two columns {twice!r}, for the data have one of that name: rename it"
             )
@@ -267,16 +263,12 @@ class Forecast:
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that models compute: 12.3, not 12.300000190734863; see `round_values`."""
-        spread = self._recent_spread()
-        values, *bounds = round_values(
-            np.stack([self.values, *self.low.values(), *self.high.values()]), spread
-        )
-        low, high = (
-            dict(zip(self.low, part, strict=True))
-            for part in (bounds[: len(self.low)], bounds[len(self.low) :])
-        )
+        spread, n_levels = self._recent_spread(), len(self.low)
+        found = round_values(np.stack([self.values, *self.low.values(), *self.high.values()]), spread)
+        parts = found[1 : n_levels + 1], found[n_levels + 1 :]
+        low, high = (dict(zip(self.low, part, strict=True)) for part in parts)
         paths = None if self.paths is None else round_values(self.paths, spread[..., None])
-        return replace(self, values=values, low=low, high=high, paths=paths)
+        return replace(self, values=found[0], low=low, high=high, paths=paths)
 
     def _recent_spread(self) -> Float64[np.ndarray, "series 1 n_targets"]:
         """The standard deviation of the last `RECENT_ROWS` rows of each series; NaN where none is measured."""
@@ -322,33 +314,16 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
     return excerpt.grid.to_numpy()[places]
 
 
-def round_values(
-    values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
-) -> Float64[np.ndarray, "*shape"]:
-    """The shortest decimal numbers that are these values in float32.
-
-    Where float32 cannot hold a hundred-thousandth of the spread of the data, as with a counter of 1.7e9, values are
-    rounded to that fraction. The spread of equal numbers, which is a rounding error, does not count.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = values.astype(np.float32)
-        is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
-    texts = pa.array(single.ravel()).cast(pa.string())  # the shortest ones
-    shortest = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(values.shape)
-    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), shortest) if is_coarse.any() else shortest
-    return np.where(np.isfinite(rounded), rounded, values)
-
-
 def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
     n_series, horizon = forecast.dates.shape
-    columns = shorten(forecast.columns)
     size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
-    first, last = forecast.panel.utc_offset.zoned(
-        pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
-    )
-    lines = [f"forecast   {columns}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
+    dates = pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
+    first, last = forecast.panel.utc_offset.zoned(dates)
+    lines = [
+        f"forecast   {shorten(forecast.columns)}: {size}, {forecast.panel.describe_step()}, {first} to {last}"
+    ]
     if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     if forecast.panel.utc_offset.stamp:

@@ -219,6 +219,10 @@ class ModelData:
         """The name of the column that holds the dates."""
         return self.data_state["date_column"] or "date"
 
+    def key_columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the ids and the dates: those of the given settings of the data, else those of training."""
+        return {key: given.get(key) or self.config["data"].get(key) for key in ("id_column", "date_column")}
+
     def read_data(self, given: Mapping[str, Any]) -> DataModule:
         """Read and split the training data or other data, for `TrainedModel.data`; see `open_data`."""
         data = self.open_data(given)

@@ -17,7 +17,7 @@ from pandas.tseries.api import guess_datetime_format
 from forecast.data.calendars import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week, quote
+from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, is_week, quote
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location
 
@@ -291,7 +291,7 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
     if iso.notna().all():
         return _check_all_read(cells, column, texts, iso, "is not a date that can be read")
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
-        guesses = {order: _format_of(texts.iloc[0], dayfirst=order) for order in (True, False)}
+        guesses = {order: guess_format(texts.iloc[0], dayfirst=order) for order in (True, False)}
     read = {
         order: pd.to_datetime(texts, format=guess, errors="coerce", utc=True)
         for order, guess in guesses.items()
@@ -313,7 +313,7 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
     return _check_all_read(cells, column, texts, best, complaint)
 
 
-def _format_of(text: str, *, dayfirst: bool) -> str | None:
+def guess_format(text: str, *, dayfirst: bool) -> str | None:
     """Guess the strptime format of a date, also of months and years, years of two digits, and hours to 12.
 
     pandas guesses none of these.
@@ -365,39 +365,6 @@ def _count(texts: pd.Series, unit: str) -> pd.Series:
     milliseconds = np.round(counts * per_count / step) * step
     milliseconds[~(np.abs(milliseconds) < _MAX_MILLISECONDS)] = np.nan
     return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))
-
-
-def split_dates(
-    dates: pd.DatetimeIndex, names: Sequence[str], *, stamp: np.timedelta64 = NO_TIME
-) -> pd.DataFrame:
-    """Return columns of these names from which the dates are read again, as `data.date_column` names them.
-
-    Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the names
-    do not say what other columns hold, there is one column `date`. Dates that lie `stamp` after the beginnings of their
-    steps are written as local beginnings plus `stamp`: where clocks go back, the hours 1, 2, 2, 3. Their hours count
-    from 1 to 24.
-    """
-    parts = find_parts(names)
-    if stamp:
-        dates = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
-    days, hours = dates, dates.hour
-    if stamp and parts[-1] == "hour":
-        is_midnight = np.asarray(hours == 0)
-        days = dates - pd.to_timedelta(is_midnight.astype(int), unit="D")
-        hours = hours.where(~is_midnight, 24)
-    if "year" in parts and None not in parts:
-        of_weeks = dict(days.isocalendar()) if "week" in parts else {}  # whose years differ around New Year
-        values = {"hour": hours} | of_weeks
-        columns = {
-            name: values[part] if part in values else getattr(days, str(part))
-            for name, part in zip(names, parts, strict=True)
-        }
-    elif len(names) == 2:
-        times = hours if parts[1] == "hour" else dates.strftime("%H:%M:%S")
-        columns = {names[0]: days.strftime("%Y-%m-%d"), names[1]: times}
-    else:
-        columns = {"date": dates}
-    return pd.DataFrame({name: list(column) for name, column in columns.items()})  # type: ignore[arg-type]
 
 
 def place_in_time(

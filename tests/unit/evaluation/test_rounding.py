@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forecast.inference.forecast import round_values
+from forecast.evaluation.scores import round_values
 
 
 def test_values_have_the_shortest_digits_of_float32() -> None:
