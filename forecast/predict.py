@@ -10,12 +10,13 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.cli.compose import check_checkpoint
 from forecast.cli.main import main_without_run_folder
 from forecast.cli.overrides import typed_overrides
-from forecast.system.errors import ConfigError, DataError, ForecastError, user_path
+from forecast.system.errors import ConfigError, DataError, ForecastError, check_choice, user_path
 from forecast.system.files import atomic_file, check_output_files
 from forecast.system.formatting import quote_for_shell
 
 if TYPE_CHECKING:
     from forecast.data import DataModule
+    from forecast.data.files.write import FileFormat
     from forecast.inference.forecast import Forecast
     from forecast.inference.future_covariates import UnknownFuture
     from forecast.inference.model_data import ModelData
@@ -42,23 +43,23 @@ def predict(config: DictConfig) -> None:
     model = read_model_data(config.checkpoint)
     data, found = make_forecast(model, config)
     from forecast.inference.forecast import describe_forecast, describe_test
-    from forecast.inference.future_covariates import tabulate
 
     console.print(f"checkpoint {model.path}")
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
-    keys = {key: config.data[key] or model.config["data"].get(key) for key in ("id_column", "date_column")}
-    found = found.rounded()
+    keys, found = model.key_columns(config.data), found.rounded()
     frames = {file: found.frame()} | ({} if samples_file is None else {samples_file: found.sample_frame()})
-    tables = {path: tabulate(found.panel, frame, **keys) for path, frame in frames.items()}
+    form = choose_format(config, data)
+    tables = {path: form.tabulate(frame, found.panel.utc_offset, **keys) for path, frame in frames.items()}
+    tables = {path: form.with_all_columns(table) for path, table in tables.items()}
     if to_screen:
-        [*tables.values()][-1].to_csv(sys.stdout, float_format="%.12g", index=False)
+        form.write([*tables.values()][-1], sys.stdout)
         return
     from forecast.reports import figures  # imports Matplotlib
 
     with ExitStack() as written:
         for path, table in tables.items():
-            table.to_csv(written.enter_context(atomic_file(path)), float_format="%.12g", index=False)
+            form.write(table, written.enter_context(atomic_file(path)))
         figures.save(figures.prediction_figure(found.plots(), found.title(data.title)), files[-1])
     console.print(f"saved      {', '.join(map(str, files))}{found.describe_plots()}")
 
@@ -78,6 +79,7 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
             raise ConfigError(f"future={config.future}: this model reads no future covariates")
         given, ahead = add_future(model, config.future, given)
     data = model.open_data(given)
+    choose_format(config, data)  # refuses an impossible one
     panel = model.read_source(data)
     from forecast.inference.forecasters import choose_forecaster, find_unread_columns  # imports PyTorch
     from forecast.inference.future_covariates import UnknownFuture
@@ -103,6 +105,20 @@ def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, 
         if config.output == "-":
             raise
         raise offer_blank(error, model, data, config) from None
+
+
+def choose_format(config: DictConfig, data: "DataModule") -> "FileFormat":
+    """The format of the tables. Raises ConfigError for an unknown one, or if the data are not in a text file."""
+    from forecast.data.files.write import FileFormat, read_format
+
+    check_choice("format", config.format, ("csv", "as_file"))
+    if config.format == "csv":
+        return FileFormat()
+    if (found := read_format(data.source)) is None:
+        raise ConfigError(
+            f"format=as_file: {data.name} is not a text file with a row for each date: leave format out"
+        )
+    return found
 
 
 def offer_blank(

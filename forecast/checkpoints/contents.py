@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from forecast.system.errors import CheckpointError, user_path
 from forecast.system.keys import RUN_EFFECTS, SPEED, STATE, first_difference, identity
-from forecast.system.location import known_targets
+from forecast.system.location import known_targets, locate
 
 # ---- find the file
 
@@ -91,6 +91,21 @@ def read_plain(path: Path) -> dict[str, Any]:
         CheckpointError: the file is damaged, unsafe, or was not written by this project.
     """
     return check_written_here(path, load_checked(path, _unpickle_plain))
+
+
+def resolve_paths(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of data in which relative paths begin in the folder where training was started, if they are there.
+
+    Args:
+        settings: by key below `data`.
+        content: of the checkpoint of the training.
+    """
+    folder, found = Path(content.get("folder", "")), dict(settings)
+    for key in ("root" if settings.get("root") else "path", "static_path", "future_path"):
+        path = locate(settings[key]) if settings.get(key) else None
+        if folder != Path.cwd() and isinstance(path, Path) and (folder / path).exists():
+            found[key] = str(folder / path)
+    return found
 
 
 def check_written_here(path: Path, content: Any) -> dict[str, Any]:

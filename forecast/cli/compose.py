@@ -18,11 +18,23 @@ from omegaconf.errors import OmegaConfBaseException
 from forecast.checkpoints import contents
 from forecast.cli import overrides, safety
 from forecast.cli.overrides import first_of_sweep, refuse_sweep
+from forecast.runs.folder import UNREADABLE, read_overrides
 from forecast.system import distributed, location
 from forecast.system.errors import CONF, ConfigError, DataError
 from forecast.system.formatting import write_setting, write_value
 from forecast.system.hydra_internals import VERSION_BASE, prefer_own_plugins
-from forecast.system.keys import AS_TRAINED, FILE_SOURCES, ROWS, name_attention, without_hydra
+from forecast.system.keys import (
+    AS_TRAINED,
+    FILE_SOURCES,
+    ROWS,
+    RUN_EFFECTS,
+    Effect,
+    effect_of,
+    key_of_override,
+    name_attention,
+    row_of,
+    without_hydra,
+)
 
 WIDTH, INDENT, NAME_WIDTH = 120, 2, 20
 """Characters of a line, before a row, and of the column of names."""
@@ -238,6 +250,56 @@ def find_named_files(config: DictConfig) -> None:
         path = location.locate(given)
         if isinstance(path, Path):
             location.check_exists(path)
+
+
+def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
+    """The overrides of the run whose training goes on from `checkpoint=`, but for those of which a key is typed.
+
+    Settings that say where results are written, and how jobs are started, are not taken, nor those of its own file if
+    `data.path` or `data` is typed. A checkpoint file without the folder of its run has no overrides.
+
+    Raises:
+        CheckpointError: there is no such checkpoint.
+    """
+    typed = {override.key_or_group: override for override in overrides.parse(arguments)}
+    given = typed.get("checkpoint")
+    if command != "train" or given is None or given.is_sweep_override() or "experiment" in typed:
+        return []
+    if not (path := _first_value(given)):
+        return []
+    checkpoint = contents.find_checkpoint(path, prefer="last")
+    try:
+        texts = read_overrides(checkpoint.parent.parent / "overrides.yaml")
+    except UNREADABLE:
+        return []
+    other_file = not {"data", "data.path", "data.root"}.isdisjoint(typed)
+    found = []
+    for text in texts:
+        key, row = key_of_override(text), row_of(key_of_override(text))
+        parts = key.split(".")
+        is_typed = any(".".join(parts[: n + 1]) in typed for n in range(len(parts)))
+        is_of_file = row is not None and row.one_file and other_file
+        if (
+            key != "checkpoint"
+            and effect_of(key) in RUN_EFFECTS - {Effect.NAME}
+            and not is_typed
+            and not is_of_file
+        ):
+            found.append(text)
+    return _resolve_typed_paths(found, contents.read_plain(checkpoint))
+
+
+def _resolve_typed_paths(arguments: Sequence[str], content: Mapping[str, Any]) -> list[str]:
+    """Overrides in which relative paths of data begin in the folder where the run of a checkpoint was started."""
+    values = {
+        override.key_or_group.removeprefix("data."): _first_value(override)
+        for override in overrides.parse(arguments)
+    }
+    resolved = contents.resolve_paths(values, content)
+    return [
+        text if resolved[key] == values[key] else overrides.quote(f"data.{key}={resolved[key]}", sweep=False)
+        for text, key in zip(arguments, values, strict=True)
+    ]
 
 
 IMPLYING = ("train", "check", "backtest")

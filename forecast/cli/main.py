@@ -27,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import safety
-from forecast.cli.compose import compose_command, find_named_files, imply_data
+from forecast.cli.compose import compose_command, find_named_files, imply_data, inherit_settings
 from forecast.cli.overrides import quote_all, quote_value, unknown_flag, write_override
 from forecast.runs import sweep
 from forecast.runs.folder import (
@@ -351,9 +351,13 @@ def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     safety.check_flags(flags)
     if flags.unknown:
         raise ConfigError(unknown_flag(flags.unknown[0], compose_command(config_name, [])))
+    inherited = inherit_settings(config_name, flags.overrides)
+    flags.overrides = [*inherited, *flags.overrides]
     implied, taken = imply_data(config_name, flags.overrides)
     flags.overrides = [*implied, *flags.overrides]
     config = compose_command(config_name, flags.overrides, sweeps=flags.multirun)
+    if inherited and distributed.is_first():
+        print(f"taken:     {' '.join(inherited)}  (those of the run of checkpoint=)", file=sys.stderr)
     if taken and distributed.is_first():
         print(taken, file=sys.stderr)
     if flags.overrides:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float64
 
 from forecast.system.errors import ConfigError
@@ -215,15 +216,6 @@ def nan_if_none(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def round_to_unit(
-    values: Float64[np.ndarray, "*shape"], unit: Float64[np.ndarray, "*#shape"], digits: int
-) -> Float64[np.ndarray, "*shape"]:
-    """Round values to this many decimal digits below a unit; values without a positive unit stay as they are."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = 10.0 ** (digits - np.floor(np.log10(unit)))
-        return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
-
-
 def round_values(
     values: Float64[np.ndarray, "*shape"], spread: Float64[np.ndarray, "*#shape"]
 ) -> Float64[np.ndarray, "*shape"]:
@@ -235,8 +227,19 @@ def round_values(
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
         is_coarse = (np.spacing(np.abs(single)) > 1e-5 * spread) & (spread > 1e-10 * np.abs(values))
-    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), single.astype(str).astype(np.float64))
+    texts = pa.array(single.ravel()).cast(pa.string())  # the shortest ones
+    shortest = texts.cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(values.shape)
+    rounded = np.where(is_coarse, round_to_unit(values, spread, 5), shortest) if is_coarse.any() else shortest
     return np.where(np.isfinite(rounded), rounded, values)
+
+
+def round_to_unit(
+    values: Float64[np.ndarray, "*shape"], unit: Float64[np.ndarray, "*#shape"], digits: int
+) -> Float64[np.ndarray, "*shape"]:
+    """Round values to this many decimal digits below a unit; values without a positive unit stay as they are."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        factor = 10.0 ** (digits - np.floor(np.log10(unit)))
+        return np.where(np.isfinite(factor), np.round(values * factor) / factor, values)
 
 
 # ---- levels of intervals

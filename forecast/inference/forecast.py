@@ -226,10 +226,8 @@ class Forecast:
         for i, name in enumerate(self.columns):
             parts = [(name, self.values)]
             for level in self.low:
-                parts += [
-                    (f"{name}-lo-{level:g}", self.low[level]),
-                    (f"{name}-hi-{level:g}", self.high[level]),
-                ]
+                bounds = {"lo": self.low, "hi": self.high}
+                parts += [(f"{name}-{side}-{level:g}", bound[level]) for side, bound in bounds.items()]
             if self.has_truth:
                 parts += [(f"{name}-true", self.truth), (f"{name}-error", self.values - self.truth)]
             found += [(key, values[..., i].ravel()) for key, values in parts]
@@ -255,25 +253,26 @@ class Forecast:
     ) -> tuple[pd.Index, dict[str, Any]]:
         """Index and columns of a table that has all dates of a series `repeats` times."""
         dates = self.dates.repeat(repeats, axis=0)
-        named = pd.DatetimeIndex(dates.ravel(), name=self.panel.grid.name or "date")
+        each = pd.DatetimeIndex(dates.ravel(), name=self.panel.grid.name or "date")
         series = np.arange(len(self.panel)).repeat(repeats * dates.shape[1])
-        index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(named))
+        index, labels = label_rows(self.panel, series, self.panel.utc_offset.zoned(each))
         found = [*labels.items(), *columns]
-        names = pd.Index([name for name, _ in found])
-        if names.has_duplicates:
+        named, names = dict(found), [name for name, _ in found]
+        if len(named) < len(found):
+            twice = max(names, key=names.count)
             raise ConfigError(
-                f"the forecast would have two columns {names[names.duplicated()][0]!r}, for the data have one of that "
-                "name: rename it"
+                f"the forecast would have two columns {twice!r}, for the data have one of that name: rename it"
             )
-        return index, dict(found)
+        return index, named
 
     def rounded(self) -> "Forecast":
         """The forecast with the digits that models compute: 12.3, not 12.300000190734863; see `round_values`."""
-        spread = self._recent_spread()
-        low = {level: round_values(values, spread) for level, values in self.low.items()}
-        high = {level: round_values(values, spread) for level, values in self.high.items()}
+        spread, n_levels = self._recent_spread(), len(self.low)
+        found = round_values(np.stack([self.values, *self.low.values(), *self.high.values()]), spread)
+        parts = found[1 : n_levels + 1], found[n_levels + 1 :]
+        low, high = (dict(zip(self.low, part, strict=True)) for part in parts)
         paths = None if self.paths is None else round_values(self.paths, spread[..., None])
-        return replace(self, values=round_values(self.values, spread), low=low, high=high, paths=paths)
+        return replace(self, values=found[0], low=low, high=high, paths=paths)
 
     def _recent_spread(self) -> Float64[np.ndarray, "series 1 n_targets"]:
         """The standard deviation of the last `RECENT_ROWS` rows of each series; NaN where none is measured."""
@@ -323,12 +322,12 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
     n_series, horizon = forecast.dates.shape
-    columns = shorten(forecast.columns)
     size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
-    first, last = forecast.panel.utc_offset.zoned(
-        pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
-    )
-    lines = [f"forecast   {columns}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
+    dates = pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
+    first, last = forecast.panel.utc_offset.zoned(dates)
+    lines = [
+        f"forecast   {shorten(forecast.columns)}: {size}, {forecast.panel.describe_step()}, {first} to {last}"
+    ]
     if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     if forecast.panel.utc_offset.stamp:

@@ -1,26 +1,16 @@
 """Future covariates of a forecast: a check that they are known, and a file in which the user fills in the others."""
 
-import io
 import warnings
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int64
-from pandas.tseries.api import guess_datetime_format
 
 from forecast.data import Panel
-from forecast.data.calendars import UtcOffset
-from forecast.data.files.cells import date_name
-from forecast.data.files.columns import IdColumn, list_id_columns, split_ids
-from forecast.data.files.dates import split_dates
-from forecast.data.files.header import read_records
-from forecast.data.files.read import find_kind, open_text
-from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.sources import FileSource
+from forecast.data.files.write import FileFormat, read_format
 from forecast.data.panel import label_rows, name_series
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.source import Source
@@ -128,25 +118,10 @@ def check_covariates(
     return list(dict.fromkeys(found))
 
 
-def tabulate(
-    panel: Panel,
-    frame: pd.DataFrame,
-    id_column: IdColumn,
-    date_column: str | Sequence[str] | None,
-) -> pd.DataFrame:
-    """A table as it is written: ids and dates of several columns of the data have the same columns."""
-    table = split_ids(frame, list_id_columns(id_column)).reset_index()
-    columns = {str(name): table[[name]] for name in table}
-    if not isinstance(date_column, str | None) and (joined := date_name(date_column)) in table:
-        stamp = panel.utc_offset.stamp
-        columns[joined] = split_dates(pd.DatetimeIndex(table[joined]), date_column, stamp=stamp)
-    return pd.concat(columns.values(), axis=1)
-
-
 def write_blank(
     path: Path, unknown: UnknownFuture, model: ModelData, source: Source, given: Mapping[str, Any]
 ) -> None:
-    """Write `unknown.table()` to a CSV file, with the separator and the format of dates of the source.
+    """Write `unknown.table()` to a CSV file, in the format of the source if that is a text file.
 
     Args:
         given: the settings of the data of a command, with which it can read the file.
@@ -154,30 +129,10 @@ def write_blank(
     Raises:
         ForecastError: the command cannot read the file; then none is written.
     """
-    keys = {key: given.get(key) or model.config["data"].get(key) for key in ("id_column", "date_column")}
-    date, table = str(unknown.panel.grid.name or "date"), tabulate(unknown.panel, unknown.table(), **keys)
-    written: dict[str, Any] = {}
-    if isinstance(source, FileSource) and find_kind(source.path) == "text":
-        date_format = find_date_format(source, date, unknown.panel.utc_offset) if date in table else None
-        if date_format:
-            table[date] = table[date].dt.strftime(date_format)
-        written = {"sep": source.separator, "encoding": source.encoding, "decimal": source.decimal or "."}
+    form = read_format(source) or FileFormat()
+    table = form.tabulate(unknown.table(), unknown.panel.utc_offset, **model.key_columns(given))
     with atomic_file(path) as temporary:
-        table.to_csv(temporary, index=False, **written)
+        form.write(table, temporary)
         settings, _ = add_future(model, str(temporary), dict(given))
         with warnings.catch_warnings(action="ignore"):  # of the data, which the first reading gave
             model.read_source(model.open_data(settings))
-
-
-def find_date_format(source: FileSource, column: str, utc_offset: UtcOffset) -> str | None:
-    """The strptime format of the first date of a text file; None if it is not clear, or has a UTC offset."""
-    if source.date_format is not None:
-        return source.date_format
-    raw, header = open_text(source.path, ReadOptions.of_settings(vars(source)))
-    records = read_records(io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline=""), source.separator)
-    first = next(islice(records, 1, None), [])
-    if column not in header.names or len(first) <= header.names.index(column):
-        return None
-    text = first[header.names.index(column)].strip()
-    guess = guess_datetime_format(text, dayfirst=bool(utc_offset.day_first))
-    return None if guess is None or "%z" in guess else guess

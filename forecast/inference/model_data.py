@@ -18,6 +18,7 @@ from forecast.checkpoints.contents import (
     find_checkpoint,
     find_trained,
     read_plain,
+    resolve_paths,
 )
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import choose_days, utc_offset_of
@@ -194,7 +195,8 @@ class ModelData:
 
     def _take(self, content: dict[str, Any]) -> None:
         path = self.path
-        self.config: dict[str, Any] = content["hyper_parameters"]
+        config = content["hyper_parameters"]
+        self.config: dict[str, Any] = {**config, "data": resolve_paths(config["data"], content)}
         check_stored_settings(path, self.config, None)
         check_stored_settings(path, {key: self.config["data"][key] for key in ("_target_", "name")})
         self.data_state = state = data_state(content)
@@ -218,6 +220,10 @@ class ModelData:
     def date_column(self) -> str:
         """The name of the column that holds the dates."""
         return self.data_state["date_column"] or "date"
+
+    def key_columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the ids and the dates: those of the given settings of the data, else those of training."""
+        return {key: given.get(key) or self.config["data"].get(key) for key in ("id_column", "date_column")}
 
     def read_data(self, given: Mapping[str, Any]) -> DataModule:
         """Read and split the training data or other data, for `TrainedModel.data`; see `open_data`."""

@@ -196,6 +196,7 @@ COMMAND_KEYS = (
     *BACKTEST_KEYS,
     # files that a command writes
     Key("output", PLACE, text=True, takes=Takes.NAME),
+    Key("format", PLACE),
     Key("overwrite", PLACE),
     Key("exit_code", PLACE),
     Key("title", NAME, text=True),

@@ -1,5 +1,6 @@
 """The Lightning module: losses, metrics and optimizer; the windows that it reads; forecasts outside of the trainer."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -210,7 +211,7 @@ class Forecaster(L.LightningModule):
             self.log(f"{split}/{name}", score, rank_zero_only=False, prog_bar=split == "val")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint.update(self.added, forecast_version=__version__)
+        checkpoint.update(self.added, forecast_version=__version__, folder=os.getcwd())
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         assert self.make_optimizer is not None

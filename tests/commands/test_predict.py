@@ -87,6 +87,34 @@ def test_dates_in_several_columns_are_written_as_they_are_read(run: Path, frame:
     assert after.tolist() == list(pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :])
 
 
+def test_a_forecast_in_the_format_of_its_file_is_appended_to_it(
+    run: Path, frame: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = frame.rename_axis("Zeit").reset_index().assign(note="x")
+    other["Zeit"] = other["Zeit"].dt.strftime("%d.%m.%Y %H:%M")
+    file = tmp_path / "last.csv"
+    other[[*frame.columns[::-1], "note", "Zeit"]].to_csv(file, sep=";", decimal=",", index=False)
+    given = (
+        f"checkpoint={run}", "data.path=last.csv", "data.date_column=Zeit", "data.separator=;", "data.decimal=,",
+        "data.day_first=true", "levels=[]", "format=as_file",
+    )  # fmt: skip
+    assert run_command("predict", tmp_path, *given) == 0
+    header, *rows = (tmp_path / "forecast.csv").read_text().splitlines(keepends=True)
+    text = file.read_text()
+    assert header == text.splitlines(keepends=True)[0]
+    file.write_text(text + "".join(rows))
+    assert run_command("predict", tmp_path, *given, "output=next.csv") == 0
+    after = pd.read_csv(tmp_path / "next.csv", sep=";", decimal=",")
+    dates = pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :]
+    assert after["Zeit"].tolist() == dates.strftime("%d.%m.%Y %H:%M").tolist()
+    assert after[list(frame.columns)].notna().to_numpy().all()
+    frame.to_parquet(tmp_path / "load.parquet")
+    capsys.readouterr()
+    given = (f"checkpoint={run}", "data.path=load.parquet", "format=as_file", "output=other.csv")
+    assert run_command("predict", tmp_path, *given) == 2
+    assert "format=as_file: load.parquet is not a text file" in capsys.readouterr().err
+
+
 def test_bounds_are_trained_quantiles_and_those_of_samples(
     quantile_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
 from forecast.runs.folder import digest_of, find_runs, read_config
 from forecast.training.schedules import cosine
-from tests.support.commands import PLAIN, TINY, finish, only, run_training, start
+from tests.support.commands import PLAIN, TINY, finish, only, run_command, run_training, start
 from tests.support.csv_files import write_csv
 from tests.support.run_differences import differences
 
@@ -183,6 +183,23 @@ def test_a_named_folder_takes_the_same_run_on_the_same_table_alone(tmp_path: Pat
     frame.assign(load=frame["load"] + 1).to_csv(tmp_path / "load.csv", index=False)
     assert run_training(tmp_path, *given) == 2
     assert not (tmp_path / "nightly" / "metrics.json").exists()
+
+
+def test_a_run_is_used_from_another_folder_with_its_settings_and_its_file(
+    run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its data.path is relative. What is typed replaces a setting of the run."""
+    given = (f"checkpoint={run[0]}", PLAIN, "logger=[]", f"trainer.max_epochs={EPOCHS + 1}")
+    assert run_command("train", tmp_path, *given, "model=mlp") == 2
+    assert "model" in capsys.readouterr().err
+    assert run_command("train", tmp_path, *given, "data.batch_size=8") == 0
+    assert "taken:     model=informer" in capsys.readouterr().err
+    longer, before = (read_config(folder / "config.yaml") for folder in (only(tmp_path, "runs/*"), run[0]))
+    assert longer.data.path == str(run[0].parents[1] / before.data.path)
+    assert longer.data.batch_size == 8
+    for key in ("seq_len", "label_len", "pred_len", "model"):
+        assert longer[key] == before[key]
+    assert run_command("predict", tmp_path, f"checkpoint={run[0]}", "levels=[]") == 0
 
 
 def test_a_named_checkpoint_is_gone_on_from_in_a_new_folder(run: tuple[Path, str], tmp_path: Path) -> None:

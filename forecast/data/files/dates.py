@@ -17,8 +17,9 @@ from pandas.tseries.api import guess_datetime_format
 from forecast.data.calendars import MIDNIGHT, OFFSET, TIME_END, YEARS, UtcOffset, check_year
 from forecast.data.files.cells import Cells
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, find_parts, is_week, quote
+from forecast.data.files.text import MONTHS, QUARTER, SHORT_YEAR, WEEK, is_week, quote
 from forecast.system.errors import ConfigError, DataError
+from forecast.system.location import Location
 
 NO_TIME = np.timedelta64(0, "ns")
 Codes = Int32[np.ndarray, " rows"]
@@ -104,8 +105,8 @@ def read_dates(
         dates = dates if dates.tz is None else dates.tz_convert(options.timezone or dates.tz)
         return place_in_time(cells, column, *without_zone(dates), options, series)
     texts = texts.astype(str)
-    if options.date_format is None and (plain := _read_plain(texts)) is not None:
-        return place_in_time(cells, column, plain, UtcOffset(), options, series)
+    if options.date_format is None and (iso := _read_iso(cells.path, texts, options.timezone)) is not None:
+        return place_in_time(cells, column, *iso, options, series)
     texts = texts.str.strip()
     if options.date_format is None and texts.str.contains(_UTC_NAME).all():
         texts = texts.str.replace(_UTC_NAME, "Z", regex=True)
@@ -120,20 +121,64 @@ def read_dates(
     return dates, replace(utc_offset, day_first=day_first)
 
 
-def _read_plain(texts: pd.Series) -> pd.DatetimeIndex | None:
-    """Read dates such as 2024-05-01 or 2024-05-01 13:00:00 at once; None if any is of another kind or far away."""
+def _read_iso(
+    path: Location, texts: pd.Series, timezone: str | None
+) -> tuple[pd.DatetimeIndex, UtcOffset] | None:
+    """Read dates such as 2024-05-01, 2024-05-01 13:00:00 or 2024-05-01T13:00+02:00 at once, with their UTC offset.
+
+    None if any is of another kind or far away, or if some have an offset and others have none.
+    """
+    has_offset = re.search(_HAS_OFFSET, texts.iloc[0]) is not None
+
+    def read(part: pd.Series, zone: str | None) -> pd.DatetimeIndex:
+        found = pc.cast(pa.array(part, from_pandas=True), pa.timestamp("us", zone))  # type: ignore[arg-type]
+        return pd.DatetimeIndex(found.to_numpy(zero_copy_only=False))
+
     try:
-        read = pc.cast(pa.array(texts, from_pandas=True), pa.timestamp("us"))  # type: ignore[arg-type]
+        dates = read(texts, "UTC" if has_offset else None)
+        if are_far_away(dates):
+            return None
+        if not has_offset:
+            return dates, UtcOffset()
+        times = [re.split(f" ?({OFFSET})$", time) for time in texts.str[10:].unique()]
+        offsets = list(dict.fromkeys(offset for _, offset, _ in times))
+        are_midnight = all(re.search(MIDNIGHT, time) for time, *_ in times)
+        utc_offset = _choose_offset(path, offsets, are_midnight, timezone)
+        if utc_offset.minutes is None:
+            return read(texts.str[:10], None), utc_offset
+        return pd.DatetimeIndex(dates + pd.Timedelta(minutes=utc_offset.minutes)), utc_offset
     except pa.ArrowInvalid:
         return None
-    dates = pd.DatetimeIndex(read.to_numpy(zero_copy_only=False))
-    return None if are_far_away(dates) else dates
+
+
+def _choose_offset(
+    where: object, offsets: Sequence[str], are_midnight: bool, timezone: str | None
+) -> UtcOffset:
+    """What dates mean that all have one of these offsets from UTC.
+
+    Args:
+        where: the file, for the warning that the offset changes.
+        are_midnight: whether all local times are midnight: then the dates are days.
+        timezone: `data.timezone`.
+    """
+    one = pd.to_datetime(f"2000-01-01T00:00{offsets[0]}", errors="coerce")
+    zone = str(one.tz) if len(offsets) == 1 and one is not pd.NaT else None
+    if are_midnight:
+        return UtcOffset(None, timezone or zone)
+    if zone is not None and timezone is None:
+        return UtcOffset(int(one.utcoffset() / pd.Timedelta(minutes=1)), zone)  # type: ignore[reportOperatorIssue]
+    if timezone is None:
+        warnings.warn(
+            f"{where}: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, "
+            "such as Europe/Berlin",
+            stacklevel=2,
+        )
+    return UtcOffset(0, timezone or "UTC")
 
 
 def are_far_away(dates: pd.DatetimeIndex) -> bool:
     """Whether any date lies outside of `YEARS`, which nanoseconds cannot hold."""
-    first, last = pd.DatetimeIndex([dates.min(), dates.max()]).year
-    return first < YEARS[0] or last > YEARS[1]
+    return dates.min().year < YEARS[0] or dates.max().year > YEARS[1]  # type: ignore[reportAttributeAccessIssue]
 
 
 def _read_local_and_zoned(
@@ -159,13 +204,10 @@ def _read_texts(
         offsets = texts.str.extract(f"{TIME_END} ?({OFFSET})$", expand=False)
     if options.date_format is None and offsets.notna().all():
         local = texts.str.replace(f" ?{OFFSET}$", "", regex=True)
-        one = pd.to_datetime(f"2000-01-01T00:00{offsets.iloc[0]}", errors="coerce")
-        zone = str(one.tz) if offsets.nunique() == 1 and one is not pd.NaT else None
-        if local.str.contains(MIDNIGHT).all():
-            return _parse(cells, column, local, options), UtcOffset(None, options.timezone or zone)
-        if zone is not None and options.timezone is None:
-            minutes = int(one.utcoffset() / pd.Timedelta(minutes=1))  # type: ignore[reportOperatorIssue]
-            return _parse(cells, column, local, options), UtcOffset(minutes, zone)
+        are_midnight = bool(local.str.contains(MIDNIGHT).all())
+        utc_offset = _choose_offset(cells.path, offsets.unique().tolist(), are_midnight, options.timezone)
+        if utc_offset.minutes != 0:
+            return _parse(cells, column, local, options), utc_offset
     if options.timezone is not None:
         texts = texts.str.replace(_ZONE_NAME, "", regex=True)
     if options.date_format is not None:
@@ -176,12 +218,6 @@ def _read_texts(
             row = int(bare.argmax())
             what = f"{quote(texts.iloc[row])} and the dates above"
             raise cells.error(f"{what}: give all of them an offset from UTC, or none", row=row, column=column)
-        if options.timezone is None:
-            warnings.warn(
-                f"{cells.path}: the offset from UTC changes, so dates are read as UTC; to keep local time, set "
-                "data.timezone, such as Europe/Berlin",
-                stacklevel=2,
-            )
     dates = _parse(cells, column, texts, options)
     return dates, UtcOffset(0, options.timezone or "UTC") if is_utc else UtcOffset()
 
@@ -255,7 +291,7 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
     if iso.notna().all():
         return _check_all_read(cells, column, texts, iso, "is not a date that can be read")
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
-        guesses = {order: _format_of(texts.iloc[0], dayfirst=order) for order in (True, False)}
+        guesses = {order: guess_format(texts.iloc[0], dayfirst=order) for order in (True, False)}
     read = {
         order: pd.to_datetime(texts, format=guess, errors="coerce", utc=True)
         for order, guess in guesses.items()
@@ -277,7 +313,7 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
     return _check_all_read(cells, column, texts, best, complaint)
 
 
-def _format_of(text: str, *, dayfirst: bool) -> str | None:
+def guess_format(text: str, *, dayfirst: bool) -> str | None:
     """Guess the strptime format of a date, also of months and years, years of two digits, and hours to 12.
 
     pandas guesses none of these.
@@ -329,39 +365,6 @@ def _count(texts: pd.Series, unit: str) -> pd.Series:
     milliseconds = np.round(counts * per_count / step) * step
     milliseconds[~(np.abs(milliseconds) < _MAX_MILLISECONDS)] = np.nan
     return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))
-
-
-def split_dates(
-    dates: pd.DatetimeIndex, names: Sequence[str], *, stamp: np.timedelta64 = NO_TIME
-) -> pd.DataFrame:
-    """Return columns of these names from which the dates are read again, as `data.date_column` names them.
-
-    Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the names
-    do not say what other columns hold, there is one column `date`. Dates that lie `stamp` after the beginnings of their
-    steps are written as local beginnings plus `stamp`: where clocks go back, the hours 1, 2, 2, 3. Their hours count
-    from 1 to 24.
-    """
-    parts = find_parts(names)
-    if stamp:
-        dates = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
-    days, hours = dates, dates.hour
-    if stamp and parts[-1] == "hour":
-        is_midnight = np.asarray(hours == 0)
-        days = dates - pd.to_timedelta(is_midnight.astype(int), unit="D")
-        hours = hours.where(~is_midnight, 24)
-    if "year" in parts and None not in parts:
-        of_weeks = dict(days.isocalendar()) if "week" in parts else {}  # whose years differ around New Year
-        values = {"hour": hours} | of_weeks
-        columns = {
-            name: values[part] if part in values else getattr(days, str(part))
-            for name, part in zip(names, parts, strict=True)
-        }
-    elif len(names) == 2:
-        times = hours if parts[1] == "hour" else dates.strftime("%H:%M:%S")
-        columns = {names[0]: days.strftime("%Y-%m-%d"), names[1]: times}
-    else:
-        columns = {"date": dates}
-    return pd.DataFrame({name: list(column) for name, column in columns.items()})  # type: ignore[arg-type]
 
 
 def place_in_time(

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -288,9 +288,11 @@ def _even_dates(rows: TableRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
     """Dates from the first of all series to the last, `freq` apart. Those of a part of a table may lie far apart."""
     starts = rows.starts
     first, last = rows.dates.min(), rows.dates.max()
-    two = pd.date_range(pd.Timestamp(first), periods=2, freq=freq).to_numpy()
-    places = float(((rows.dates[rows.stops - 1] - rows.dates[starts]) / (two[1] - two[0])).sum())
-    dates = places if is_part else (last - first) / (two[1] - two[0])
+    offset = parse_frequency(freq)
+    begin: Any = offset.rollforward(pd.Timestamp(first))  # type: ignore[reportArgumentType]
+    step = np.timedelta64(begin + offset - begin)
+    places = float(((rows.dates[rows.stops - 1] - rows.dates[starts]) / step).sum())
+    dates = places if is_part else (last - first) / step
     is_sparse = dates > SPARSE * len(rows) + (10_000 if len(starts) > 1 else 0)
     if is_sparse or places > MAX_PLACES_PER_ROW * len(rows):
         raise DataError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -59,12 +60,12 @@ class TableRows:
     def __len__(self) -> int:
         return len(self.codes)
 
-    @property
+    @cached_property
     def starts(self) -> PerSeries:
         """The first row of each series, if rows of a series follow each other."""
         return np.flatnonzero(np.diff(self.codes, prepend=-1))
 
-    @property
+    @cached_property
     def stops(self) -> PerSeries:
         """The row after the last one of each series, if they do."""
         return np.append(self.starts[1:], len(self))
@@ -239,9 +240,10 @@ def read_targets(
 ) -> Float64[np.ndarray, "rows n_targets"]:
     """Return the targets as numbers. Raises DataError that names every column with text."""
     names = list(roles.targets or ())
-    if all(are_numbers(pd.Series(cells.frame[name])) for name in names):
-        numbers = cells.frame[names].to_numpy(dtype=np.float64, na_value=np.nan)
-        return options.blank(np.ascontiguousarray(numbers))
+    columns: list[pd.Series] = [cells.frame[name] for name in names]  # type: ignore[reportAssignmentType]
+    if all(map(are_numbers, columns)):
+        numbers = [column.to_numpy(dtype=np.float64, na_value=np.nan) for column in columns]
+        return options.blank(np.column_stack([np.empty((len(cells.frame), 0)), *numbers]))
     read, refused = [], {}
     for name in names:
         try:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast import __version__
@@ -79,9 +78,9 @@ class GraphEngine:
         unread: columns and future covariates that the model does not read, and which may be missing.
         reader: of the rows of requests.
         forecaster: facts on the model, for the notes of an answer.
-        ids: the series that have a scale.
-        scales: parameters of the scale by name, one row for each of `ids`.
-        limits: lowest and highest usual value of the columns and the future covariates, one row for each of `ids`; see
+        places: of each series that has a scale, its row in `scales` and `limits`.
+        scales: parameters of the scale by name.
+        limits: lowest and highest usual value of the columns and the future covariates; see
             `forecast.inference.forecast`.
         domain: transforms and bounds of the columns.
     """
@@ -94,7 +93,7 @@ class GraphEngine:
         test = facts["forecaster"]["test"] and ReportedScores(**facts["forecaster"]["test"])
         self.forecaster = ForecasterFacts(**facts["forecaster"] | {"test": test})
         self.domain = Domain(*map(tuple, facts["domain"]))
-        self.ids = pd.Index(list(self.about["series"]), dtype=str)
+        self.places = {name: place for place, name in enumerate(self.about["series"])}
         scales = list(self.about["series"].values())
         self.scales = {name: np.array([scale[name] for scale in scales]) for name in scales[0]}
         self.limits: Float64[np.ndarray, "2 series columns"] = np.array(facts["limits"])
@@ -150,7 +149,7 @@ class GraphEngine:
                 not those of training.
             DataError: a value outside the bounds of its column.
         """
-        about, series = self.about, self.ids.get_indexer(panel.ids.astype(str))
+        about, series = self.about, np.array([self.places.get(str(name), -1) for name in panel.ids])
         columns, future, seq_len = about["feature_columns"], about["future_covariates"], about["seq_len"]
         if panel.freq != about["freq"]:
             raise NeedsTorch(
@@ -163,8 +162,9 @@ class GraphEngine:
         if not set(columns) <= set(panel.columns) or panel.future_columns != tuple(future):
             raise NeedsTorch("rows: columns that the model does not read are left out")
         panel, every = panel.select_columns(columns), np.arange(len(panel))
-        first = np.maximum(panel.starts, panel.ends - count_history(seq_len, horizon))
-        check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
+        if self.domain.has_bounds or self.domain.has_transforms:
+            first = np.maximum(panel.starts, panel.ends - count_history(seq_len, horizon))
+            check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
         inputs = read_inputs(about, panel, every, panel.ends)
         past = self._complete(inputs["past"], columns)
         self._warn_of_unusual(columns, past, series, slice(len(columns)))

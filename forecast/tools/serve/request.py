@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -157,8 +156,8 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
         roles = replace(roles, id_columns=(str(roles.id),))  # joined already
     with named(field):
         roles = roles.resolve(str(FRAME), list(given))
-        table = pa.table({name: to_array(name, given[name], roles) for name in roles.all if name in given})
-        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+        columns = {name: to_column(name, given[name], roles) for name in roles.all if name in given}
+        frame = pd.DataFrame(columns, copy=False)
         return rows_from_cells(Cells(FRAME, frame, first_line=0, unit="row"), roles, options)
 
 
@@ -176,8 +175,8 @@ def named(field: str) -> Iterator[None]:
         raise DataError(error.problem.replace(str(FRAME), field)) from None
 
 
-def to_array(column: str, cells: list[Any], roles: ColumnRoles) -> pa.Array:
-    """The cells of a column: texts, true and false, or numbers in float64, NaN for None.
+def to_column(column: str, cells: list[Any], roles: ColumnRoles) -> Any:
+    """The cells of a column: an array of texts, of true and false, or of numbers in float64, NaN for None.
 
     Raises DataError for the first cell that is not what the role of the column needs.
     """
@@ -186,17 +185,17 @@ def to_array(column: str, cells: list[Any], roles: ColumnRoles) -> pa.Array:
         allowed: set[type] = {str} if column == roles.date else {str, int, float}
         if not kinds <= allowed:
             raise refuse_cell(column, cells, allowed, "a date" if column == roles.date else "an id")
-        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+        return pd.array([None if cell is None else str(cell) for cell in cells], dtype="str")
     if kinds == {str} and (column in roles.covariates or column in roles.static):
-        return pa.array(cells, pa.string())
+        return pd.array(cells, dtype="str")
     if kinds == {bool}:
-        return pa.array(cells, pa.bool_())
+        return pd.array(cells, dtype=object if None in cells else bool)
     if not kinds <= {int, float, bool}:
         raise refuse_cell(column, cells, {int, float, bool}, "a number")
     if bool in kinds:
         warnings.warn(f"true and false in {column} are read as 1 and 0", stacklevel=2)
     try:
-        return pa.array(np.array(cells, dtype=np.float64), from_pandas=True)
+        return np.array(cells, dtype=np.float64)
     except OverflowError:
         row = next(row for row, cell in enumerate(cells) if isinstance(cell, int) and abs(cell) > 1 << 1023)
         raise DataError(f"{FRAME}, row {row}, column {column}: the number is too large") from None

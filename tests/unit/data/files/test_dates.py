@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from forecast.data import Panel, csv_data, long_data, read_frame, read_table
 from forecast.data.calendars import UtcOffset
-from forecast.data.files.dates import split_dates
 from forecast.data.files.sources import FrameSource, LongSource
 from forecast.data.files.text import find_parts
+from forecast.data.files.write import FileFormat
 from forecast.system.errors import DataError
 
 HOURS = pd.date_range("2024-02-01", periods=40, freq="h")
@@ -148,6 +148,16 @@ def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     assert panel.values[:, 0].tolist() == [0, 1, 3, 2, 4, 5]
 
 
+def split(
+    dates: pd.DatetimeIndex,
+    names: list[str],
+    offset: UtcOffset = UtcOffset(),  # noqa: B008
+) -> pd.DataFrame:
+    """The columns of dates of a forecast, whose data have these columns."""
+    frame = pd.DataFrame({"load": 0.0}, index=dates.rename(" ".join(names)))
+    return FileFormat().tabulate(frame, offset, None, names).drop(columns="load")
+
+
 @pytest.mark.parametrize(
     ("names", "freq"),
     [
@@ -159,7 +169,7 @@ def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
 )
 def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], freq: str) -> None:
     dates = pd.date_range("2023-12-31" if freq in "hD" else "2024-01-01", periods=30, freq=freq)
-    table = split_dates(dates, names)
+    table = split(dates, names)
     assert list(table.columns) == names
     table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
     assert read_table(tmp_path / "table.csv", date_column=names).grid.tolist() == dates.tolist()
@@ -171,7 +181,7 @@ def test_hours_that_end_are_those_of_the_file_where_clocks_change(
 ) -> None:
     begins = pd.date_range(night, periods=30, freq="h", tz="America/New_York")
     hour = np.timedelta64(1, "h")
-    table = split_dates(begins + hour, ["day", "hour"], stamp=hour)
+    table = split(begins + hour, ["day", "hour"], UtcOffset(stamp=hour))
     assert table["hour"].tolist()[:4] == hours
     table.assign(load=range(30)).to_csv(tmp_path / "table.csv", index=False)
     options = {"date_column": ["day", "hour"], "stamp": "end", "timezone": "America/New_York"}
@@ -183,7 +193,7 @@ def test_months_beside_years_are_named_mm() -> None:
     """Columns yyyy and mm hold numbers; after an hour, mm is a minute."""
     assert find_parts(["yyyy", "mm"]) == ["year", "month"]
     assert find_parts(["year", "month", "day", "hour", "mm"])[-1] is None
-    table = split_dates(pd.date_range("2011-06-01", periods=2, freq="MS"), ["yyyy", "mm"])
+    table = split(pd.date_range("2011-06-01", periods=2, freq="MS"), ["yyyy", "mm"])
     assert table.to_dict("list") == {"yyyy": [2011, 2011], "mm": [6, 7]}
 
 
