@@ -25,66 +25,29 @@ from torch import Tensor, nn
 
 from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
-from forecast.attention.prefix_sums import CHUNK, cut
+from forecast.attention.prefix_sums import CHUNK
 
 
 def depthwise_convolution(v: Tokens, weight: Float[Tensor, "heads 1 kernel 1"]) -> Tokens:
-    """Convolve every head along the length with its own kernel of odd size; zeros lie beyond the ends."""
-    return _Convolution.apply(v, weight[:, 0, :, 0].to(v.dtype))
+    """Convolve every head along the length with its own kernel of odd size; zeros lie beyond the ends.
 
-
-class _Convolution(torch.autograd.Function):
-    """One matrix product for each head: a banded matrix times all chunks of the length.
-
-    Every row of the band holds the kernel; its first and last columns reach into the neighbouring chunks.
+    A banded matrix, of which every row holds the kernel, is multiplied by all chunks of the length, each with those
+    positions of its neighbours that the kernel reaches.
     """
-
-    @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor) -> Tensor:
-        x = _side_by_side(v, weight.shape[1] // 2)
-        ctx.save_for_backward(x, weight)
-        return _convolve(x, weight, v.shape[2])
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
-        half, kernel = weight.shape[1] // 2, weight.shape[1]
-        g = _side_by_side(grads[0], half)
-        heads, size, _, chunks, _ = x.shape
-        band = x.new_zeros(heads, size, size + 2 * half)
-        band[:, :, half : half + size] = _product(g, x)
-        if chunks > 1 and half:
-            band[:, :half, :half] = _product(g[:, :half, :, 1:], x[:, -half:, :, :-1])
-            band[:, -half:, -half:] = _product(g[:, -half:, :, :-1], x[:, :half, :, 1:])
-        diagonal = torch.arange(size, device=x.device)[:, None] + torch.arange(kernel, device=x.device)
-        to_weight = band.gather(2, diagonal.expand(heads, -1, -1)).sum(1)
-        return _convolve(g, weight.flip(1), grads[0].shape[2]), to_weight
-
-
-def _convolve(x: Tensor, weight: Tensor, length: int) -> Tensor:
-    """Multiply chunks from `_side_by_side` by the band; return (batch, heads, length, width)."""
-    half, kernel = weight.shape[1] // 2, weight.shape[1]
-    _, size, _, chunks, _ = x.shape
+    heads, _, kernel, _ = weight.shape
+    half, length = kernel // 2, v.shape[2]
+    size = max(min(CHUNK, length), 2 * half)
+    chunks = -(-length // size)
+    padded = F.pad(v, (0, 0, half, (chunks + 1) * size - length - half))
+    # (heads, size, batch, chunks, head_dim)
+    x = padded.unflatten(2, (chunks + 1, size)).permute(1, 3, 0, 2, 4)
+    x = torch.cat([x[:, :, :, :-1], x[:, : 2 * half, :, 1:]], dim=1)
     # band[o, i] = weight[i − o] inside the kernel; else the zero that is appended to the kernel
-    offset = torch.arange(size + 2 * half, device=x.device) - torch.arange(size, device=x.device)[:, None]
-    band = F.pad(weight, (0, 1))[:, offset.where((offset >= 0) & (offset < kernel), kernel)]
-    out = (band[:, :, half : half + size] @ x.flatten(2)).view_as(x)
-    if chunks > 1 and half:
-        before, after = x[:, -half:], x[:, :half]
-        out[:, :half, :, 1:] += (band[:, :half, :half] @ before.flatten(2)).view_as(before)[:, :, :, :-1]
-        out[:, -half:, :, :-1] += (band[:, -half:, -half:] @ after.flatten(2)).view_as(after)[:, :, :, 1:]
+    offset = torch.arange(size + 2 * half, device=v.device) - torch.arange(size, device=v.device)[:, None]
+    kernels = F.pad(weight.reshape(heads, kernel).to(v.dtype), (0, 1))
+    band = kernels[:, offset.where((offset >= 0) & (offset < kernel), kernel)]
+    out = (band @ x.flatten(2)).unflatten(2, x.shape[2:])
     return out.permute(2, 0, 3, 1, 4).flatten(2, 3)[:, :, :length]
-
-
-def _side_by_side(x: Tensor, half: int) -> Tensor:
-    """Arrange as (heads, size, batch, chunks, width); a chunk is at least as long as half the kernel."""
-    size = min(max(CHUNK, half), x.shape[2])
-    return cut(x, size, 2).permute(1, 3, 0, 2, 4).contiguous()
-
-
-def _product(g: Tensor, x: Tensor) -> Tensor:
-    """Multiply two arrangements from `_side_by_side`, summed over batch, chunks and width."""
-    return g.flatten(2) @ x.flatten(2).mT
 
 
 def nystrom_attention(
@@ -103,7 +66,7 @@ def nystrom_attention(
     if min(q.shape[2], k.shape[2]) <= num_landmarks:
         mixed = full_attention(q, k, v)
     else:
-        (q, q_landmarks), (k, k_landmarks) = (_WithMeans.apply(x, num_landmarks) for x in (q, k))
+        q_landmarks, k_landmarks = (segment_means(x, num_landmarks) for x in (q, k))
         inverse = iterative_pinv(_softmax_kernel(q_landmarks, k_landmarks), pinv_iterations)
         gathered = short_softmax_attention(q_landmarks, k, v)
         with torch.autocast(q.device.type, enabled=False):
@@ -114,34 +77,10 @@ def nystrom_attention(
 
 def segment_means(x: Tokens, segments: int) -> Float[Tensor, "batch heads segments head_dim"]:
     """Average consecutive segments; the first `length % segments` of them are one step longer."""
-    longer, others = _segments(x, segments)
-    return torch.cat([longer.mean(3), others.mean(3)], dim=2) if longer.shape[2] else others.mean(3)
-
-
-def _segments(x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-    """Split into the longer segments and the others, each (batch, heads, segments, size, head_dim)."""
     size, longer = divmod(x.shape[2], segments)
     head, tail = x.split([longer * (size + 1), (segments - longer) * size], dim=2)
-    return head.unflatten(2, (longer, size + 1)), tail.unflatten(2, (segments - longer, size))
-
-
-class _WithMeans(torch.autograd.Function):
-    """Return x and its segment means; backward adds both gradients in one pass over the length."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, segments: int) -> tuple[Tensor, Tensor]:
-        return x.view_as(x), segment_means(x, segments)
-
-    @staticmethod
-    def backward(ctx, *grads: Tensor) -> tuple[Tensor, None]:
-        to_x, to_means = grads
-        longer, others = _segments(to_x, to_means.shape[2])
-        marks = to_means.split([longer.shape[2], others.shape[2]], dim=2)
-        parts = [
-            (rows + means[:, :, :, None] / rows.shape[3]).flatten(2, 3)
-            for rows, means in zip((longer, others), marks, strict=True)
-        ]
-        return torch.cat(parts, dim=2) if longer.shape[2] else parts[1], None
+    others = tail.unflatten(2, (segments - longer, size)).mean(3)
+    return torch.cat([head.unflatten(2, (longer, size + 1)).mean(3), others], dim=2) if longer else others
 
 
 def _softmax_kernel(q: Tensor, k: Tensor) -> Tensor:
