@@ -223,7 +223,9 @@ class Forecaster(L.LightningModule):
         batches = len(self.data.loader("train", world_size=self.trainer.world_size))
         limit = self.trainer.limit_train_batches
         batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
-        steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)
+        # a refit trains for fewer epochs than those of the configuration, for which the schedule is made
+        epochs = self.hparams["trainer"]["max_epochs"]
+        steps = -(-batches // self.trainer.accumulate_grad_batches) * epochs
         schedule = self.make_schedule(optimizer, steps)
         if "monitor" in schedule:
             schedule["monitor"] = schedule["monitor"] or self.validation_metric
