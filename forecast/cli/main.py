@@ -17,6 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,14 +112,8 @@ def print_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def print_each_once() -> Callable[..., None]:
     """Return a function like `print_warning` that prints each text once: Python forgets which ones it has shown."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        if str(message) not in said:
-            said.add(str(message))
-            print_warning(message)
-
-    return show
+    print_once = cache(print_warning)
+    return lambda message, *_, **__: print_once(str(message))
 
 
 def write_line(text: str) -> None:
@@ -319,19 +314,13 @@ def main_without_run_folder(config_name: str, *, positional: str | None = None) 
         if asks_for_info(flags):
             print_info(config_name, flags)
             return
-        failures: list[BaseException] = []
 
         def run(config: DictConfig) -> None:
-            try:
-                safety.check(config)
-                find_named_files(config)
-                import_body(name_body(config_name))(config)
-            except Exception as error:  # Hydra would print more lines
-                failures.append(error)
+            safety.check(config)
+            find_named_files(config)
+            import_body(name_body(config_name))(config)
 
         run_once(config, run)
-        if failures:
-            raise failures[0]
 
 
 def name_body(command: str, function: str | None = None) -> str:
