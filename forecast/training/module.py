@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import lightning as L
@@ -237,12 +236,9 @@ class Forecaster(L.LightningModule):
 
 def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles."""
-    return getattr(F, LOSSES[name]) if quantiles is None else partial(mean_pinball, quantiles)
-
-
-def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:
-    """Return the mean pinball loss of forecasts (..., quantiles) of a target (...)."""
-    return pinball(forecast, target, quantiles).mean()
+    if quantiles is None:
+        return getattr(F, LOSSES[name])
+    return lambda forecast, target: pinball(forecast, target, quantiles).mean()
 
 
 def keep_measured(
