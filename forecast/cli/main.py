@@ -29,7 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, find_named_files, imply_data
-from forecast.cli.overrides import quote_all, quote_value, unknown_flag, write_override
+from forecast.cli.overrides import quote_all, quote_value, unknown_flag
 from forecast.runs import sweep
 from forecast.runs.folder import (
     InUse,
@@ -42,6 +42,7 @@ from forecast.runs.folder import (
 )
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, TrainingError, printable
+from forecast.system.formatting import write_value
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 from forecast.system.keys import key_of_override
 
@@ -387,5 +388,5 @@ def start_sweep(
     chosen = []
     if config.get("resume") == "auto":
         settings = sweep.find_sweep(config, overrides)
-        chosen = [write_override(key, value) for key, value in settings.items()]
+        chosen = [f"{key}={write_value(value)}" for key, value in settings.items()]
     run_sweep(config_name, [*overrides, *chosen], body)
