@@ -176,11 +176,5 @@ class NystromAttention(Attention):
         )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return nystrom_attention(
-            q,
-            k,
-            v,
-            num_landmarks=self.num_landmarks,
-            pinv_iterations=self.pinv_iterations,
-            conv_weight=self.conv_weight,
-        )
+        mixed = self.mix_by_content(q, k, v)
+        return mixed if self.conv_weight is None else mixed + depthwise_convolution(v, self.conv_weight)
