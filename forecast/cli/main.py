@@ -17,6 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, find_named_files, imply_data, inherit_settings
-from forecast.cli.overrides import quote_all, quote_value, unknown_flag, write_override
+from forecast.cli.overrides import quote_all, quote_value, unknown_flag
 from forecast.runs import sweep
 from forecast.runs.folder import (
     InUse,
@@ -41,6 +42,7 @@ from forecast.runs.folder import (
 )
 from forecast.system import distributed, signals
 from forecast.system.errors import ConfigError, TrainingError, printable
+from forecast.system.formatting import write_value
 from forecast.system.hydra_internals import asks_for_info, parse_arguments, print_info, run_once, run_sweep
 from forecast.system.keys import key_of_override
 
@@ -111,14 +113,8 @@ def print_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def print_each_once() -> Callable[..., None]:
     """Return a function like `print_warning` that prints each text once: Python forgets which ones it has shown."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        if str(message) not in said:
-            said.add(str(message))
-            print_warning(message)
-
-    return show
+    print_once = cache(print_warning)
+    return lambda message, *_, **__: print_once(str(message))
 
 
 def write_line(text: str) -> None:
@@ -319,19 +315,13 @@ def main_without_run_folder(config_name: str, *, positional: str | None = None) 
         if asks_for_info(flags):
             print_info(config_name, flags)
             return
-        failures: list[BaseException] = []
 
         def run(config: DictConfig) -> None:
-            try:
-                safety.check(config)
-                find_named_files(config)
-                import_body(name_body(config_name))(config)
-            except Exception as error:  # Hydra would print more lines
-                failures.append(error)
+            safety.check(config)
+            find_named_files(config)
+            import_body(name_body(config_name))(config)
 
         run_once(config, run)
-        if failures:
-            raise failures[0]
 
 
 def name_body(command: str, function: str | None = None) -> str:
@@ -402,5 +392,5 @@ def start_sweep(
     chosen = []
     if config.get("resume") == "auto":
         settings = sweep.find_sweep(config, overrides)
-        chosen = [write_override(key, value) for key, value in settings.items()]
+        chosen = [f"{key}={write_value(value)}" for key, value in settings.items()]
     run_sweep(config_name, [*overrides, *chosen], body)

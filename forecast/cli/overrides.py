@@ -78,11 +78,6 @@ def quote_value(value: str) -> str:
     return quote_text(value, "'")
 
 
-def write_override(key: str, value: Any) -> str:
-    """Write the override that sets a key to a number or a text."""
-    return f"{key}={value if isinstance(value, int | float) else quote_value(str(value))}"
-
-
 def values_of(override: Override) -> list[Any]:
     """The value of an override, all values of a sweep over choices, or both ends of one over numbers.
 

@@ -103,7 +103,12 @@ class Choice:
 
 def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
-    past_weight, covariates = fit_lookbacks(gram, choice.n_lookbacks, choice.ridge, choice.roles)
+    past_weight, covariates = average(
+        [
+            solve_recent(gram, n, choice.ridge, choice.roles)
+            for n in lookbacks(gram.seq_len, choice.n_lookbacks)
+        ]
+    )
     steps, read = gram.steps, gram.steps.of(choice.roles, gram.seq_len)
     is_future = steps.is_future[read]
     return LinearWeights(
@@ -128,14 +133,6 @@ def validate_least_squares(train: Gram, data: DataModule) -> float:
     val = window_gram(data.windows["val"])
     errors = [squared_error(val, *solve_recent(train, data.seq_len, ridge, ())) for ridge in RIDGES[::2]]
     return min(errors) / float(val.count.amax())
-
-
-def fit_lookbacks(
-    gram: Gram, n_lookbacks: int, ridge: float, roles: tuple[CovariateRole, ...]
-) -> tuple[Weight, Covariates]:
-    """Fit a linear model that forecasts the mean of the linear models of `n_lookbacks` lookbacks."""
-    fitted = [solve_recent(gram, n, ridge, roles) for n in lookbacks(gram.seq_len, n_lookbacks)]
-    return average(fitted)
 
 
 def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gram]]:
@@ -237,18 +234,12 @@ def solve_recent(
 
 
 def average(fitted: Sequence[tuple[Float64[Tensor, "_ pred_len"], Covariates]]) -> tuple[Weight, Covariates]:
-    """Combine linear models of several lookbacks into one that forecasts their mean."""
-    weights, covariates = zip(*fitted, strict=True)
-    return average_lookbacks(weights), torch.stack(covariates).mean(0)
-
-
-def average_lookbacks(weights: Sequence[Float64[Tensor, "_ pred_len"]]) -> Weight:
     """Combine linear models of the whole window and of its shorter ends into one that forecasts their mean.
 
     A long window holds more information; a short one has fewer weights to estimate. The average of forecasts from
     several lookbacks errs less than most of them alone (Oreshkin et al. 2020, N-BEATS, section 3.4).
     """
-    mean = torch.zeros_like(weights[0])
-    for weight in weights:  # adds the weights of the mean of its steps
-        mean[-len(weight) :] += (weight + (1 - weight.sum(0)) / len(weight)) / len(weights)
-    return mean
+    mean = torch.zeros_like(fitted[0][0])
+    for weight, _ in fitted:  # adds the weights of the mean of its steps
+        mean[-len(weight) :] += (weight + (1 - weight.sum(0)) / len(weight)) / len(fitted)
+    return mean, torch.stack([covariates for _, covariates in fitted]).mean(0)

@@ -19,7 +19,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
-from hydra.core.utils import configure_log, run_job, setup_globals
+from hydra.core.utils import JobStatus, configure_log, run_job, setup_globals
 from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
@@ -117,7 +117,8 @@ def run_once(config: DictConfig, task: TaskFunction) -> None:
             ),
         )
         callbacks.on_run_end(config=config, config_name=name, job_return=result)
-        _ = result.return_value  # raises what the task raised
+        if result.status is JobStatus.FAILED:  # `return_value` would print more lines
+            raise result._return_value  # type: ignore[misc]
 
 
 def run_sweep(config_name: str, overrides: Sequence[str], task: TaskFunction) -> None:

@@ -159,10 +159,9 @@ def fit_baselines(data: DataModule) -> FittedBaselines:
 # ---- the model
 
 
-def count_quantiles(config: DictConfig) -> int:
-    """The number of quantiles that the model forecasts; 1 for point forecasts."""
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels))
-    return 1 if quantiles is None else len(quantiles)
+def quantiles_of(config: DictConfig) -> tuple[float, ...]:
+    """The quantiles that the model forecasts; the median alone for point forecasts."""
+    return trained_quantiles(config.loss, parse_levels(config.levels)) or (0.5,)
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
@@ -172,7 +171,7 @@ def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
         n_features=data.n_features,
         n_targets=data.n_targets,
         n_time_features=data.n_time_features,
-        n_quantiles=count_quantiles(config),
+        n_quantiles=len(quantiles_of(config)),
     )
 
 
@@ -195,9 +194,8 @@ def make_forecaster(
     check_memory(config, data)
     model = make_model(config, data)
     linear = None if model.warm_start_name is None else fitted.fit_linear(data, chosen_on or data)
-    quantiles = trained_quantiles(config.loss, parse_levels(config.levels)) or (0.5,)
     names = time_feature_names(data.freq, data.options.holidays)
-    errors = partial(error_quantiles, data.windows["train"], quantiles)
+    errors = partial(error_quantiles, data.windows["train"], quantiles_of(config))
     model.warm_start(WarmStart(data.target_index, names, linear, errors))
     return wrap_model(config, model, fitted)
 

@@ -343,9 +343,8 @@ class EpochTable(Callback):
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows exactly as written: not every version of pandas reads floats to the last digit."""
-    rows = pd.read_csv(path, dtype=str).to_dict("records") if path.exists() else []
-    return [{**{name: float(text) for name, text in row.items()}, "epoch": int(row["epoch"])} for row in rows]
+    """Read the rows exactly as written, with floats to the last digit."""
+    return pd.read_csv(path, float_precision="round_trip").to_dict("records") if path.exists() else []  # type: ignore[return-value]
 
 
 class SafePoints(Callback):

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import lightning as L
@@ -224,7 +223,9 @@ class Forecaster(L.LightningModule):
         batches = len(self.data.loader("train", world_size=self.trainer.world_size))
         limit = self.trainer.limit_train_batches
         batches = int(batches * limit) if isinstance(limit, float) else min(batches, limit)
-        steps = -(-batches // self.trainer.accumulate_grad_batches) * (self.trainer.max_epochs or 1)
+        # a refit trains for fewer epochs than those of the configuration, for which the schedule is made
+        epochs = self.hparams["trainer"]["max_epochs"]
+        steps = -(-batches // self.trainer.accumulate_grad_batches) * epochs
         schedule = self.make_schedule(optimizer, steps)
         if "monitor" in schedule:
             schedule["monitor"] = schedule["monitor"] or self.validation_metric
@@ -236,12 +237,9 @@ class Forecaster(L.LightningModule):
 
 def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of a forecast and its target: one of `LOSSES`, or the mean pinball loss of the quantiles."""
-    return getattr(F, LOSSES[name]) if quantiles is None else partial(mean_pinball, quantiles)
-
-
-def mean_pinball(quantiles: tuple[float, ...], forecast: Tensor, target: Tensor) -> Tensor:
-    """Return the mean pinball loss of forecasts (..., quantiles) of a target (...)."""
-    return pinball(forecast, target, quantiles).mean()
+    if quantiles is None:
+        return getattr(F, LOSSES[name])
+    return lambda forecast, target: pinball(forecast, target, quantiles).mean()
 
 
 def keep_measured(

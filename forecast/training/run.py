@@ -8,14 +8,12 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import (
     completed_epochs,
     data_state,
     find_checkpoint,
-    is_finished,
     is_untrained,
 )
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
@@ -236,16 +234,6 @@ def describe_run(
 # ---- refit=full
 
 
-class StopAfter(Callback):
-    """End training after a number of epochs, fewer than those that the schedule was made for."""
-
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-
-    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
-
-
 def refit(
     config: DictConfig, data: DataModule, fitted: FittedBaselines, best: Path, tested: dict[str, Any]
 ) -> dict[str, Any]:
@@ -268,7 +256,6 @@ def refit(
     forecaster = make_forecaster(config, whole, fitted, chosen_on=data)
     trainer = make_trainer(
         config,
-        StopAfter(epochs),
         Checkpointing(
             str(best.parent), name=REFIT_STATE, keep_best=False,
             every_minutes=config.callbacks.checkpoint.every_minutes,
@@ -276,8 +263,7 @@ def refit(
         names=("progress", "finite", "average", "random_state"),
         logger=False,
         limit_val_batches=0,
-        # no epoch if the best model was the one before the first step
-        max_epochs=config.trainer.max_epochs if epochs else 0,
+        max_epochs=epochs,  # fewer than those of the schedule; none if the best model was the one before the first step
     )  # fmt: skip
     if config.compile:
         compile_where_possible(forecaster.model, trainer.strategy.root_device)
@@ -286,11 +272,9 @@ def refit(
         untrained = f"of the {forecaster.model.warm_start_name} alone, as it was tested"
         how = plural(epochs, "epoch") if epochs else untrained
         print(f"refit      on all {facts['rows']:,} rows, to {facts['last_date']}, {how}; it is not tested")
-    path, content = (config.resume and load_newest(best.parent.parent, REFIT_STATE)) or (None, {})
-    if content and is_finished(content):
-        # no epoch is left; Lightning would train up to the schedule's number of epochs
-        trainer.fit_loop.max_epochs = epochs
-    del content  # as large as the model and its optimizer
+    newest = load_newest(best.parent.parent, REFIT_STATE) if config.resume else None
+    path = newest and newest[0]
+    del newest  # as large as the model and its optimizer
     fit(trainer, forecaster, whole, path)
     set_shrinkage(forecaster, facts["shrinkage_weight"])
     forecaster.added = {

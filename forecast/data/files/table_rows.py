@@ -117,18 +117,15 @@ class TableRows:
         given[:, [self.roles.future.index(name) for name in other.roles.future]] = other.future[kept]
         other = replace(other.take(kept), future=given)
         future, texts = self._join_categories(other)
-        nothing = np.full((n_rows, self.values.shape[1]), np.nan)
-        static = {
-            name: pd.concat([column, pd.Series([None] * n_rows, dtype=column.dtype)], ignore_index=True)
-            for name, column in self.static.items()
-        }
+        rows = pd.RangeIndex(len(self) + n_rows)
+        static = {name: column.reset_index(drop=True).reindex(rows) for name, column in self.static.items()}
         return replace(
             self,
             roles=replace(self.roles, absent=self.roles.absent | other.roles.absent),
             ids=ids,
             codes=np.concatenate([self.codes, ids.get_indexer(other.ids)[other.codes].astype(np.int32)]),
             dates=np.concatenate([self.dates, other.dates]),
-            values=np.concatenate([self.values, nothing]),
+            values=np.pad(self.values, ((0, n_rows), (0, 0)), constant_values=np.nan),
             future=future,
             static=static,
             texts=texts,
