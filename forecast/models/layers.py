@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 from torch.nn import functional as F
 
 from forecast.attention import Attention
@@ -34,18 +33,35 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rows channels"]:
         if not (self.training and dist.is_initialized() and dist.get_world_size() > 1):
             return super().forward(x)
-        assert self.momentum is not None
         rows = len(x) * dist.get_world_size()
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
-        mean = all_reduce(exact.mean(0)) / dist.get_world_size()
+        mean = MeanOverProcesses.apply(exact.mean(0))
         centred = exact - mean
-        variance = all_reduce(centred.square().mean(0)) / dist.get_world_size()
-        running_mean, running_variance, steps = self.buffers()
-        running_mean.lerp_(mean.detach(), self.momentum)
-        running_variance.lerp_(variance.detach() * rows / (rows - 1), self.momentum)
-        steps += 1
+        variance = MeanOverProcesses.apply(centred.square().mean(0))
+        self._track(mean.detach(), variance.detach() * rows / (rows - 1))
         normal = centred * torch.rsqrt(variance + self.eps)
         return (normal * self.weight + self.bias).to(x.dtype)
+
+    def _track(self, mean: Float[Tensor, " channels"], variance: Float[Tensor, " channels"]) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance, self.momentum)
+        self.num_batches_tracked += 1
+
+
+class MeanOverProcesses(torch.autograd.Function):
+    """Mean of a tensor over all processes; the gradient is the mean of the gradients of all processes."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
+        return sum_over_processes(value) / dist.get_world_size()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Float[Tensor, " channels"]) -> Float[Tensor, " channels"]:
+        return sum_over_processes(gradients[0]) / dist.get_world_size()
 
 
 def sum_over_processes(values: Tensor) -> Tensor:
