@@ -263,7 +263,12 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
     """
     typed = {override.key_or_group: override for override in overrides.parse(arguments)}
     given = typed.get("checkpoint")
-    if command != "train" or given is None or given.is_sweep_override() or "experiment" in typed:
+    if (
+        command != "train"
+        or given is None
+        or given.is_sweep_override()
+        or {"experiment", "suggest"} & {*typed}
+    ):
         return []
     if not (path := _first_value(given)):
         return []

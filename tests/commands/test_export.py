@@ -167,7 +167,11 @@ def test_a_file_is_compared_with_the_data_where_they_are(
     frame = read(exported.folder)
     frame.iloc[[250, 280, 281], 0] = np.nan
     asked = ("checkpoint=run", "output=m.onnx", "check_windows=9")
-    for given, status in (((), 2), (("data.path=moved.csv",), 2), (("data.path=moved.csv",), 0)):
+    for given, status in (
+        (("data.path=absent.csv",), 2),
+        (("data.path=moved.csv",), 2),
+        (("data.path=moved.csv",), 0),
+    ):
         assert not list(tmp_path.glob("m.onnx*"))
         capsys.readouterr()
         assert run_command("export", tmp_path, *asked, *given) == status

@@ -143,7 +143,7 @@ def test_a_notebook_shows_the_model_and_its_forecast(refitted: Model) -> None:
     assert f"<td>{refitted.scores().loc['model', 'mse']:.4g}</td>" in shown
     (axes,) = refitted.plot(levels=[80]).axes
     drawn: dict[Any, Any] = {line.get_label(): line for line in axes.lines}
-    assert {"history", "forecast"} <= drawn.keys()
+    assert {"measured", "forecast"} <= drawn.keys()
     np.testing.assert_allclose(drawn["forecast"].get_ydata()[-5:], refitted.predict()["<b>sold"])
     assert "80% interval" in axes.get_legend_handles_labels()[1]
     importance = refitted.explain()

@@ -96,7 +96,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case(f"{HOURLY} checkpoint=empty", "empty: …no checkpoints/last.ckpt…"),
         Case(f"{HOURLY} checkpoint=other.ckpt", "other.ckpt…not written by forecast.train…"),
         Case(f"{SMALL} checkpoint={{run}} trainer.max_epochs=1 data=csv data.path={{load}}", "checkpoints/last.ckpt: trained for 1 epochs already; to continue, set trainer.max_epochs above that"),
-        Case(f"{SMALL} trainer.max_epochs=2 checkpoint={{run}}", "sample: feature columns HUFL, HULL, MUFL, MULL, LUFL, LULL, OT, where the checkpoint was trained on load, temperature: choose the same (data, data.columns, data.target, data.past_covariates, features)"),
+        Case(f"{SMALL} data=sample trainer.max_epochs=2 checkpoint={{run}}", "sample: feature columns HUFL, HULL, MUFL, MULL, LUFL, LULL, OT, where the checkpoint was trained on load, temperature: choose the same (data, data.columns, data.target, data.past_covariates, features)"),
         Case(f"{HOURLY} +trainer.limit_val_batches=2", "trainer.limit_val_batches: every epoch is validated once, on the whole split; to use fewer windows, set data.eval_stride=24"),
         Case(f"-m {HOURLY} trainer.devices=2 seed=1,2", "trainer.devices=2 cannot be used in a multirun (-m): each process would start the sweep again; start one command for each configuration instead, or sweep with one device per job"),
     ],
