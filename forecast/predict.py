@@ -114,6 +114,10 @@ def choose_format(config: DictConfig, data: "DataModule") -> "FileFormat":
     check_choice("format", config.format, ("csv", "as_file"))
     if config.format == "csv":
         return FileFormat()
+    if config.hierarchy is not None:
+        raise ConfigError(
+            "format=as_file: the file has series and no sums over them: leave format or hierarchy out"
+        )
     if (found := read_format(data.source)) is None:
         raise ConfigError(
             f"format=as_file: {data.name} is not a text file with a row for each date: leave format out"

@@ -94,7 +94,7 @@ def read_plain(path: Path) -> dict[str, Any]:
 
 
 def resolve_paths(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of data in which relative paths begin in the folder where training was started, if they are there.
+    """Settings of data in which relative paths that are not below the current folder begin where training was started.
 
     Args:
         settings: by key below `data`.
@@ -103,7 +103,7 @@ def resolve_paths(settings: Mapping[str, Any], content: Mapping[str, Any]) -> di
     folder, found = Path(content.get("folder", "")), dict(settings)
     for key in ("root" if settings.get("root") else "path", "static_path", "future_path"):
         path = locate(settings[key]) if settings.get(key) else None
-        if folder != Path.cwd() and isinstance(path, Path) and (folder / path).exists():
+        if isinstance(path, Path) and not path.exists() and (folder / path).exists():
             found[key] = str(folder / path)
     return found
 

@@ -253,7 +253,7 @@ def find_named_files(config: DictConfig) -> None:
 
 
 def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
-    """The overrides of the run whose training goes on from `checkpoint=`, but for those of which a key is typed.
+    """The overrides of the run whose training goes on from `checkpoint=`, without those whose key or group is typed.
 
     Settings that say where results are written, and how jobs are started, are not taken, nor those of its own file if
     `data.path` or `data` is typed. A checkpoint file without the folder of its run has no overrides.
@@ -277,34 +277,33 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
         texts = read_overrides(checkpoint.parent.parent / "overrides.yaml")
     except UNREADABLE:
         return []
-    other_file = not {"data", "data.path", "data.root"}.isdisjoint(typed)
+    content, other_file = (
+        contents.read_plain(checkpoint),
+        not {"data", "data.path", "data.root"}.isdisjoint(typed),
+    )
     found = []
-    for text in texts:
-        key, row = key_of_override(text), row_of(key_of_override(text))
-        parts = key.split(".")
-        is_typed = any(".".join(parts[: n + 1]) in typed for n in range(len(parts)))
-        is_of_file = row is not None and row.one_file and other_file
+    for text, override in zip(texts, overrides.parse(texts), strict=True):
+        key = key_of_override(text)
+        row, group = row_of(key), key.split(".")[0]
+        is_typed = key in typed or (group in typed and group != "data")
+        is_of_file = other_file and (
+            (row is not None and row.one_file and key != "data.drop")
+            or (key == "data" and _first_value(override) not in FILE_SOURCES)
+        )
         if (
             key != "checkpoint"
             and effect_of(key) in RUN_EFFECTS - {Effect.NAME}
-            and not is_typed
-            and not is_of_file
+            and not (is_typed or is_of_file)
         ):
-            found.append(text)
-    return _resolve_typed_paths(found, contents.read_plain(checkpoint))
+            found.append(_resolve_path(text, key, _first_value(override), content))
+    return found
 
 
-def _resolve_typed_paths(arguments: Sequence[str], content: Mapping[str, Any]) -> list[str]:
-    """Overrides in which relative paths of data begin in the folder where the run of a checkpoint was started."""
-    values = {
-        override.key_or_group.removeprefix("data."): _first_value(override)
-        for override in overrides.parse(arguments)
-    }
-    resolved = contents.resolve_paths(values, content)
-    return [
-        text if resolved[key] == values[key] else overrides.quote(f"data.{key}={resolved[key]}", sweep=False)
-        for text, key in zip(arguments, values, strict=True)
-    ]
+def _resolve_path(text: str, key: str, value: Any, content: Mapping[str, Any]) -> str:
+    """An override, whose relative path of data begins where the run of a checkpoint was started if it is not here."""
+    name = key.removeprefix("data.")
+    resolved = contents.resolve_paths({name: value}, content)[name] if key.startswith("data.") else value
+    return text if resolved == value else overrides.quote(f"{key}={resolved}", sweep=False)
 
 
 IMPLYING = ("train", "check", "backtest")

@@ -9,9 +9,6 @@ import numpy as np
 SIGNIFICANCE_LEVEL = 0.05
 """Tests with a smaller p-value are significant."""
 
-MIN_DEGREES = 3
-"""With fewer degrees of freedom, a test without a significant result says nothing."""
-
 ROUND_OFF = 1e-6
 """Relative difference of losses that comes from float32 arithmetic."""
 
@@ -203,18 +200,15 @@ def count_cosines(n: int, overlap: int) -> int:
 def choose_observations(dates: np.ndarray, series: np.ndarray, overlap: int) -> tuple[np.ndarray, int]:
     """What counts as one observation in a test that selects a model, and how many neighbours share steps.
 
-    The windows that start on a date do, because their series share its shocks (see `sum_losses`). Where the
-    dates leave fewer than `MIN_DEGREES` degrees of freedom and the series leave more, the windows of a series do,
-    as if series were independent: that is not enough for a verdict, but better for a choice than no test.
+    The windows that start on a date do, because their series share its shocks (see `sum_losses`). Where there are too
+    few dates for a test, the windows of a series do, as if series were independent: with common shocks, p-values are
+    too small for a verdict, but a choice between two models has nothing better.
 
     Args:
         dates, series: forecast start, and number of the series, of each window (n_windows,).
         overlap: number of consecutive dates whose windows share steps.
     """
-    degrees, of_series = (
-        count_cosines(len(np.unique(each)), n) for each, n in ((dates, overlap), (series, 1))
-    )
-    return (series, 1) if degrees < MIN_DEGREES and degrees < of_series else (dates, overlap)
+    return (dates, overlap) if count_cosines(len(np.unique(dates)), overlap) else (series, 1)
 
 
 def add_seed_variance(

@@ -244,8 +244,11 @@ def calibration_for(
     windows, chosen, scaler = data.windows["val"], None, data.target_scaler
     if horizon > model.pred_len:
         windows = recursive_windows(data, horizon)
-        chosen = windows.align(torch.arange(len(windows)))  # those of all series keep their common dates
-        chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else torch.arange(len(windows))[None]
+        every = torch.arange(len(windows))
+        chosen = (
+            windows.align(every) if with_ranks else every[None]
+        )  # those of all series keep their common dates
+        chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else every[None]
         few = choose_evenly_spaced(
             chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES)
         )

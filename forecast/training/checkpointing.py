@@ -87,7 +87,7 @@ class Checkpointing(Checkpoint):
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes
         self.best_score = math.inf
-        self.untrained_losses: Tensor | None = None  # validation losses by date of the warm start
+        self.untrained_losses: Tensor | None = None  # validation losses by observation of the warm start
         self._shrinkage = 1.0  # shrinkage weight of the epoch last validated
         self._is_best = self._is_finished = self._is_between_epochs = False
 

@@ -83,20 +83,19 @@ class FileFormat:
         2, 3. Their hours count from 1 to 24.
         """
         parts, stamp, first = find_parts(names), utc_offset.stamp, [self.first.get(name) for name in names]
-        local = dates.tz_localize(None)
+        local, given = dates.tz_localize(None), self.options.day_first
+        day_first = bool(utc_offset.day_first if given is None else given)
         if stamp:
             local = pd.DatetimeIndex((dates - stamp).tz_localize(None) + stamp)
         if len(names) == 1:
-            return {names[0]: self._write_whole(dates, local, first[0], bool(utc_offset.day_first))}
+            return {names[0]: self._write_whole(dates, local, first[0], day_first)}
         days, hours = local, local.hour
         if stamp and parts[-1] == "hour":
             is_midnight = np.asarray(hours == 0)
             days = pd.DatetimeIndex(local - pd.to_timedelta(is_midnight.astype(int), unit="D"))
             hours = hours.where(~is_midnight, 24)
         if "year" in parts and None not in parts:
-            of_weeks = (
-                dict(days.isocalendar()) if "week" in parts else {}
-            )  # whose years differ around New Year
+            of_weeks = dict(days.isocalendar()) if "week" in parts else {}  # years differ around New Year
             values = {"hour": hours} | of_weeks
             return {
                 name: values[part] if part in values else getattr(days, str(part))
@@ -107,7 +106,7 @@ class FileFormat:
         units = ":".join(["%H", "%M", "%S"][: (first[1] or "::").count(":") + 1])
         days = days.normalize()
         return {
-            names[0]: self._write_whole(days, days, first[0] or "2024-01-31", bool(utc_offset.day_first)),
+            names[0]: self._write_whole(days, days, first[0] or "2024-01-31", day_first),
             names[1]: hours if parts[1] == "hour" else local.strftime(units),
         }
 
@@ -160,6 +159,7 @@ def read_format(source: Source) -> FileFormat | None:
     options = ReadOptions.of_settings(vars(source))
     raw, header = open_text(source.path, options)
     lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8", newline="")
-    cells = next(islice(read_records(lines, source.separator), header.n_lines, None), [])
+    rows = islice(read_records(lines, source.separator), header.n_lines, None)
+    cells = next((row for row in rows if any(row)), [])
     cells += [""] * (len(header.names) - len(cells))
     return FileFormat(dict(zip(header.names, cells, strict=False)), options)

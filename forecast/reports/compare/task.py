@@ -15,7 +15,6 @@ import numpy as np
 
 from forecast.evaluation.scores import BASELINES, LINEAR_ALONE, SAME_ERROR, name_tested
 from forecast.evaluation.significance import (
-    MIN_DEGREES,
     ROUND_OFF,
     SIGNIFICANCE_LEVEL,
     LossDifference,
@@ -33,6 +32,7 @@ from forecast.system.keys import FILE_SOURCES
 
 Item = TypeVar("Item")
 
+MIN_DEGREES = 3  # degrees of freedom; with fewer, a test without a significant result says nothing
 NOT_SIGNIFICANT, TOO_FEW = "no significant difference", "too few windows or seeds"
 ONE_SEED, EQUAL, LOWEST = "one seed: unknown", "equal", "lowest"
 ATTENTION = "model.attention.name"

@@ -110,15 +110,17 @@ def read(make: MakeData, choices: Choices) -> Reading:
 
 
 def _read_unnamed(make: MakeData, choices: Choices, reading: Reading) -> Panel:
-    """The panel of a reading, with the columns of many series that have no role as targets, if their names say one."""
+    """The panel of a reading; with many series, also the columns without a role whose names say one, as targets."""
     named = [name for name in reading.data.source.without_role if advice.is_named_like_covariate(name)]
-    if not named or choices.columns is not None:
-        return reading.panel
-    columns = [Setting("data.columns", [*reading.panel.targets, *named], "")]
-    try:
-        return _read_again(make, choices, reading.texts, columns).panel
-    except TextColumns:  # its reader has to say what the texts are
-        return reading.panel
+    while named and choices.columns is None:
+        columns = [Setting("data.columns", [*reading.panel.targets, *named], "")]
+        try:
+            return _read_again(make, choices, reading.texts, columns).panel
+        except TextColumns as error:  # their reader has to say what they are
+            named = [name for name in named if name not in error.names]
+        except DataError:
+            break
+    return reading.panel
 
 
 def _read_again(
@@ -373,10 +375,10 @@ def lengthen_past(
 
     With them, the windows that training reads, and the baselines that are fitted to these.
 
-    The periods of the calendar and the `LONG_PASTS` are tried in turn, until one does not lower the MSE on validation
-    windows by `LONGER_GAIN`. With covariates, which are left out for that, only the periods are: the window of weekly
-    rows that does not reach back to the same weeks of last year is too short. None is tried if `seq_len` was given, for
-    steps below an hour, and where windows are too few or series too many.
+    The periods of the calendar, such as 52 weeks, and the `LONG_PASTS` are tried in turn, until one of the latter does
+    not lower the MSE on validation windows by `LONGER_GAIN`. With covariates, which are left out for that, only the
+    periods are. None is tried if `seq_len` was given, for steps below an hour, and where windows are too few, or series
+    too many or too short.
     """
     values = {setting.key: setting.value for setting in settings}
     past, horizon, n_series = values["seq_len"], values["pred_len"], len(panel.starts)
@@ -387,7 +389,8 @@ def lengthen_past(
     usable = [
         longer
         for longer in sorted({*periods, *long})
-        if train.n_rows - n_series * (longer + horizon - 1) >= MIN_WINDOWS_OF_LONG_PAST * longer
+        if train.typical >= longer + horizon
+        and train.n_rows - n_series * (longer + horizon - 1) >= MIN_WINDOWS_OF_LONG_PAST * longer
         and n_series * longer**2 <= MAX_PRODUCTS
     ]
     from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
@@ -403,13 +406,15 @@ def lengthen_past(
         return validate_least_squares(fitted.gram, windows)
 
     if is_open and usable:
-        bare = replace(panel.select_columns(panel.targets), future_covariates=(), as_of={}, future=None)
+        bare = panel.select_columns(panel.targets)
+        bare = replace(bare, future_covariates=(), as_of={}, future=None, texts={}, indicators={})
         first = error = validate(bare, past)
         for longer in usable:
             found = validate(bare, longer)
-            if found > (1 - LONGER_GAIN) * error:
+            if found < (1 - LONGER_GAIN) * error:
+                past, error = longer, found
+            elif longer not in periods:
                 break
-            past, error = longer, found
         if past != values["seq_len"]:
             less = f"{1 - error / first:.0%} less MSE on validation rows"
             why = f"a linear model has {less} than with {values['seq_len']}"
