@@ -262,13 +262,8 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
         CheckpointError: there is no such checkpoint.
     """
     typed = {override.key_or_group: override for override in overrides.parse(arguments)}
-    given = typed.get("checkpoint")
-    if (
-        command != "train"
-        or given is None
-        or given.is_sweep_override()
-        or {"experiment", "suggest"} & {*typed}
-    ):
+    given, has_own = typed.get("checkpoint"), bool({"experiment", "suggest"} & {*typed})
+    if command != "train" or has_own or given is None or given.is_sweep_override():
         return []
     if not (path := _first_value(given)):
         return []
@@ -277,10 +272,7 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
         texts = read_overrides(checkpoint.parent.parent / "overrides.yaml")
     except UNREADABLE:
         return []
-    content, other_file = (
-        contents.read_plain(checkpoint),
-        not {"data", "data.path", "data.root"}.isdisjoint(typed),
-    )
+    content, other_file = contents.read_plain(checkpoint), bool({"data", "data.path", "data.root"} & {*typed})
     found = []
     for text, override in zip(texts, overrides.parse(texts), strict=True):
         key = key_of_override(text)

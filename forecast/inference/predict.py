@@ -245,9 +245,8 @@ def calibration_for(
     if horizon > model.pred_len:
         windows = recursive_windows(data, horizon)
         every = torch.arange(len(windows))
-        chosen = (
-            windows.align(every) if with_ranks else every[None]
-        )  # those of all series keep their common dates
+        # joint ranks need the dates that all series share
+        chosen = windows.align(every) if with_ranks else every[None]
         chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else every[None]
         few = choose_evenly_spaced(
             chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -396,21 +396,30 @@ def lengthen_past(
     from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
     from forecast.linear.fit import validate_least_squares
 
-    def fit(read: Panel, seq_len: int) -> tuple[DataModule, FittedBaselines]:
+    bare = replace(
+        panel.select_columns(panel.targets),
+        future_covariates=(),
+        as_of={},
+        future=None,
+        texts={},
+        indicators={},
+    )
+
+    @cache  # without covariates, the past that is taken is fitted once
+    def fit(seq_len: int, *, is_bare: bool) -> tuple[DataModule, FittedBaselines]:
+        read = bare if is_bare else panel
         chosen = make_windows(read, data, {**values, "seq_len": seq_len}, choices)
         return chosen, FittedBaselines.fit(chosen, thorough=False)
 
-    def validate(read: Panel, seq_len: int) -> float:
-        windows, fitted = fit(read, seq_len)
+    def validate(seq_len: int) -> float:
+        windows, fitted = fit(seq_len, is_bare=has_covariates)
         assert fitted.gram is not None  # as of all that are fitted to windows
         return validate_least_squares(fitted.gram, windows)
 
     if is_open and usable:
-        bare = panel.select_columns(panel.targets)
-        bare = replace(bare, future_covariates=(), as_of={}, future=None, texts={}, indicators={})
-        first = error = validate(bare, past)
+        first = error = validate(past)
         for longer in usable:
-            found = validate(bare, longer)
+            found = validate(longer)
             if found < (1 - LONGER_GAIN) * error:
                 past, error = longer, found
             elif longer not in periods:
@@ -419,7 +428,7 @@ def lengthen_past(
             less = f"{1 - error / first:.0%} less MSE on validation rows"
             why = f"a linear model has {less} than with {values['seq_len']}"
             settings = [Setting("seq_len", past, why) if each.key == "seq_len" else each for each in settings]
-    return settings, *fit(panel, past)
+    return settings, *fit(past, is_bare=False)
 
 
 def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choices: Choices) -> DataModule:
