@@ -396,14 +396,8 @@ def lengthen_past(
     from forecast.evaluation.baselines import FittedBaselines  # imports PyTorch
     from forecast.linear.fit import validate_least_squares
 
-    bare = replace(
-        panel.select_columns(panel.targets),
-        future_covariates=(),
-        as_of={},
-        future=None,
-        texts={},
-        indicators={},
-    )
+    without = {"future_covariates": (), "as_of": {}, "future": None, "texts": {}, "indicators": {}}
+    bare = replace(panel.select_columns(panel.targets), **without)
 
     @cache  # without covariates, the past that is taken is fitted once
     def fit(seq_len: int, *, is_bare: bool) -> tuple[DataModule, FittedBaselines]:
