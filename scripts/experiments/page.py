@@ -150,7 +150,8 @@ def show_published(results: Results) -> list[str]:
 
 def show_horizons(results: Results) -> list[str]:
     rows = [row for data in ("ettm1", "weather") for row in list_beside(results, data)]
-    rows = [row for row in rows if row["MSE"] in (OURS[0], *OURS[2:], LINEAR, SHOWN[0])]
+    shown = (OURS[0], *OURS[2:], LINEAR, SHOWN[0])
+    rows = [row for row in rows if row["MSE"] in shown and row["value"] is not None]
     rows = [{**row, "MSE": f"{row['data']}, {row['MSE']}"} for row in rows]
     return pivot(rows, "MSE", "horizon", lambda row: score(row["value"]))
 
