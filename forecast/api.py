@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -20,7 +21,7 @@ from forecast.cli.overrides import quote
 from forecast.data import DataModule, frame_data
 from forecast.data.calendars import utc_offset_of
 from forecast.data.files.columns import list_id_columns, split_ids
-from forecast.data.files.sources import Frame, as_frame, to_library_of
+from forecast.data.files.sources import Frame, find_roles, to_library_of
 from forecast.data.module import MODULE_OPTIONS, option_names
 from forecast.data.time_features import describe_frequency
 from forecast.evaluation.measurement import Backtest
@@ -266,7 +267,7 @@ def fit(
     *,
     target: str | None = None,
     id_column: str | Sequence[str] | None = None,
-    date_column: str = "ds",
+    date_column: str | None = None,
     past_covariates: Sequence[str] = (),
     future_covariates: Sequence[str] = (),
     as_of: Mapping[str, str] | None = None,
@@ -281,10 +282,11 @@ def fit(
     Args:
         frame: columns of numbers with a DatetimeIndex or a column of dates; with `id_column`, one row for each series
             and date. It may be a frame of Polars or PyArrow.
-        target: the column to forecast, from all columns unless `features` says otherwise. None: all columns.
-        id_column: the column that names the series, or several columns. None: a table of one series, unless the frame
-            has the columns `unique_id`, `ds` and `y` of Nixtla's libraries, which are taken as such.
-        date_column: the column of the dates; in a frame of pandas without `id_column`, `ds` stands for any name.
+        target: the column to forecast, from all columns unless `features` says otherwise. None: all columns, or in a
+            frame of many series the only column of numbers, or `y`.
+        id_column: the column that names the series, or several columns. None: those that tell rows of one date apart,
+            such as `unique_id`; without any, a table of one series.
+        date_column: the column of the dates. None: the index or the column that holds dates.
         past_covariates: columns that are read and not forecast.
         future_covariates: columns that are known over the horizon too; `predict` needs them there.
         as_of: by future covariate, the column of its forecasts: windows read it over the horizon.
@@ -303,19 +305,19 @@ def fit(
         ConfigError: a wrong setting; like DataError, it is a ValueError with the message of the command.
         DataError: a DataFrame that cannot be used.
     """
-    if id_column is None and {"unique_id", "ds", "y"} <= {*map(str, as_frame(frame).columns)}:
-        id_column, target = "unique_id", target or "y"
-    settings |= {} if attention is None else {"attention": attention}
-    given = write_overrides(settings, overrides, target, id_column is None)
-    roles = {
-        "target": target,
-        "id_column": None if id_column is None else [*list_id_columns(id_column)],
-        "date_column": None if id_column is None and date_column == "ds" else date_column,
+    columns = {
         "past_covariates": [*past_covariates],
         "future_covariates": [*future_covariates],
         "static_covariates": [*static_covariates],
-        "as_of": None if as_of is None else dict(as_of),
     }
+    others = {*chain(*columns.values()), *(as_of or {}).values()}
+    named, why = find_roles(frame, list_id_columns(id_column), date_column, target, others)
+    if why:
+        shown = ", ".join(f"{role}={name!r}" for role, name in named.items())
+        print(f"taken:     {shown}  (dates repeat, once for each {why})")
+    settings |= {} if attention is None else {"attention": attention}
+    given = write_overrides(settings, overrides, named["target"], named["id_column"] is None)
+    roles = {**named, **columns, "as_of": None if as_of is None else dict(as_of)}
     roles = {role: names for role, names in roles.items() if names is not None}
     return train_on_frame(frame, given, roles, suggest=suggest)
 

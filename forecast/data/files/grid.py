@@ -150,7 +150,10 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
     falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
         row = int(falls.argmax()) + 1
-        advice = "sort the rows by date" + ("" if rows.cells.path == FRAME else ", or set data.sort=true")
+        is_frame = rows.cells.path == FRAME
+        advice = "sort the rows by date" + ("" if is_frame else ", or set data.sort=true")
+        if is_frame and len(np.unique(rows.dates)) < len(rows.dates):
+            advice += "; several series need data.id_column"
         error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
         raise RowOrderError(str(error), f": {advice}")
     if falls.any():
@@ -168,10 +171,13 @@ def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     cells, position = rows.place(other)
     where = cells.line(position)
     fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
-    advice = "remove one"
-    if rows.cells.path != FRAME:
-        advice += (
-            ", or set data.duplicates=first, last, mean or sum; several series need data=long and data.id_column, "
+    is_frame, has_ids = rows.cells.path == FRAME, bool(rows.roles.id_columns)
+    several = "data.id_column" if is_frame else "data=long and data.id_column"
+    several = "in data.id_column all columns that tell them apart" if has_ids else several
+    advice = f"remove one; several series need {several}"
+    if not is_frame:
+        advice = (
+            f"remove one, or set data.duplicates=first, last, mean or sum; several series need {several}, "
             "times of day in a second column both in data.date_column, and clocks that went back data.timezone"
         )
     raise RowOrderError(fact, f": {advice}")

@@ -2,10 +2,10 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, combinations, compress
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,14 @@ def find_layout(
     dates = [name for name in (date_column, *DEFAULT_NAMES) if name in head.columns][:1] or dates
     if len(dates) != 1:
         return {}, ""
-    date, numbers = dates[0], [name for name in head if head[name].dtype.kind in "iuf" and name not in dates]
+    return choose_layout(head, dates[0], drop, lambda names: _read_columns(path, kind, names, options))
+
+
+def choose_layout(
+    head: pd.DataFrame, date: str, drop: Sequence[str], read: Callable[[list[str]], pd.DataFrame]
+) -> tuple[dict[str, Any], str]:
+    """The settings of `find_layout` for the first rows of a table; `read` returns some columns of all its rows."""
+    numbers = [name for name in head if head[name].dtype.kind in "iuf" and name != date]
     repeats = bool(head.duplicated([date]).any())
     keys = [
         name
@@ -211,7 +218,7 @@ def find_layout(
     ]
     if not keys:
         return {}, ""
-    rows = KeyColumns(_read_columns(path, kind, [date, *keys], options), date)
+    rows = KeyColumns(read([date, *keys]), date)
     if rows.n_repeated < MIN_REPEATED * len(rows.codes):
         return {}, ""
     if hour := next((name for name in keys if rows.holds_times(name) and rows.tell_apart(name)), None):
@@ -220,7 +227,7 @@ def find_layout(
     if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
-    values = [name for name in numbers if name not in found and find_part(name) is None]
+    values = [name for name in numbers if name not in (*found, *drop) and find_part(name) is None]
     wanted |= {"target": values[0]} if len(values) == 1 else {}
     usual = {"id_column": "unique_id", "date_column": "ds", "target": "y"}
     settings = {f"data.{key}": value for key, value in wanted.items() if value != usual[key]}
@@ -254,15 +261,28 @@ class KeyColumns:
         return find_part(name) == "hour" or bool(self.cells[name].astype(str).str.match(TIME_OF_DAY).all())
 
     def find_names(self, columns: Sequence[str], numbers: Sequence[str]) -> list[str]:
-        """The first of the columns that names the series, else all columns of texts, if they do; else none.
+        """The first column that names the series, else all columns of texts, else the first two or three; or none.
 
-        `numbers` may differ by chance: each has a row of the date with most rows if they name series.
+        `numbers` may differ by chance: alone, each has a row of the date with most rows if they name series; and with
+        others they name at most twice as many series as there are.
         """
-        most, n_rows = self.codes[self.date].value_counts().max(), len(self.codes)
+        rows_of_date, n_rows = self.codes[self.date].value_counts(), len(self.codes)
+        most = rows_of_date.max()
+        busiest = pd.DataFrame(
+            self.codes[self.codes[self.date] == rows_of_date.idxmax()]
+        )  # quickly refuses most names
         few = [name for name in columns if len(self.cells[name]) * MIN_ROWS_OF_ID <= n_rows]
         texts = [name for name in few if name not in numbers]
-        choices = [*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts]
-        return next((names for names in choices if names and self.tell_apart(*names)), [])
+        for names in (*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts):
+            if names and self.tell_apart(*names):
+                return names
+        for names in map(list, chain(combinations(few, 2), combinations(few, 3))):
+            is_likely = (
+                not busiest.duplicated(names).any() and len(self.codes[names].drop_duplicates()) <= 2 * most
+            )
+            if is_likely and self.tell_apart(*names):
+                return names
+        return []
 
 
 def _read_first_rows(

@@ -3,7 +3,7 @@
 import copy
 import difflib
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date
 from os import PathLike
@@ -20,7 +20,7 @@ from forecast.data.files.cells import FRAME, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
-from forecast.data.files.read import find_layout, read_file, read_static, rows_from_frame
+from forecast.data.files.read import choose_layout, find_layout, read_file, read_static, rows_from_frame
 from forecast.data.files.read_options import ReadOptions, StepOptions
 from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import is_date, quote
@@ -434,6 +434,43 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     raise DataError(
         f"{FRAME}: neither the index nor one column {quote(wanted)} holds dates: {there} (date_column)"
     )
+
+
+def find_roles(
+    frame: Frame, ids: Sequence[str], date_column: str | None, target: str | None, others: Container[str]
+) -> tuple[dict[str, Any], str]:
+    """The columns of ids, dates and the target that are not given, as `find_layout` finds those of a file.
+
+    Args:
+        frame: see `FrameSource`.
+        ids: the id columns; if empty, those that tell rows of one date apart.
+        date_column: None: the index or column of any name that holds dates.
+        target: None: all columns, or in a frame of many series the only column of numbers.
+        others: columns with another role.
+
+    Returns:
+        The names by role, None for those that the reading chooses; and what tells rows of one date apart, if not given.
+    """
+    table = as_frame(frame)
+    has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
+    table = (table.reset_index() if has_keys else table).rename(columns=str)
+    dates = date_column or name_dates(table, DEFAULT_NAMES[0])
+    known = [dates, *ids, *(name for name in table if name in others)]
+    if ids:
+        numbers = table.select_dtypes("number").columns.difference(known)
+        target = numbers[0] if target is None and "y" not in table and len(numbers) == 1 else target
+        return {"id_column": [*ids], "date_column": dates, "target": target}, ""
+    layout, why = {}, ""
+    if dates in table:
+        layout, why = choose_layout(table, dates, known, lambda names: pd.DataFrame(table[names]))
+    if "data" not in layout:
+        return {"id_column": None, "date_column": date_column, "target": target}, ""
+    found = list_id_columns(layout.get("data.id_column", "unique_id"))
+    return {
+        "id_column": [*found],
+        "date_column": dates,
+        "target": target or layout.get("data.target", "y"),
+    }, why
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from forecast.cli.compose import imply_data
 from forecast.cli.overrides import quote
 from forecast.data.files.columns import split_ids
-from forecast.data.files.sources import LongSource, read_frame, read_table
+from forecast.data.files.sources import LongSource, find_roles, read_frame, read_table
 from forecast.data.panel import Panel
 from forecast.data.store import open_store
 from forecast.system.errors import DataError
@@ -233,6 +233,51 @@ def test_a_path_implies_the_layout_of_its_file(
     path = write_layout(tmp_path, *written)
     assert imply_data("train", [path, *typed])[0] == implied
     assert imply_data("train", [quote(f"{path},other.csv", sweep=True), *typed])[0] == implied  # in a sweep
+
+
+def shops(dates: str = "date") -> pd.DataFrame:
+    """Two shops with three items, numbered, of 30 days each: no column alone tells the rows of a date apart."""
+    days, keys = (
+        pd.date_range("2024-03-01", periods=30, freq="D"),
+        [(a, b) for a in (1, 2) for b in (1, 2, 3)],
+    )
+    rows = [(day, *key, n % 2, (7 * n + key[0]) % 31) for key in keys for n, day in enumerate(days)]
+    return pd.DataFrame(rows, columns=[dates, "shop", "item", "promo", "sold"])
+
+
+NO_IDS = {"id_column": None, "date_column": None}
+SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "given", "found"),
+    [
+        (shops(), {}, {**SHOP_ITEM, "target": "y"}),  # two columns of numbers may be the target
+        (shops().drop(columns="promo"), {}, {**SHOP_ITEM, "target": "sold"}),
+        (shops(), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops(), {"target": "promo"}, {**SHOP_ITEM, "target": "promo"}),
+        (shops("d").set_index("d"), {"target": "sold"}, {**SHOP_ITEM, "date_column": "d", "target": "sold"}),
+        (shops().assign(item=shops()["item"].astype(str)), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops(), {"ids": ["shop", "item"], "others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops(), {"others": ["item"]}, {**NO_IDS, "target": None}),
+        (shops()[:30], {}, {**NO_IDS, "target": None}),
+        (shops()[:30].set_index("date"), {"target": "sold"}, {**NO_IDS, "target": "sold"}),
+    ],
+)  # fmt: skip
+def test_a_frame_is_recognised_as_a_file_is(
+    frame: pd.DataFrame, given: dict[str, Any], found: dict[str, Any]
+) -> None:
+    assert (
+        find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})[0]
+        == found
+    )
+
+
+def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "shops.csv"
+    shops().drop(columns="promo").to_csv(path, index=False)
+    columns = ["data.id_column=[shop,item]", "data.date_column='date'", "data.target='sold'"]
+    assert imply_data("train", [f"data.path={path}"])[0] == ["data=long", *columns]
 
 
 def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
