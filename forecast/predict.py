@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from forecast.inference.model_data import ModelData
 
 
+TABLES = (".csv", ".parquet")
+
+
 def predict(config: DictConfig) -> None:
     """Write a table of the forecast and its bounds, one of its samples, and a picture beside recent history."""
     from rich.console import Console
@@ -36,8 +39,8 @@ def predict(config: DictConfig) -> None:
     samples_file = file.with_name(f"{file.stem}_samples{file.suffix}") if config.samples else None
     files = [each for each in (file, samples_file, file.with_suffix(".png")) if each]
     if not to_screen:
-        if file.suffix != ".csv":
-            raise ConfigError(f"output={config.output}: give a name that ends in .csv, or -")
+        if file.suffix not in TABLES:
+            raise ConfigError(f"output={config.output}: give a name that ends in .csv or .parquet, or -")
         check_output_files(*files, overwrite=config.overwrite)
     console = Console(stderr=to_screen, soft_wrap=True, highlight=False, markup=False)
     model = read_model_data(config.checkpoint)
@@ -114,6 +117,8 @@ def choose_format(config: DictConfig, data: "DataModule") -> "FileFormat":
     check_choice("format", config.format, ("csv", "as_file"))
     if config.format == "csv":
         return FileFormat()
+    if str(config.output).endswith(".parquet"):
+        raise ConfigError("format=as_file writes text: give output a name that ends in .csv")
     if config.hierarchy is not None:
         raise ConfigError(
             "format=as_file: the file has series and no sums over them: leave format or hierarchy out"

@@ -166,6 +166,23 @@ def test_forecasts_from_either(stores: Path, tmp_path: Path, more: tuple[str, ..
     pd.testing.assert_frame_equal(*frames, rtol=0, atol=1e-3)
 
 
+def test_parts_of_the_series_are_forecast_apart(stores: Path, tmp_path: Path, capsys) -> None:
+    """Processes that each forecast a part write what one process writes for all."""
+    given = ("checkpoint=runs/store", "data.path=sales.store", "start=2024-02-10", "levels=[80]")
+    for name, ids in (("whole", ()), *((part, (f"data.ids={part}of3",)) for part in (1, 2, 3))):
+        assert run_command("predict", stores, *given, *ids, f"output={tmp_path}/{name}.parquet") == 0
+    whole = pd.read_parquet(tmp_path / "whole.parquet")
+    parts = [pd.read_parquet(tmp_path / f"{part}.parquet") for part in (1, 2, 3)]
+    assert [part["shop"].nunique() for part in parts] == [2, 1, 1]
+    assert whole["day"].dtype.kind == "M"
+    pd.testing.assert_frame_equal(
+        *(table.sort_values(["shop", "day"], ignore_index=True) for table in (whole, pd.concat(parts))),
+        rtol=1e-5,
+    )
+    assert run_command("predict", stores, *given, "data.ids=3of2", f"output={tmp_path}/none.csv") == 2
+    assert "there is no such part of 4 series" in capsys.readouterr().err
+
+
 def test_a_backtest_is_that_of_the_long_file(stores: Path, tmp_path: Path) -> None:
     found = []
     for data in DATA:

@@ -59,7 +59,7 @@ class ColumnOptions(Source):
             temperature. A window reads the covariate before its forecast origin and this column after it.
         static_covariates: columns that do not change within a series, in every row of it; of a file, see `FileSource`.
         drop: columns that are not read.
-        ids: the series to use; None: all.
+        ids: the series to use, or a `PART` of them; None: all.
     """
 
     columns: Sequence[str | int] | None = None
@@ -202,8 +202,20 @@ class TableSource(ColumnOptions, StepOptions):
         return rows.take(np.flatnonzero(rows.ids.isin(chosen)[rows.codes]))
 
 
+PART = re.compile(r"([1-9]\d*)of([1-9]\d*)")
+"""One of several equal parts of the series, as in data.ids=3of16."""
+
+
 def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.ndarray, " series"]:
-    """Whether each series that is `present` is one of `ids`. Raises ConfigError for an id that is not there."""
+    """Whether each series that is `present` is one of `ids`, a list or a `PART`: the third, 19th, 35th ... for 3of16.
+
+    Raises ConfigError for an id that is not there, or more parts than series.
+    """
+    if isinstance(ids, str):
+        part, parts = map(int, ids.split("of"))
+        if not part <= parts <= len(present):
+            raise ConfigError(f"data.ids={ids}: there is no such part of {len(present):,} series in {where}")
+        return np.arange(len(present)) % parts == part - 1
     wanted = [str(name) for name in ids]
     for name in wanted:
         if name not in present:
@@ -237,8 +249,8 @@ def parse_span(rows: Any) -> tuple[pd.Timestamp, pd.Timestamp]:
 
 
 def check_list(key: str, names: object) -> None:
-    """Raise ConfigError unless the option `data.KEY` is null or a list of different names."""
-    if names is None:
+    """Raise ConfigError unless the option `data.KEY` is null, a list of different names, or of ids a `PART`."""
+    if names is None or (key == "ids" and PART.fullmatch(str(names))):
         return
     if isinstance(names, str) or not isinstance(names, Sequence):
         text = str(names)

@@ -65,7 +65,10 @@ class FileFormat:
         return table.reindex(columns=list(dict.fromkeys([*self.first, *map(str, table)])))
 
     def write(self, table: pd.DataFrame, file: Path | TextIO) -> None:
-        """Write the table of `tabulate`."""
+        """Write the table of `tabulate`, as Parquet if the file is named so."""
+        if isinstance(file, Path) and file.suffix == ".parquet":
+            table.to_parquet(file, index=False)
+            return
         options = self.options
         table.to_csv(
             file, index=False, float_format="%.12g", sep=options.separator, decimal=options.decimal_sign,
