@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.cells import ALL_TYPES, DATA, Cell
-from experiments.run import CellFailed, Context, describe_commit
+from experiments.run import ROOT, CellFailed, Context, Cost, describe_commit
 from experiments.store import Row
 from forecast.evaluation.significance import (
     SIGNIFICANCE_LEVEL,
@@ -80,39 +80,60 @@ def run_intervals(cell: Cell, context: Context) -> Row:
 
 
 def run_series(cell: Cell, context: Context) -> Row:
-    """Measure reading, and training for an epoch, of many daily series in one Parquet file."""
-    series, rows = (int(text.split("=")[1]) for text in cell.overrides)
+    """Convert many daily series, train on a hundredth of them, and forecast all: in one process, and in parts by two.
+
+    The last part is killed after five seconds, before the parts are forecast again.
+    """
+    series, rows, parts = (int(text.split("=")[1]) for text in cell.overrides)
+    with tempfile.TemporaryDirectory() as folder:
+        write_series(Path(folder, "made.parquet"), series, rows)
+        keys, data = ("data.id_column=unique_id", "data.date_column=ds"), f"data.path={folder}/made.store"
+        conversion = context.python("-m", "forecast.convert", f"data.path={folder}/made.parquet", *keys)
+        training = context.python(
+            "-m", "forecast.train", "data=store", data, "data.ids=1of100", "model=mlp", "seq_len=56", "pred_len=14",
+            "trainer.max_epochs=1", "callbacks.progress=null", f"hydra.run.dir={folder}/run", *QUIET,
+        )  # fmt: skip
+        given = ("-m", "forecast.predict", f"checkpoint={folder}/run", data, "levels=[80]")
+
+        def predict(part: str) -> Cost:
+            return context.python(*given, f"data.ids={part}", f"output={folder}/{part}.parquet")
+
+        whole, names = predict("1of1"), [f"{number}of{parts}" for number in range(1, parts + 1)]
+        options = (f"data.ids={names[-1]}", f"output={folder}/{names[-1]}.parquet")
+        subprocess.run(
+            ["timeout", "-s", "KILL", "5", sys.executable, *given, *options], cwd=ROOT, check=False
+        )
+        if Path(folder, f"{names[-1]}.parquet").exists():
+            raise CellFailed("a killed process left a file")
+        with ThreadPoolExecutor(2) as pool:
+            costs = [*pool.map(predict, names)]
+        one, other = (
+            pd.concat(pd.read_parquet(Path(folder, f"{name}.parquet")) for name in group)
+            .set_index(["unique_id", "ds"])
+            .sort_index()
+            for group in (["1of1"], names)
+        )
+        pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+        stages = {"conversion": conversion, "training": training, "whole": whole}
+        shown = {name: cost._asdict() for name, cost in stages.items()}
+        return {
+            **shown,
+            "largest_part": {key: max(each._asdict()[key] for each in costs) for key in Cost._fields},
+        }
+
+
+def write_series(path: Path, series: int, rows: int) -> None:
+    """Write a Parquet file of daily series with a weekly season."""
     random, first_day = np.random.default_rng(0), np.datetime64("2020-01-01", "us")
     schema = pa.schema([("unique_id", pa.string()), ("ds", pa.timestamp("us")), ("y", pa.float32())])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "series.parquet")
-        with pq.ParquetWriter(path, schema, use_dictionary=True) as writer:
-            for first in range(0, series, 1000):
-                count = min(1000, series - first)
-                week = np.sin(2 * np.pi * (np.arange(rows) + random.integers(7, size=(count, 1))) / 7)
-                values = random.lognormal(3, 1, (count, 1)) * (week + random.normal(size=(count, rows)))
-                ids = np.repeat([f"series_{number:06d}" for number in range(first, first + count)], rows)
-                table = pa.table(
-                    [
-                        ids,
-                        np.tile(first_day + np.arange(rows).astype("m8[D]"), count),
-                        values.ravel().astype("f4"),
-                    ],
-                    schema=schema,
-                )
-                writer.write_table(table)
-        read = (
-            "import sys; from forecast.data import long_data; long_data(path=sys.argv[1], name='made', seq_len=96, "
-            "pred_len=24, split=[0.7, 0.1, 0.2], eval_stride=10**6).setup()"
-        )
-        loading = context.python("-c", read, str(path))
-        training = context.python(
-            "-m", "forecast.train", "model=informer", "data=long", f"data.path={path}", "logger=[]",
-            "data.windows_per_epoch=8192", "data.eval_stride=1000000", "trainer.max_epochs=1", "model.d_model=32",
-            "model.n_heads=4", "model.d_ff=32", "data.batch_size=128", "data.eval_batch_size=512",
-            f"output_root={folder}/runs", "callbacks.progress=null",
-        )  # fmt: skip
-        return {"loading": loading._asdict(), "training": training._asdict()}
+    with pq.ParquetWriter(path, schema, use_dictionary=True) as writer:
+        for first in range(0, series, 1000):
+            count = min(1000, series - first)
+            week = np.sin(2 * np.pi * (np.arange(rows) + random.integers(7, size=(count, 1))) / 7)
+            values = random.lognormal(3, 1, (count, 1)) * (week + random.normal(size=(count, rows)))
+            ids = np.repeat([f"series_{number:06d}" for number in range(first, first + count)], rows)
+            dates = np.tile(first_day + np.arange(rows).astype("m8[D]"), count)
+            writer.write_table(pa.table([ids, dates, values.ravel().astype("f4")], schema=schema))
 
 
 def run_serve(cell: Cell, context: Context) -> Row:
@@ -221,7 +242,7 @@ def run_maps(cell: Cell, context: Context) -> Row:
 
 STUDIES: dict[str, tuple[dict[str, tuple[str, ...]], Callable[[Cell, Context], Row]]] = {
     "intervals": ({name: (*given, *SMALL) for name, given in INTERVALS.items()}, run_intervals),
-    "series": ({"100,000 of 1,000 days": ("series=100000", "rows=1000")}, run_series),
+    "series": ({"100,000 of 500 days": ("series=100000", "rows=500", "parts=8")}, run_series),
     "maps": (MAPS, run_maps),
     "verdicts": (VERDICTS, run_verdicts),
     "serve": ({f"{n} clients": (f"clients={n}",) for n in (1, 8, 32, 200)}, run_serve),
