@@ -87,8 +87,11 @@ def run_series(cell: Cell, context: Context) -> Row:
     series, rows, parts = (int(text.split("=")[1]) for text in cell.overrides)
     with tempfile.TemporaryDirectory() as folder:
         write_series(Path(folder, "made.parquet"), series, rows)
-        keys, data = ("data.id_column=unique_id", "data.date_column=ds"), f"data.path={folder}/made.store"
-        conversion = context.python("-m", "forecast.convert", f"data.path={folder}/made.parquet", *keys)
+        data = f"data.path={folder}/made.store"
+        conversion = context.python(
+            "-m", "forecast.convert", f"data.path={folder}/made.parquet", f"output={folder}/made.store",
+            "data.id_column=unique_id", "data.date_column=ds",
+        )  # fmt: skip
         training = context.python(
             "-m", "forecast.train", "data=store", data, "data.ids=1of100", "model=mlp", "seq_len=56", "pred_len=14",
             "trainer.max_epochs=1", "callbacks.progress=null", f"hydra.run.dir={folder}/run", *QUIET,
