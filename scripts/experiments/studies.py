@@ -116,7 +116,7 @@ def run_series(cell: Cell, context: Context) -> Row:
             .sort_index()
             for group in (["1of1"], names)
         )
-        pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+        pd.testing.assert_frame_equal(one, other, rtol=1e-5, atol=1e-4)  # float32, of values near 20
         stages = {"conversion": conversion, "training": training, "whole": whole}
         shown = {name: cost._asdict() for name, cost in stages.items()}
         return {
