@@ -1,4 +1,4 @@
-"""A program `python` for shell scripts, which starts commands as `start_python` does, by the server of the test.
+"""Programs `python` and `forecast` for shell scripts. They start commands as `start_python` does, by the test's server.
 
 As a program: `python arguments...`.
 """
@@ -13,11 +13,12 @@ from tests.support.fork_server import ROOT, SERVER, server_for_scripts, start_py
 
 
 def write_python(folder: Path) -> tuple[dict[str, str], int]:
-    """Write the program to `folder`; return the environment of a script that finds it, and a file it must inherit."""
+    """Write the programs to `folder`; return the environment of a script, and a file it must inherit."""
     server = server_for_scripts()
-    program = folder / "python"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{__file__}" "$@"\n')
-    program.chmod(0o755)
+    for name, arguments in (("python", '"$@"'), ("forecast", '-m forecast "$@"')):
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{__file__}" {arguments}\n')
+        program.chmod(0o755)
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": path}
     return {**env, SERVER: json.dumps({"file": server, "environ": env})}, server
