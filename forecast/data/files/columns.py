@@ -14,7 +14,7 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
-from forecast.system.formatting import shorten
+from forecast.system.formatting import shorten, write_setting
 
 
 def read_covariate(
@@ -281,10 +281,14 @@ class ColumnRoles:
         problem = (
             f"{where}: no column {quote(name)}; there are {shorten(list(map(quote, present)), 12)}{meant}"
         )
-        if where == str(FRAME):
+        key, others = [*self.find_keys(name), "data.target"][0], [c for c in present if c not in self.all]
+        if self.id_columns and key == "data.target" and others and not meant:
+            advice = f": name the column to forecast, as in {write_setting(key, others[0])}"
+        elif where == str(FRAME):
             return DataError(problem)
-        key = [*self.find_keys(name), "data.target"][0]
-        return DataError(problem, f" ({key})", is_for_training=name not in (*self.keys, *self.static))
+        else:
+            advice = f" ({key})"
+        return DataError(problem, advice, is_for_training=name not in (*self.keys, *self.static))
 
 
 def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str]) -> dict[str, str]:
