@@ -58,7 +58,7 @@ BENCHMARKS = {
         tasks.score_fev, tasks.repeat_season, ("SQL",), FEV, "epf", relative=False,
     ),
     "fev_tables": Benchmark(("mlp", "patch_encoder"), tasks.score_fev, tasks.repeat_season, ("SQL",), FEV),
-    "gift_eval": Benchmark(("mlp",), tasks.score_gift, tasks.repeat_season_normally, ("CRPS", "MASE"), GIFT),
+    "gift_eval": Benchmark(("mlp", "patch_encoder"), tasks.score_gift, tasks.repeat_season_normally, ("CRPS", "MASE"), GIFT),
 }  # fmt: skip
 
 
