@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from forecast.data.time_features import (
-    describe_frequency,
-    find_holidays,
-    name_step,
-    season_length,
-)
+from forecast.data.time_features import describe_frequency, find_holidays, name_step, season_length
 from forecast.system.errors import ConfigError, DataError
 
 TIME_END = r"(?:\d:\d\d(?:\.\d+)?|T\d\d(?:\d\d){0,2}(?:\.\d+)?)"

@@ -15,13 +15,7 @@ from jaxtyping import Float64, Int32
 
 from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import Cells, are_numbers, date_name, parse_cells
-from forecast.data.files.columns import (
-    ColumnRoles,
-    IdColumn,
-    list_id_columns,
-    read_covariate,
-    read_ids,
-)
+from forecast.data.files.columns import ColumnRoles, IdColumn, list_id_columns, read_covariate, read_ids
 from forecast.data.files.dates import is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.read import cells_of_arrow, named_parquet_errors

@@ -107,13 +107,7 @@ class Table:
         return bool(holds and is_exact[found.lowest < found.highest].all())
 
 
-def convert(
-    chunks: Chunks,
-    output: Path,
-    *,
-    freq: str | None,
-    show_progress: Callable[[int], None],
-) -> None:
+def convert(chunks: Chunks, output: Path, *, freq: str | None, show_progress: Callable[[int], None]) -> None:
     """Convert a file to the store `output`, whose former content is removed.
 
     The store has its name once it is complete.

@@ -25,13 +25,7 @@ from forecast.data.source import (
     choose_batch_size,
     count_windows_per_epoch,
 )
-from forecast.data.split import (
-    Split,
-    check_season,
-    choose_eval_stride,
-    find_window_starts,
-    split_panel,
-)
+from forecast.data.split import Split, check_season, choose_eval_stride, find_window_starts, split_panel
 from forecast.data.store import StoreSource, is_store
 from forecast.data.time_features import season_candidates, warn_of_utc_holidays
 from forecast.system.errors import ConfigError

@@ -12,14 +12,7 @@ from jaxtyping import Bool, Float, Int64
 
 from forecast.data.calendars import Calendar, UtcOffset
 from forecast.data.files.text import quote
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    count_missing,
-    ranges,
-    select_columns,
-)
+from forecast.data.row_ranges import PerSeries, StoredValues, Values, count_missing, ranges, select_columns
 from forecast.data.time_features import describe_frequency, future_dates, season_length
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural, shorten

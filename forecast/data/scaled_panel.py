@@ -22,21 +22,8 @@ from forecast.data.covariates import (
 from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
-from forecast.data.source import (
-    FILLS,
-    Domain,
-    ScalingOptions,
-    check_values,
-    choose_domain,
-)
-from forecast.data.step_features import (
-    DatedRows,
-    DiskRows,
-    FutureCovariates,
-    Rows,
-    StepFeatures,
-    TensorRows,
-)
+from forecast.data.source import FILLS, Domain, ScalingOptions, check_values, choose_domain
+from forecast.data.step_features import DatedRows, DiskRows, FutureCovariates, Rows, StepFeatures, TensorRows
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
 

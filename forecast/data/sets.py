@@ -212,9 +212,7 @@ def recall_table() -> Panel:
     )
 
 
-def _plan(
-    random: np.random.Generator,
-) -> tuple[Int[np.ndarray, " weeks"], Float[np.ndarray, " weeks"]]:
+def _plan(random: np.random.Generator) -> tuple[Int[np.ndarray, " weeks"], Float[np.ndarray, " weeks"]]:
     """The product of each week, and one after the table's last, and the level at which it is made.
 
     Each week is for one of the products that have waited long enough, at random; one that has waited `LATEST` at once.

@@ -302,11 +302,7 @@ class StepFeatures:
         return self._join(origins, length, series, covariates)
 
     def _join(
-        self,
-        first: Index,
-        length: int,
-        series: Index,
-        covariates: Steps | None,
+        self, first: Index, length: int, series: Index, covariates: Steps | None
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         parts = [self.calendar.windows(first + self.shifts[series], length)]
         if covariates is not None:

@@ -285,11 +285,7 @@ class Windows:
 
 
 def read_past(
-    values: Rows,
-    fill: Fill | None,
-    first: Index,
-    length: int,
-    series: Index,
+    values: Rows, fill: Fill | None, first: Index, length: int, series: Index
 ) -> Float[Tensor, "batch {length} n_features"]:
     """Windows of `length` rows before a forecast, with missing values completed."""
     past = values.windows(first, length)

@@ -14,14 +14,7 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import TableRows, take_static
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    first_measured,
-    last_measured,
-    ranges,
-)
+from forecast.data.row_ranges import PerSeries, StoredValues, Values, first_measured, last_measured, ranges
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,

@@ -14,13 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forecast.data.files.cells import FRAME, Cells, parse_cells, read_columns
-from forecast.data.files.columns import (
-    ColumnRoles,
-    name_ids,
-    read_ids,
-    read_numbers_or_texts,
-    take_parts,
-)
+from forecast.data.files.columns import ColumnRoles, name_ids, read_ids, read_numbers_or_texts, take_parts
 from forecast.data.files.header import (
     DEFAULT_NAMES,
     NUMBERED,
@@ -61,10 +55,7 @@ MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 
 
 def read_file(
-    path: Location,
-    roles: ColumnRoles,
-    date_column: str | Sequence[str],
-    options: ReadOptions,
+    path: Location, roles: ColumnRoles, date_column: str | Sequence[str], options: ReadOptions
 ) -> TableRows:
     """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
 
@@ -158,10 +149,7 @@ def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
     """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
     if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
-    with (
-        named_parquet_errors(path),
-        nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _),
-    ):
+    with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
         yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
 
 

@@ -11,12 +11,7 @@ from jaxtyping import Float64, Int32, Int64
 
 from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
-from forecast.data.files.columns import (
-    ColumnRoles,
-    read_covariate,
-    read_ids,
-    read_numbers_or_texts,
-)
+from forecast.data.files.columns import ColumnRoles, read_covariate, read_ids, read_numbers_or_texts
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
