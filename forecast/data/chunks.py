@@ -255,7 +255,7 @@ class CsvChunks(Chunks):
             line += raw.count(b"\n")
         if self._above is None:
             raise DataError(f"{self.path}: a header and no rows")
-        warn_of_skipped_lines(self.path, len(skipped), next(iter(skipped), 0))
+        warn_of_skipped_lines(self.path, skipped)
 
     def _parse_lines(self, raw: bytes, first_line: int) -> Cells:
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""

@@ -100,9 +100,8 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             raise DataError(f"{path}, line {line}: {what}: give one for each")
         names, n_lines = given or [f"column_{number}" for number in range(1, width + 1)], 0
     else:  # line ends and hard spaces in names become spaces
-        names = [
-            name.strip() if name.strip().isprintable() else " ".join(name.split()) for name in map(str, names)
-        ]
+        names = [name.strip() for name in names]
+        names = [name if name.isprintable() else " ".join(name.split()) for name in names]
         if len(names) > 1:
             names[0] = names[0] or UNNAMED
     _check_names(f"{path}, line {line}", names)
@@ -123,8 +122,7 @@ def _check_names(place: str, names: Sequence[str]) -> None:
 
 
 def _no_header(problem: str) -> DataError:
-    advice = ": for a file without a header set data.header=none"
-    return DataError(problem, advice, is_for_training=True)
+    return DataError(problem, ": for a file without a header set data.header=none", is_for_training=True)
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:
@@ -136,12 +134,10 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
         return wanted
     missing = f"{path}: no column {quote(wanted)}"
     if len(dates) > 1:
-        several = ", ".join(map(quote, dates))
-        raise DataError(
-            f"{missing}, and several look like dates ({several})", ": set data.date_column to one of them"
-        )
-    used = f"{quote(dates[0])} looks like dates and is used (data.date_column)"
-    warnings.warn(f"{missing}: {used}", stacklevel=2)
+        problem = f"{missing}, and several look like dates ({', '.join(map(quote, dates))})"
+        raise DataError(problem, ": set data.date_column to one of them")
+    first = quote(dates[0])
+    warnings.warn(f"{missing}: {first} looks like dates and is used (data.date_column)", stacklevel=2)
     return dates[0]
 
 
@@ -166,50 +162,37 @@ def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -
     return sorted(found, key=lambda name: -len(set(columns[name])))
 
 
-def refuse_names(
-    path: Location, names: Sequence[str], raw: bytes, wanted: str, options: ReadOptions
-) -> DataError:
-    """The error of a file `path` without the date column `wanted`, with likely settings.
-
-    `names` are its columns, and `raw` is its text from the header on.
-    """
-    line = options.first_line
+def refuse_names(path: Location, header: Header, raw: bytes, wanted: str, options: ReadOptions) -> DataError:
+    """The error of a file without the date column `wanted`, with likely settings; `raw` begins with the header."""
+    names = header.names
     shown = shorten(list(map(quote, filter(None, names))), 12)
-    problem = f"{path}: no column {quote(wanted)} in line {line} ({shown})"
+    problem = f"{path}: no column {quote(wanted)} in line {options.first_line} ({shown})"
     if settings := _guess_layout(raw, wanted, options):
         named = " ".join(write_setting(f"data.{key}", value) for key, value in settings.items())
-        found = (
-            [f"the header seems to be line {settings['skip_rows'] + 1}"] if "skip_rows" in settings else []
-        )
-        found += [f"it looks separated by {settings['separator']!r}"] if "separator" in settings else []
+        above, sign = settings.get("skip_rows"), settings.get("separator")
+        found = [] if above is None else [f"the header seems to be line {above + 1}"]
+        found += [] if sign is None else [f"it looks separated by {sign!r}"]
         return DataError(problem, f": {' and '.join(found)}: set {named}")
-    if any(matches(NUMBER, name) for name in names) and not names_steps(names):
-        return _no_header(problem)
-    parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
-    if len(parts) > 1 and not names_steps(names):
-        return DataError(problem, f": set {write_setting('data.date_column', parts)}")
-    advice = (
-        ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
-    )
-    if names_steps(names):
+    steps, are_dates = find_steps(names)
+    if len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS):  # a row may be a series
         advice = (
             ": a file with one series per row needs data=long data.melt=true and data.id_column; numbered steps need "
             "data.start and data.freq too"
         )
+        return DataError(problem, advice, is_for_training=True)
+    if any(matches(NUMBER, name) for name in names):
+        return _no_header(problem)
+    parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
+    if len(parts) > 1:
+        return DataError(problem, f": set {write_setting('data.date_column', parts)}")
+    advice = (
+        ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
+    )
     return DataError(problem, advice, is_for_training=True)
 
 
-def names_steps(names: Sequence[str]) -> bool:
-    """Whether names of columns are dates or numbered steps, such as d_1, d_2, ..., so that a row may be a series."""
-    steps, are_dates = find_steps(names)
-    return len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS)
-
-
 def find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
-    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
-
-    Returns them, and whether they are dates.
-    """
+    """The names that are dates, or the most names that differ in their numbers only, and whether they are dates."""
     dates = [name for name in names if names_period(name)]
     alike: dict[str, list[str]] = {}
     for name in names:

@@ -37,6 +37,7 @@ from forecast.data.files.text import (
     quote,
     read_text,
     strip,
+    warn_of_skipped_lines,
 )
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten, write_setting
@@ -64,9 +65,8 @@ def read_file(
     kind = find_kind(path)
     if kind == "parquet":
         if options.melt:
-            raise ConfigError(
-                "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
-            )
+            problem = "data.melt=true is for CSV files and Excel workbooks"
+            raise ConfigError(f"{problem}: turn a Parquet file with pandas")
         with _opened_parquet(path) as dataset:
             names, kinds = dataset.schema.names, dataset.schema.types
             if options.start is None:
@@ -97,7 +97,7 @@ def read_file(
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
         cells = parse_cells(path, raw, dated, options, texts, header=header)
-    cells.warn_of_skipped()
+    warn_of_skipped_lines(path, cells.skipped)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 
@@ -146,7 +146,7 @@ def named_parquet_errors(path: Location) -> Iterator[None]:
 
 @contextmanager
 def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
-    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
+    """Open a Parquet file, or a folder of such files."""
     if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
     with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
@@ -190,21 +190,13 @@ def find_layout(
         return {}, ""
     date, numbers = dates[0], [name for name in head if head[name].dtype.kind in "iuf" and name not in dates]
     repeats = bool(head.duplicated([date]).any())
-    keys = [
-        name
-        for name in head
-        if name not in (date, *drop)
-        and head[name].dtype.kind not in "fb"
-        and (repeats or _is_in_runs(pd.Series(head[name])))
-    ]
+    keys = [name for name in head if name not in (date, *drop) and head[name].dtype.kind not in "fb"]
+    keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
     if not keys:
         return {}, ""
-    rows = KeyColumns(_read_columns(path, kind, [date, *keys], options), date)
-    if rows.n_repeated < MIN_REPEATED * len(rows.codes):
-        return {}, ""
-    if hour := next((name for name in keys if rows.holds_times(name) and rows.tell_apart(name)), None):
+    hour, found = _find_keys(_read_columns(path, kind, [date, *keys], options), date, numbers)
+    if hour is not None:
         return {"data.date_column": [date, hour]}, hour
-    found = rows.find_names([name for name in keys if find_part(name) is None], numbers)
     if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
@@ -215,42 +207,30 @@ def find_layout(
     return {"data": "long", **settings}, " and ".join(found)
 
 
-class KeyColumns:
-    """The dates of all rows of a file, and columns that may tell rows of one date apart.
+def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
-    Attributes:
-        codes: by column, the number of each row's cell among its different cells.
-        cells: by column, the different cells.
+    The series are named by one column, else by all columns of texts. `numbers` may differ by chance: each has a row of
+    the date with most rows if they name series.
     """
+    parts = {str(name): pd.factorize(column) for name, column in table.items()}
+    codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)
+    cells = {name: pd.Index(found) for name, (_, found) in parts.items()}
+    if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
+        return None, []
 
-    def __init__(self, table: pd.DataFrame, date: str) -> None:
-        self.date, self.codes, self.cells = date, pd.DataFrame(), {}
-        for name, column in table.items():
-            self.codes[name], self.cells[name] = pd.factorize(column)
+    def tell_apart(names: list[str]) -> bool:
+        return not codes.duplicated([date, *names]).any()
 
-    @property
-    def n_repeated(self) -> int:
-        """Rows whose date is that of another row above."""
-        return len(self.codes) - len(self.cells[self.date])
-
-    def tell_apart(self, *names: str) -> bool:
-        """Whether no two rows of one date are alike in these columns."""
-        return not self.codes.duplicated([self.date, *names]).any()
-
-    def holds_times(self, name: str) -> bool:
-        """Whether a column has hours, or times of day."""
-        return find_part(name) == "hour" or bool(self.cells[name].astype(str).str.match(TIME_OF_DAY).all())
-
-    def find_names(self, columns: Sequence[str], numbers: Sequence[str]) -> list[str]:
-        """The first of the columns that names the series, else all columns of texts, if they do; else none.
-
-        `numbers` may differ by chance: each has a row of the date with most rows if they name series.
-        """
-        most, n_rows = self.codes[self.date].value_counts().max(), len(self.codes)
-        few = [name for name in columns if len(self.cells[name]) * MIN_ROWS_OF_ID <= n_rows]
-        texts = [name for name in few if name not in numbers]
-        choices = [*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts]
-        return next((names for names in choices if names and self.tell_apart(*names)), [])
+    keys = [name for name in cells if name != date]
+    for name in keys:
+        are_times = find_part(name) == "hour" or cells[name].astype(str).str.match(TIME_OF_DAY).all()
+        if are_times and tell_apart([name]):
+            return name, []
+    few = [name for name in keys if find_part(name) is None and len(cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+    texts, most = [name for name in few if name not in numbers], codes[date].value_counts().max()
+    choices = [*([name] for name in few if name in texts or len(cells[name]) <= most), texts]
+    return None, next((names for names in choices if names and tell_apart(names)), [])
 
 
 def _read_first_rows(
@@ -269,9 +249,7 @@ def _read_first_rows(
     except DataError:
         if limit is None:
             raise
-        return _read_first_rows(
-            path, kind, options, None
-        )  # the first lines end within a quote, or above the rows
+        return _read_first_rows(path, kind, options, None)  # they end within a quote, or above the rows
 
 
 def open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
@@ -289,7 +267,7 @@ def _read_columns(path: Location, kind: str, names: list[str], options: ReadOpti
 
 
 def _is_in_runs(column: pd.Series) -> bool:
-    """Whether equal cells of a column follow each other, as the names of series where dates do not repeat yet."""
+    """Whether equal cells follow each other, as the names of series where dates do not repeat yet."""
     return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
@@ -323,7 +301,7 @@ def read_static(
     else:
         raw, header = open_text(path, options)
         cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
-        cells.warn_of_skipped()
+        warn_of_skipped_lines(path, cells.skipped)
     present = tuple(name for name in id_columns if name in cells.frame)
     roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))
     roles.resolve(str(path), list(cells.frame.columns))
@@ -379,9 +357,7 @@ def melt_series(
             f"{path}: {named}: several rows, and each row is a series: name more columns in "
             "data.id_column, or remove rows"
         )
-    long = table[[*columns.all, *steps]].melt(
-        list(columns.all), steps, var_name=roles.date, value_name=target
-    )
+    long = table.melt(list(columns.all), steps, var_name=roles.date, value_name=target)
     if long[target].dtype.kind not in "iuf":
         long[target] = long[target].mask(long[target].str.strip().isin([*MISSING, *options.na_texts]))
     if options.start is not None:

@@ -10,7 +10,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import cast
 
 import pandas as pd
@@ -56,22 +56,17 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
             with archive.open(members[0]) as stream:
                 yield cast(io.BufferedIOBase, stream)
         return
-    unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), None)
-    if unpack is None:
-        yield file
-        return
+    unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), nullcontext)
     with unpack(file) as stream:
         yield stream
 
 
 def is_workbook(file: io.BufferedIOBase) -> bool:
-    """Return whether an open file is an Excel workbook (.xlsx)."""
-    head = file.read(4)
-    file.seek(0)
-    if head != _ZIP:
-        return False
-    with zipfile.ZipFile(file) as archive:
-        found = "[Content_Types].xml" in archive.namelist()
+    """Whether an open file is an Excel workbook (.xlsx)."""
+    found = file.read(4) == _ZIP
+    if found:
+        with zipfile.ZipFile(file) as archive:
+            found = "[Content_Types].xml" in archive.namelist()
     file.seek(0)
     return found
 
@@ -203,33 +198,27 @@ def decode(path: Location, raw: bytes, encoding: str | None, *, is_whole: bool =
     try:
         return codecs.getincrementaldecoder(found)().decode(raw, final=is_whole).encode()
     except UnicodeError:
-        raise DataError(
-            f"{path}: looks like {found.upper()}, and is not: give another data.encoding"
-        ) from None
+        looks = f"looks like {found.upper()}, and is not"
+        raise DataError(f"{path}: {looks}: give another data.encoding") from None
 
 
 def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
     """Raise DataError if the bytes are not UTF-8 text; `first_line` is the line of the file at which they begin."""
+    bad, problem = raw.find(b"\0"), "a zero byte: this is no text in UTF-8"
+    advice = "set data.encoding, such as utf-16-le, or save the table as CSV, Parquet or .xlsx"
     try:
         if not raw.isascii():  # which is ten times faster than decoding
             raw.decode()
     except UnicodeDecodeError as error:
-        line = line_at(raw, error.start) + first_line - 1
+        bad, problem = error.start, "not text in UTF-8"
         advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
-        raise DataError(f"{path}, line {line}: not text in UTF-8: {advice}") from None
-    if b"\0" in raw:
-        line = line_at(raw, raw.index(b"\0")) + first_line - 1
-        advice = "set data.encoding, such as utf-16-le, or save the table as CSV, Parquet or .xlsx"
-        raise DataError(f"{path}, line {line}: a zero byte: this is no text in UTF-8: {advice}")
-
-
-def line_at(raw: bytes, position: int) -> int:
-    """Return the number of the line that contains the byte at `position`, from 1."""
-    return raw.count(b"\n" if b"\n" in raw else b"\r", 0, position) + 1
+    if bad >= 0:
+        line = first_line + raw.count(b"\n" if b"\n" in raw else b"\r", 0, bad)
+        raise DataError(f"{path}, line {line}: {problem}: {advice}")
 
 
 def quote(text: object) -> str:
-    """Return a text of a file in quotes, shortened to 60 characters and escaped, for a message."""
+    """A text of a file in quotes, shortened to 60 characters and escaped, for a message."""
     shown = repr(str(text))
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
 
@@ -240,11 +229,11 @@ def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
     return plain.mask(plain.isin(["", *missing]))
 
 
-def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
-    """Warn of a number of skipped lines, of which `first` is the first."""
-    if count:
-        first_of = f"line {first}" if count == 1 else f"the first is line {first}"
-        warnings.warn(f"{path}: skipped {plural(count, 'line')} without a value: {first_of}", stacklevel=3)
+def warn_of_skipped_lines(path: Location, lines: Sequence[int]) -> None:
+    """Warn of these lines, which are no rows."""
+    if lines:
+        first = f"line {lines[0]}" if len(lines) == 1 else f"the first is line {lines[0]}"
+        warnings.warn(f"{path}: skipped {plural(len(lines), 'line')} without a value: {first}", stacklevel=3)
 
 
 SIGNS_ALIKE = {" ": " \xa0\u2009\u202f", "'": "'\u2019"}
