@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64
 
 from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import Cells, are_numbers, date_name, parse_cells
 from forecast.data.files.columns import ColumnRoles, IdColumn, list_id_columns, read_covariate, read_ids
-from forecast.data.files.dates import is_days, place_in_time, read_dates
+from forecast.data.files.dates import Codes, Dated, is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.read import cells_of_arrow, named_parquet_errors
 from forecast.data.files.read_options import ReadOptions
@@ -144,15 +144,15 @@ class Chunks(ABC):
             texts={name: self.texts.get(name, []) for name in codes},
         )
 
-    def _dates(self, cells: Cells, series: Int32[np.ndarray, " rows"]) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    def _dates(self, cells: Cells, series: Codes) -> Dated:
         """The dates and their UTC offset. Those of a time zone are in UTC: its offset may change in another chunk."""
         column = self.roles.date
         dates = pd.Series(cells.frame[column])
         if isinstance(dates.dtype, pd.DatetimeTZDtype) and not dates.hasnans:
             zoned = pd.DatetimeIndex(dates)
             if not is_days(zoned):
-                utc_offset = UtcOffset(0, str(zoned.tz))
-                return place_in_time(cells, column, zoned.tz_convert(None), utc_offset, self.options, series)
+                utc = zoned.tz_convert(None), UtcOffset(0, str(zoned.tz))
+                return place_in_time(cells, column, utc, self.options, series)
         return read_dates(cells, column, self.options, series)
 
     def _encode(self, cells: Cells, name: str) -> Float64[np.ndarray, " rows"]:
