@@ -132,17 +132,12 @@ class Chunks(ABC):
         last = len(series) - 1
         self._above = RowAbove(cells.number(last), cells.frame[keys].iloc[[last]], dates[last], utc_offset)  # type: ignore[reportArgumentType]
         return TableRows(
-            cells=cells,
-            roles=roles,
-            ids=ids,
-            codes=series,
-            dates=dates.to_numpy("datetime64[ns]"),
-            values=values,
+            cells, roles, ids, series, dates.to_numpy("datetime64[ns]"), values,
             future=np.empty((len(series), 0)),
             utc_offset=utc_offset,
             unit="ns" if dates.unit == "ns" else "us",
             texts={name: self.texts.get(name, []) for name in codes},
-        )
+        )  # fmt: skip
 
     def _dates(self, cells: Cells, series: Codes) -> Dated:
         """The dates and their UTC offset. Those of a time zone are in UTC: its offset may change in another chunk."""

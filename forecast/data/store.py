@@ -288,10 +288,10 @@ class StoreSource(ColumnOptions):
     def _cut_to_targets(self, panel: Panel) -> Panel:
         """The panel of the rows that `find_target_rows` keeps, and of their dates."""
         assert isinstance(panel.values, StoredValues)
+        targets, ids = panel.values.select(range(len(panel.targets))), panel.ids if panel.has_ids else None
         firsts, ends, stops = find_target_rows(
-            str(self.path), panel.values.select(range(len(panel.targets))), panel.targets, panel.starts, panel.stops,
-            panel.ids if panel.has_ids else None, keep_end=panel.future is not None,
-        )  # fmt: skip
+            str(self.path), targets, panel.targets, panel.starts, panel.stops, ids, panel.future is not None
+        )
         grid_starts = panel.grid_starts + firsts - panel.starts
         begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
         grid_starts, grid = grid_starts - begin, panel.grid[begin:end]

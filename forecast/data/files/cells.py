@@ -276,7 +276,10 @@ def are_numbers(column: pd.Series) -> bool:
     return not isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.kind in "iufb"
 
 
-def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
+Numbers = Float64[np.ndarray, " rows"]
+
+
+def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Numbers:
     """Return a column as numbers, NaN where they are missing; `BOOLEANS` are 1 and 0, in any case.
 
     Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
@@ -319,7 +322,7 @@ def _advise_on_number(text: str, options: ReadOptions) -> str:
     return f": set {' or '.join(filter(None, typed))}" if any(typed) else ": correct it"
 
 
-def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
+def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Numbers:
     """Numbers of texts without spaces around them; NaN for those that are none."""
     if thousands is not None:
         sign = f"[{re.escape(SIGNS_ALIKE.get(thousands, thousands))}]"

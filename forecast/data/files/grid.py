@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
-from forecast.data.files.table_rows import TableRows, take_static
+from forecast.data.files.table_rows import Block, TableRows, take_static
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import PerSeries, StoredValues, Values, first_measured, last_measured, ranges
@@ -103,9 +103,7 @@ def align(
     )
 
 
-def _insert_rows(
-    block: Float64[np.ndarray, "rows columns"], at: Int64[np.ndarray, " rows"], n_rows: int
-) -> Float64[np.ndarray, "n_rows columns"]:
+def _insert_rows(block: Block, at: Int64[np.ndarray, " rows"], n_rows: int) -> Block:
     """Of `n_rows` rows, those of a block at their places, NaN elsewhere."""
     if n_rows == len(block):
         return block
@@ -120,8 +118,9 @@ def _refuse_infinite(rows: TableRows) -> None:
         infinite = np.isinf(block)
         if infinite.any():
             row, column = divmod(int(infinite.argmax()), len(names))
-            advice = ": correct it, or set data.na_values=[inf,-inf]"
-            advice = ": correct it" if rows.cells.path == FRAME else advice
+            advice = ": correct it" + (
+                "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
+            )
             raise rows.error("an infinite number", row, names[column], advice)
 
 
@@ -159,8 +158,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     """Raise DataError for a date that comes twice; clocks that go back may be the cause."""
     cells, position = rows.place(other)
-    where = cells.line(position)
-    fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
+    fact = str(rows.error(f"{rows.subject(row)}is in {cells.line(position)} too", row, rows.roles.date))
     advice = "remove one"
     if rows.cells.path != FRAME:
         advice += (
@@ -193,10 +191,8 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     first = rows.take(firsts)
-    for block, whole, names in (
-        (first.values, rows.values, rows.roles.values),
-        (first.future, rows.future, rows.roles.future),
-    ):
+    pairs = (first.values, rows.values, rows.roles.values), (first.future, rows.future, rows.roles.future)
+    for block, whole, names in pairs:
         for column, name in enumerate(names):
             numbers = pd.Series(whole[:, column]).groupby(date)
             if how[name] != "first":
@@ -206,12 +202,9 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
 
 def _cut_to_targets(rows: TableRows) -> tuple[TableRows, PerSeries]:
     """The rows that `find_target_rows` keeps, and of each series the row after its last value of a target."""
-    targets = rows.values[:, : len(rows.roles.targets or ())]
-    ids = rows.ids if rows.roles.id is not None else None
-    firsts, ends, stops = find_target_rows(
-        str(rows.cells.path), targets, rows.roles.targets or (), rows.starts, rows.stops, ids,
-        keep_end=bool(rows.roles.future),
-    )  # fmt: skip
+    names, ids = rows.roles.targets or (), rows.ids if rows.roles.id is not None else None
+    where, targets, keep_end = str(rows.cells.path), rows.values[:, : len(names)], bool(rows.roles.future)
+    firsts, ends, stops = find_target_rows(where, targets, names, rows.starts, rows.stops, ids, keep_end)
     lengths = stops - firsts
     ends = lengths.cumsum() - lengths + ends - firsts
     return rows if len(rows) == lengths.sum() else rows.take(ranges(firsts, stops)), ends
@@ -224,14 +217,12 @@ def find_target_rows(
     starts: PerSeries,
     stops: PerSeries,
     ids: pd.Index | None,
-    *,
     keep_end: bool,
 ) -> tuple[PerSeries, PerSeries, PerSeries]:
     """Find the rows of each series from its first value of a target to the last one; warn of the others.
 
     Args:
         where: begins messages.
-        targets, names: the columns of the targets, and their names.
         starts, stops: the first row of each series, and the row after its last one.
         ids: of the series; None: there is one without a name.
         keep_end: whether rows after the last value stay, which give future covariates.
@@ -299,8 +290,7 @@ def _even_dates(rows: TableRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
         raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
     others = ~_find_dates(grid, rows.dates[starts])[1]
     if others.any():
-        every = f"every {describe_frequency(freq)} from {grid[0]}"
-        message = f"not on the other series' grid of dates, {every}"
+        message = f"not on the other series' grid of dates, every {describe_frequency(freq)} from {grid[0]}"
         raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, _OTHER_STEP)
     return grid
 
@@ -311,22 +301,21 @@ def _infer_step(rows: TableRows) -> str:
     Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
     come first: a few of them may be as many days long.
     """
-    starts, ends = rows.starts, rows.stops
-    longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
-    count = int(ends[longest[0]] - starts[longest[0]])
-    if count < 3:
-        where = "" if rows.roles.id is None else " in any series"
+    longest = np.argsort(rows.starts - rows.stops, kind="stable")[:MAX_EXAMINED_SERIES]
+    of_series = [rows.dates[rows.starts[s] : rows.stops[s]] for s in longest]
+    if (count := len(of_series[0])) < 3:
+        problem = f"too few rows{'' if rows.roles.id is None else ' in any series'}"
         raise TooFewRows(
-            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
+            f"{rows.cells.path}: {problem} to tell the step between them ({count}): give it (data.freq)"
         )
-    gaps = np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]])
+    gaps = np.diff(of_series[0])
     if gaps.min() >= np.timedelta64(28, "D") and (step := _infer_calendar_step(rows)):
         return step
-    for s in longest:
-        length = int(ends[s] - starts[s])
-        while length >= min(8, ends[s] - starts[s]):
+    for dates in of_series:
+        length = len(dates)
+        while length >= min(8, len(dates)):
             try:
-                return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
+                return infer_frequency(pd.DatetimeIndex(dates[:length]))
             except DataError:
                 length //= 2
     if step := _infer_calendar_step(rows):
