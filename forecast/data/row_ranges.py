@@ -58,6 +58,8 @@ def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.nd
 BYTES_AT_ONCE = 1 << 23
 """Bytes read at a time where all rows are read."""
 
+Cells = Float[np.ndarray, "*some columns"]
+
 
 @dataclass(frozen=True)
 class StoredValues:
@@ -87,28 +89,21 @@ class StoredValues:
     def __len__(self) -> int:
         return len(self.mapped)
 
-    def __getitem__(self, rows: Any) -> Float[np.ndarray, "*some columns"]:
+    def __getitem__(self, rows: Any) -> Cells:
         """These rows in float64: a slice or an array of row numbers, or a pair of rows and columns."""
         if isinstance(rows, tuple):
-            rows, columns = rows
-            return self[rows][:, columns]
+            return self[rows[0]][:, rows[1]]
         return self.choose(self.mapped[rows]).astype(np.float64)
 
-    def choose(self, part: Float[np.ndarray, "*some all_columns"]) -> Float[np.ndarray, "*some columns"]:
+    def choose(self, part: Float[np.ndarray, "*some all_columns"]) -> Cells:
         """The chosen columns and indicators of some rows."""
-        if self.has_all_columns:
+        if self.index == tuple(range(self.mapped.shape[1])) and set(self.codes) <= {None}:
             return part
         return put_indicators(part[..., list(self.index)], self.codes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows, in memory."""
         return self[:] if dtype is None else self[:].astype(dtype)
-
-    @property
-    def has_all_columns(self) -> bool:
-        return self.index == tuple(range(self.mapped.shape[1])) and not any(
-            code is not None for code in self.codes
-        )
 
     def select(self, index: Sequence[int]) -> "StoredValues":
         """Some of the columns."""
@@ -133,18 +128,11 @@ class StoredValues:
             mapped.base.madvise(mmap.MADV_RANDOM)  # type: ignore[union-attr]
         return np.asarray(mapped)
 
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of about `BYTES_AT_ONCE` bytes."""
-        return max(1, BYTES_AT_ONCE // (self.mapped.itemsize * self.mapped.shape[1]))
-
 
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
 
 
-def put_indicators(
-    values: Float[np.ndarray, "*some columns"], codes: Sequence[float | None]
-) -> Float[np.ndarray, "*some columns"]:
+def put_indicators(values: Cells, codes: Sequence[float | None]) -> Cells:
     """The values, where each column that has a code is 1 where it is the code, else 0, and NaN where it is missing."""
     columns = [i for i, code in enumerate(codes) if code is not None]
     if columns:
@@ -162,12 +150,10 @@ def select_columns(values: Values, index: Sequence[int]) -> Values:
 
 def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
     """The numbers of the rows first[s] … last[s] − 1 of each series, some at a time: a copy of them is small."""
-    return pieces(first, last, rows_at_once(values))
-
-
-def rows_at_once(values: Values) -> int:
-    """The number of rows of which a copy is small."""
-    return values.rows_at_once if isinstance(values, StoredValues) else ROWS_AT_ONCE
+    rows = ROWS_AT_ONCE
+    if isinstance(values, StoredValues):
+        rows = max(1, BYTES_AT_ONCE // (values.mapped.itemsize * values.mapped.shape[1]))
+    return pieces(first, last, rows)
 
 
 _FEWEST, _MOST = 1 << 8, 1 << 16
@@ -261,11 +247,7 @@ class RunningStatistics:
 
     def __init__(self, n_columns: int, n_groups: int = 1) -> None:
         shape = n_groups, n_columns
-        self.count, self.mean, self.squares = (
-            np.zeros(shape, dtype=np.int64),
-            np.zeros(shape),
-            np.zeros(shape),
-        )
+        self.count, self.mean, self.squares = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
         self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
 
     def add(
