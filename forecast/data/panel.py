@@ -209,34 +209,20 @@ class Panel:
         targets = tuple(name for name in names if name not in past)
         return replace(self, targets=targets, past_covariates=past, values=values)
 
-    def take_rows(
-        self,
-        chosen: Int64[np.ndarray, " chosen"],
-        first: Int64[np.ndarray, " chosen"],
-        stops: Int64[np.ndarray, " chosen"],
-        ends: Int64[np.ndarray, " chosen"],
-    ) -> "Panel":
+    def take_rows(self, chosen: PerSeries, first: PerSeries, stops: PerSeries, ends: PerSeries) -> "Panel":
         """A panel in memory with the rows first[i] … stops[i] − 1 of series chosen[i], which ends at ends[i]."""
-        lengths = stops - first
+        lengths, rows = stops - first, ranges(first, stops)
         starts = lengths.cumsum() - lengths
         parts = [self.values[a:b] for a, b in zip(first.tolist(), stops.tolist(), strict=True)]
         values = np.concatenate(parts).astype(np.float64)
-        rows = ranges(first, stops)
         values[rows >= np.repeat(ends, lengths)] = np.nan
         grid_starts = self.grid_starts[chosen] + first - self.starts[chosen]
         grid = self.grid[int(grid_starts.min()) : int((grid_starts + lengths).max())]
         return replace(
-            self,
-            ids=self.ids[chosen],
-            grid=grid,
-            grid_starts=grid_starts - grid_starts.min(),
-            starts=starts,
-            ends=starts + ends - first,
-            stops=starts + lengths,
-            values=values,
-            static=self.static.iloc[chosen],
-            future=None if self.future is None else self.future[rows],
-        )
+            self, ids=self.ids[chosen], static=self.static.iloc[chosen], grid=grid,
+            grid_starts=grid_starts - grid_starts.min(), starts=starts, ends=starts + ends - first,
+            stops=starts + lengths, values=values, future=None if self.future is None else self.future[rows],
+        )  # fmt: skip
 
 
 ID_COLUMN = "unique_id"
@@ -310,8 +296,8 @@ def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) ->
         "past covariates": [name for name in read if name not in targets],
         "future covariates": panel.future_columns,
     }
+    # the indicators of a column are missing together
     return {
-        # the indicators of a column are missing together
         role: {
             panel.indicators.get(name, name): counts[name] / panel.n_rows for name in names if counts[name]
         }
@@ -390,17 +376,14 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
     return Columns(read, forecast, [read.index(column) for column in forecast])
 
 
-def check_columns(
-    name: str, state: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
-) -> None:
+def check_columns(name: str, state: Mapping[str, Any], chosen: Columns) -> None:
     """Raise DataError if these columns are not those of a checkpoint's data module, `state`."""
-    for what, columns in {"feature_columns": features, "target_columns": targets}.items():
+    for what, columns in {"feature_columns": chosen.features, "target_columns": chosen.targets}.items():
         mine, theirs = ", ".join(columns), ", ".join(state[what])
         if mine != theirs:
-            raise DataError(
-                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}",
-                ": choose the same (data, data.columns, data.target, data.past_covariates, features)",
-            )
+            problem = f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}"
+            advice = ": choose the same (data, data.columns, data.target, data.past_covariates, features)"
+            raise DataError(problem, advice)
 
 
 def by_column(
@@ -419,7 +402,6 @@ def by_column(
     given = {str(name): value for name, value in setting.items()}
     for name in given:
         if name not in columns:
-            raise ConfigError(
-                f"{key} names {name}, which is no {what} here: there are {', '.join(columns[:20])}"
-            )
+            there = ", ".join(columns[:20])
+            raise ConfigError(f"{key} names {name}, which is no {what} here: there are {there}")
     return {name: default if given.get(name) is None else given[name] for name in columns}

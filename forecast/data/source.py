@@ -92,11 +92,7 @@ class Domain:
         found: dict[str, list[str]] = {}
         for name, kind, low, high in zip(columns, self.transforms, self.lower, self.upper, strict=True):
             words = [kind] * (kind != NONE)
-            words += [
-                f"{what} {bound:g}"
-                for what, bound in (("at least", low), ("at most", high))
-                if math.isfinite(bound)
-            ]
+            words += [f"at least {low:g}"] * math.isfinite(low) + [f"at most {high:g}"] * math.isfinite(high)
             found.setdefault(", ".join(words), []).append(name)
         if len(found) == 1 and len(columns) > 1:
             return f"all targets {next(iter(found))}" if any(found) else ""
@@ -144,13 +140,10 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
         above = -1.0 if kind == LOG1P else -math.inf
-        if low == above == -math.inf and high == math.inf:
-            continue
-        if (
-            isinstance(values, StoredValues)
-            and low <= values.minimum[i] > above
-            and values.maximum[i] <= high
-        ):
+        least, most = -math.inf, math.inf  # of the column, as far as they are known
+        if isinstance(values, StoredValues):
+            least, most = values.minimum[i], values.maximum[i]
+        if low <= least and most <= high and (above < least or above == -math.inf):
             continue
         for rows in pieces_of(values, panel.starts, panel.stops):
             part = values[rows, i]
@@ -164,9 +157,8 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
                 reason = "data.transform=log1p takes values above -1: use asinh, which takes every number"
             elif value < low:
                 reason = f"below data.lower={low:g}: correct the value, or lower the bound"
-            raise DataError(
-                f"{name}: {panel.columns[i]} is {value:g} at {panel.dates(row)[0]}{series}, {reason}"
-            )
+            where = f"at {panel.dates(row)[0]}{series}"
+            raise DataError(f"{name}: {panel.columns[i]} is {value:g} {where}, {reason}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,13 +191,8 @@ class ScalingOptions:
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "ScalingOptions":
         """The scaling options among the settings of a data module."""
-        return ScalingOptions(
-            **{
-                one.name: read_mapping(settings[one.name])
-                for one in fields(ScalingOptions)
-                if one.name in settings
-            }
-        )
+        names = [one.name for one in fields(ScalingOptions) if one.name in settings]
+        return ScalingOptions(**{name: read_mapping(settings[name]) for name in names})
 
     def __post_init__(self) -> None:
         check_choice("data.scaler", self.scaler, SCALERS)
@@ -266,13 +253,11 @@ class DataOptions(ScalingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        required = {"seq_len": self.seq_len, "pred_len": self.pred_len}
-        keys = ("batch_size", "eval_stride", "eval_batch_size", "season", "windows_per_epoch")
-        optional = {
-            f"data.{key}": getattr(self, key) for key in keys if getattr(self, key) not in (None, AUTO)
-        }
-        for key, value in {**required, **optional}.items():
-            check_count(key, value)
+        for key in ("seq_len", "pred_len"):
+            check_count(key, getattr(self, key))
+        for key in ("batch_size", "eval_stride", "eval_batch_size", "season", "windows_per_epoch"):
+            if getattr(self, key) not in (None, AUTO):
+                check_count(f"data.{key}", getattr(self, key))
         check_count("seed", self.seed, least=0)
         check_choice("features", self.features, FEATURES)
         check_split(self.split)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
@@ -103,7 +103,9 @@ def align(
     )
 
 
-def _insert_rows(block: Block, at: Int64[np.ndarray, " rows"], n_rows: int) -> Block:
+def _insert_rows(
+    block: Block, at: Int64[np.ndarray, " rows"], n_rows: int
+) -> Float64[np.ndarray, "n_rows columns"]:
     """Of `n_rows` rows, those of a block at their places, NaN elsewhere."""
     if n_rows == len(block):
         return block

@@ -19,7 +19,7 @@ from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 from forecast.system.formatting import plural, shorten, write_setting
 
-Block = Float64[np.ndarray, "rows columns"]
+Block = Float64[np.ndarray, "rows _columns"]
 
 
 @dataclass
