@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from forecast.data.covariates import (
@@ -23,7 +23,15 @@ from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import FILLS, Domain, ScalingOptions, check_values, choose_domain
-from forecast.data.step_features import DatedRows, DiskRows, FutureCovariates, Rows, StepFeatures, TensorRows
+from forecast.data.step_features import (
+    DatedRows,
+    DiskRows,
+    FutureCovariates,
+    Index,
+    Rows,
+    StepFeatures,
+    TensorRows,
+)
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
 
@@ -64,15 +72,12 @@ class Scales:
 
         Args:
             name: of the data, for messages.
-            panel, rows: the columns that a model reads, and the rows of each series.
-            options: the others are the checkpoint's, if there is one.
+            panel: the columns that a model reads.
             targets: the columns that are forecast; without a checkpoint.
             state: that of the data module in the checkpoint; only series that it does not have are fitted.
 
-        Raises:
-            ConfigError: an option that names no column.
-            DataError: a value outside the bounds of its column, or that its transform does not take; other future
-                covariates than the checkpoint's.
+        Raises DataError for a value outside the bounds of its column, or that its transform does not take, and for
+        other future covariates than the checkpoint's.
         """
         known_steps = resolve_known_steps(options.known_steps, panel)
         saved = dict.fromkeys(("scaler", "future_scaler"))
@@ -90,15 +95,13 @@ class Scales:
             first, last = rows
             rows = RowRanges(first, np.where(has_values(panel.values, first, last), last, first))
         make = partial(_make_scaler, panel, rows, options, place)
-        covariates = panel.future_covariates
+        covariates, free = panel.future_covariates, Domain.unlimited(len(panel.future_covariates))
         measured = np.empty((len(panel.values), 0))
         if panel.future is not None:
             measured = select_columns(panel.future, range(len(covariates)))
         return cls(
             scaler=make(panel.values, panel.columns, domain, saved["scaler"]),
-            future_scaler=make(
-                measured, covariates, Domain.unlimited(len(covariates)), saved["future_scaler"]
-            ),
+            future_scaler=make(measured, covariates, free, saved["future_scaler"]),
             static=fit_static(name, panel.static) if state is None else state["static"],
             known_steps=known_steps,
             timezone=panel.utc_offset.timezone if state is None else state["timezone"],
@@ -185,9 +188,7 @@ class ScaledPanel:
             fill=_make_fill(panel, scales.scaler, options, season),
         )
 
-    def past(
-        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
-    ) -> Float[Tensor, "batch {length} n_features"]:
+    def past(self, first: Index, length: int, series: Index) -> Float[Tensor, "batch {length} n_features"]:
         """Windows of `length` rows before a forecast, completed."""
         return read_past(self.values, self.fill, first, length, series)
 
@@ -195,16 +196,11 @@ class ScaledPanel:
         self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]
     ) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
+        first_rows = torch.from_numpy(self.panel.starts)
         return Windows(
-            self.values,
-            self.time,
-            starts=starts,
-            first_rows=torch.from_numpy(self.panel.starts),
-            seq_len=seq_len,
-            pred_len=pred_len,
-            target_index=target_index,
-            fill=self.fill,
-        )
+            self.values, self.time, starts=starts, first_rows=first_rows, seq_len=seq_len, pred_len=pred_len,
+            target_index=target_index, fill=self.fill,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that is needed to scale other rows in the same way."""
