@@ -52,16 +52,14 @@ def resolve_known_steps(known_steps: KnownSteps | None, panel: Panel) -> list[in
     columns = [panel.indicators.get(name, name) for name in panel.future_covariates]
     if not isinstance(known_steps, Mapping):
         if known_steps is not None and not columns:
-            raise ConfigError(
-                f"data.known_steps={known_steps} limits data.future_covariates, and there are none"
-            )
+            limits = "limits data.future_covariates, and there are none"
+            raise ConfigError(f"data.known_steps={known_steps} {limits}")
         return [known_steps] * len(columns)
     for name in known_steps:
         if name not in columns:
             there = ", ".join(list(dict.fromkeys(columns))[:20]) or "none"
-            raise ConfigError(
-                f"data.known_steps names {name}, which is no future covariate: there are {there}"
-            )
+            problem = f"data.known_steps names {name}, which is no future covariate"
+            raise ConfigError(f"{problem}: there are {there}")
     return [known_steps.get(name) for name in columns]
 
 
@@ -80,10 +78,9 @@ def check_known_as_trained(
     mine = describe_known(panel.future_covariates, panel.as_of, known_steps)
     theirs = describe_known(state["future_covariates"], state["as_of"], state["known_steps"])
     if mine != theirs:
-        trained = f"the checkpoint was trained on {', '.join(theirs) or 'none'}"
-        raise DataError(
-            f"{name}: future covariates {', '.join(mine) or 'none'}, where {trained}: choose the same"
-        )
+        here, there = (", ".join(names) or "none" for names in (mine, theirs))
+        problem = f"future covariates {here}, where the checkpoint was trained on {there}"
+        raise DataError(f"{name}: {problem}: choose the same")
 
 
 MAX_INDICATORS = 100

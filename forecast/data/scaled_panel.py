@@ -241,8 +241,6 @@ def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
         lost = (~scaled.isfinite() & torch.from_numpy(np.isfinite(panel.values))).any(dim=0)
         rows = TensorRows(scaled)
     if lost.any():
-        column = panel.columns[int(lost.int().argmax())]
-        raise DataError(
-            f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
-        )
+        problem = f"column {panel.columns[int(lost.int().argmax())]!r} has numbers too large for float32 once scaled"
+        raise DataError(f"{name}: {problem}: rescale it")
     return rows

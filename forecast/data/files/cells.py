@@ -74,15 +74,19 @@ class Cells:
         return DataError(f"{', '.join(where)}: {message}", advice)
 
 
-def date_name(date_column: str | Sequence[str]) -> str:
-    """Return the name of the date column in the cells that were read."""
+DateColumn = str | Sequence[str]
+"""Value of `data.date_column`: one column, or several, such as a date and a time."""
+
+
+def date_name(date_column: DateColumn) -> str:
+    """The name of the date column in the cells that were read."""
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
 def parse_cells(
     path: Location,
     raw: bytes,
-    date_column: str | Sequence[str],
+    date_column: DateColumn,
     options: ReadOptions,
     text_columns: Sequence[str] = (),
     *,
@@ -95,8 +99,7 @@ def parse_cells(
     other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
     time, are joined with a space and named by `date_name`.
 
-    Raises:
-        DataError: no rows, lines of different lengths, or a column name that is missing.
+    Raises DataError without rows, and for lines of different lengths and a column name that is missing.
     """
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header.names):

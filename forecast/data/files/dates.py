@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -268,10 +269,8 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
         return _check_all_read(cells, column, texts, iso, "is not a date that can be read")
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
         guesses = {order: guess_format(texts.iloc[0], dayfirst=order) for order in (True, False)}
-    formats = {order: guess for order, guess in guesses.items() if guess}
-    read = {
-        order: pd.to_datetime(texts, format=how, errors="coerce", utc=True) for order, how in formats.items()
-    }
+    parse = partial(pd.to_datetime, texts, errors="coerce", utc=True)
+    read = {order: parse(format=guess) for order, guess in guesses.items() if guess}
     fitting = [order for order, dates in read.items() if dates.notna().all()]
     if re.fullmatch(SHORT_YEAR, texts.iloc[0]) and day_first is None:
         orders = "true or false" if len(fitting) != 1 else str(fitting[0]).lower()
@@ -322,9 +321,8 @@ def _check_all_read(
     if re.search(_ZONE_NAME, texts.iloc[row]):
         advice = ": if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
     elif parsed.notna().mean() <= 0.5:
-        advice = (
-            ": give the format of the dates (data.date_format), such as %d.%m.%Y, %Y%m%d%H, unix or excel"
-        )
+        examples = "%d.%m.%Y, %Y%m%d%H, unix or excel"
+        advice = f": give the format of the dates (data.date_format), such as {examples}"
     raise cells.error(f"{quote(texts.iloc[row])} {complaint}", advice, row=row, column=column)
 
 

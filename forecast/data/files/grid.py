@@ -120,9 +120,8 @@ def _refuse_infinite(rows: TableRows) -> None:
         infinite = np.isinf(block)
         if infinite.any():
             row, column = divmod(int(infinite.argmax()), len(names))
-            advice = ": correct it" + (
-                "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
-            )
+            other = "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
+            advice = f": correct it{other}"
             raise rows.error("an infinite number", row, names[column], advice)
 
 
@@ -306,10 +305,9 @@ def _infer_step(rows: TableRows) -> str:
     longest = np.argsort(rows.starts - rows.stops, kind="stable")[:MAX_EXAMINED_SERIES]
     of_series = [rows.dates[rows.starts[s] : rows.stops[s]] for s in longest]
     if (count := len(of_series[0])) < 3:
-        problem = f"too few rows{'' if rows.roles.id is None else ' in any series'}"
-        raise TooFewRows(
-            f"{rows.cells.path}: {problem} to tell the step between them ({count}): give it (data.freq)"
-        )
+        where = "" if rows.roles.id is None else " in any series"
+        problem = f"too few rows{where} to tell the step between them ({count})"
+        raise TooFewRows(f"{rows.cells.path}: {problem}: give it (data.freq)")
     gaps = np.diff(of_series[0])
     if gaps.min() >= np.timedelta64(28, "D") and (step := _infer_calendar_step(rows)):
         return step

@@ -175,9 +175,9 @@ def refuse_names(path: Location, header: Header, raw: bytes, wanted: str, option
         return DataError(problem, f": {' and '.join(found)}: set {named}")
     steps, are_dates = find_steps(names)
     if len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS):  # a row may be a series
+        numbered = "numbered steps need data.start and data.freq too"
         advice = (
-            ": a file with one series per row needs data=long data.melt=true and data.id_column; numbered steps need "
-            "data.start and data.freq too"
+            f": a file with one series per row needs data=long data.melt=true and data.id_column; {numbered}"
         )
         return DataError(problem, advice, is_for_training=True)
     if any(matches(NUMBER, name) for name in names):
@@ -185,9 +185,8 @@ def refuse_names(path: Location, header: Header, raw: bytes, wanted: str, option
     parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
     if len(parts) > 1:
         return DataError(problem, f": set {write_setting('data.date_column', parts)}")
-    advice = (
-        ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
-    )
+    without = "rows without dates need data.start and data.freq"
+    advice = f": set data.date_column to the name of the dates; {without}"
     return DataError(problem, advice, is_for_training=True)
 
 

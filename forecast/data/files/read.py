@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forecast.data.files.cells import FRAME, Cells, parse_cells, read_columns
+from forecast.data.files.cells import FRAME, Cells, DateColumn, parse_cells, read_columns
 from forecast.data.files.columns import ColumnRoles, name_ids, read_ids, read_numbers_or_texts, take_parts
 from forecast.data.files.header import (
     DEFAULT_NAMES,
@@ -55,9 +55,7 @@ MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
 
 
-def read_file(
-    path: Location, roles: ColumnRoles, date_column: str | Sequence[str], options: ReadOptions
-) -> TableRows:
+def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, options: ReadOptions) -> TableRows:
     """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
 
     Raises DataError if a column is missing, an id is empty, or a number or date cannot be parsed.
@@ -101,7 +99,7 @@ def read_file(
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 
-def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: ReadOptions) -> bool:
+def _begins_with_header(raw: bytes, date_column: DateColumn, options: ReadOptions) -> bool:
     """Whether the first line of a text names the date columns."""
     first = re.split(rb"[\r\n]", raw[:_HEAD], maxsplit=1)[0].decode(errors="replace")
     names = [name.strip(" \"'") for name in first.split(options.separator)]
@@ -114,10 +112,9 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     if options.start is None:
         return roles.resolve(str(path), present)
     if roles.date in present:
-        raise DataError(
-            f"{path}: column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows: leave it "
-            f"out, or set {write_setting('data.drop', [roles.date])} and data.date_column=none"
-        )
+        problem = f"column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows"
+        drop = write_setting("data.drop", [roles.date])
+        raise DataError(f"{path}: {problem}: leave it out, or set {drop} and data.date_column=none")
     return roles.resolve(str(path), [*present, roles.date])
 
 
@@ -171,7 +168,7 @@ def cells_of_arrow(
 
 
 def find_layout(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str]
+    path: Location, date_column: DateColumn, options: ReadOptions, drop: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
@@ -332,9 +329,8 @@ def melt_series(
     `roles` names it and the file does not have it. `roles` also has the names that the columns of dates and of values
     receive; with `options.start`, the names of the steps are left out.
 
-    Raises:
-        ConfigError: there is no id column, or there are several targets.
-        DataError: a column with a role is missing, one without a role is no step, or the file cannot be parsed.
+    Raises ConfigError without an id column and for several targets, and DataError for a column without a role that is
+    no step.
     """
     if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
         raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
@@ -353,10 +349,8 @@ def melt_series(
     _check_steps(f"{path}, line {header.line}", steps, options)
     if options.start is not None and (again := table.duplicated(list(roles.id_columns))).any():
         named = ", ".join(f"{name}={table.loc[again, name].iloc[0]}" for name in roles.id_columns)
-        raise DataError(
-            f"{path}: {named}: several rows, and each row is a series: name more columns in "
-            "data.id_column, or remove rows"
-        )
+        problem = f"{path}: {named}: several rows, and each row is a series"
+        raise DataError(f"{problem}: name more columns in data.id_column, or remove rows")
     long = table.melt(list(columns.all), steps, var_name=roles.date, value_name=target)
     if long[target].dtype.kind not in "iuf":
         long[target] = long[target].mask(long[target].str.strip().isin([*MISSING, *options.na_texts]))

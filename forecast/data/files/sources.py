@@ -16,7 +16,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
-from forecast.data.files.cells import FRAME, date_name
+from forecast.data.files.cells import FRAME, DateColumn, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
@@ -116,7 +116,7 @@ class TableSource(ColumnOptions, StepOptions):
     """
 
     id_column: IdColumn = None
-    date_column: str | Sequence[str] = "date"
+    date_column: DateColumn = "date"
     target: str | None = None
     rows: Any = None  # checked by `parse_span`
     steps: str = "dates"
@@ -314,7 +314,7 @@ class LongSource(FileSource):
     """A file with one row for each series and date, in any order; its columns have the field's usual names."""
 
     id_column: IdColumn = "unique_id"
-    date_column: str | Sequence[str] = "ds"
+    date_column: DateColumn = "ds"
     target: str | None = "y"
 
 

@@ -23,9 +23,8 @@ from forecast.system.formatting import plural
 from forecast.system.location import Location, opened
 from forecast.system.memory import available
 
-UNREADABLE = (
-    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
-)  # fmt: skip
+# NotImplementedError, of an unknown compression, is a RuntimeError
+UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError)
 _ZIP = b"PK\x03\x04"
 _UNPACK: dict[bytes, Callable] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
@@ -104,18 +103,17 @@ def _sheet_as_csv(
     except Exception as error:  # whatever a damaged part of the XML causes
         reason = " ".join(str(error).split())
         raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
-    cells = cells.map(
-        lambda cell: repr(cell).replace(".", options.decimal_sign) if type(cell) is float else cell
-    )
+    sign = options.decimal_sign
+    cells = cells.map(lambda cell: repr(cell).replace(".", sign) if type(cell) is float else cell)
     return cells.to_csv(sep=options.separator, header=False, index=False).encode()
 
 
 def _check_memory(location: Location, needed: int) -> None:
     """Raise DataError for more bytes than there is free memory."""
-    if needed > available():
-        raise DataError(
-            f"{location}: needs some {needed / 2**30:,.1f} GiB of memory, and {available() / 2**30:,.1f} GiB are free"
-        )
+    free = available()
+    if needed > free:
+        size = f"{needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free"
+        raise DataError(f"{location}: needs some {size}")
 
 
 _CHUNK = 2**24
@@ -297,9 +295,8 @@ def is_date(text: str) -> bool:
     if matches(WEEK, text) or not matches((DATE_OF_NUMBERS, _WITH_MONTH), text):
         return is_week(text)
     with warnings.catch_warnings(action="ignore"):
-        return matches(SHORT_YEAR, text) or any(
-            guess_datetime_format(text, dayfirst=order) for order in (False, True)
-        )
+        guesses = (guess_datetime_format(text, dayfirst=order) for order in (False, True))
+        return matches(SHORT_YEAR, text) or any(guesses)
 
 
 def names_period(text: str) -> bool:

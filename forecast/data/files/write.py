@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.calendars import UtcOffset
-from forecast.data.files.cells import date_name
+from forecast.data.files.cells import DateColumn, date_name
 from forecast.data.files.columns import IdColumn, list_id_columns, split_ids
 from forecast.data.files.dates import COUNTS, guess_format
 from forecast.data.files.header import read_records
@@ -22,8 +22,6 @@ from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import FileSource
 from forecast.data.files.text import QUARTER, WEEK, find_parts
 from forecast.data.source import Source
-
-DateColumn = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,11 @@ class FileFormat:
     options: ReadOptions = field(default_factory=ReadOptions)
 
     def tabulate(
-        self, frame: pd.DataFrame, utc_offset: UtcOffset, id_column: IdColumn, date_column: DateColumn
+        self, frame: pd.DataFrame, utc_offset: UtcOffset, id_column: IdColumn, date_column: DateColumn | None
     ) -> pd.DataFrame:
         """A table as it is written: its ids and dates have the columns of the data, which name them.
 
-        Args:
-            frame: its index, or its index and a column, hold the ids and the dates of `utc_offset.zoned`.
+        The index of `frame`, or its index and a column, hold the ids and the dates of `utc_offset.zoned`.
         """
         table = split_ids(frame, list_id_columns(id_column)).reset_index()
         columns = {str(name): table[[name]] for name in table}
