@@ -250,8 +250,8 @@ class DataModule:
 
     def with_all_rows_in_training(self) -> "DataModule":
         """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
-        whole = self._with(split="train", categories=self.categories)
-        whole.scaler.copy_error_units(self.scaler, self.scaled.scales.has_scale)
+        whole, has_scale = self._with(split="train", categories=self.categories), self.scaled.scales.has_scale
+        whole.scaler.error_unit[has_scale] = self.scaler.error_unit[has_scale]
         return whole
 
     def with_state(self, state: dict[str, Any]) -> "DataModule":

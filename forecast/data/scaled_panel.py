@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from forecast.data.covariates import (
@@ -23,15 +23,7 @@ from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import FILLS, Domain, ScalingOptions, check_values, choose_domain
-from forecast.data.step_features import (
-    DatedRows,
-    DiskRows,
-    FutureCovariates,
-    Index,
-    Rows,
-    StepFeatures,
-    TensorRows,
-)
+from forecast.data.step_features import DatedRows, DiskRows, FutureCovariates, Rows, StepFeatures, TensorRows
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
 
@@ -188,7 +180,9 @@ class ScaledPanel:
             fill=_make_fill(panel, scales.scaler, options, season),
         )
 
-    def past(self, first: Index, length: int, series: Index) -> Float[Tensor, "batch {length} n_features"]:
+    def past(
+        self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch {length} n_features"]:
         """Windows of `length` rows before a forecast, completed."""
         return read_past(self.values, self.fill, first, length, series)
 

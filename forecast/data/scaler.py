@@ -6,18 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from forecast.data.row_ranges import (
-    PerSeries,
-    RowRanges,
-    RunningStatistics,
-    Values,
-    pieces_of,
-    ranges,
-    series_slices,
-)
+from forecast.data.row_ranges import PerSeries, RowRanges, RunningStatistics, Values, pieces_of, ranges
 from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, Domain
 from forecast.system.errors import DataError, check_choice
 
@@ -41,14 +33,12 @@ def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
     return median, deviation or float(values.std())
 
 
+Columns = Float64[Tensor, "... columns"]
+
+
 def apply(
-    values: Float64[Tensor, "... columns"],
-    kinds: Sequence[str],
-    location: Float64[Tensor, "... columns"],
-    shape: Float64[Tensor, "... columns"],
-    *,
-    inverse: bool = False,
-) -> Float64[Tensor, "... columns"]:
+    values: Columns, kinds: Sequence[str], location: Columns, shape: Columns, *, inverse: bool = False
+) -> Columns:
     """Transform columns, or with `inverse` transformed ones back; those outside its range from the end of it."""
     for kind, functions in _FUNCTIONS.items():
         if kind in kinds:
@@ -82,6 +72,9 @@ PARAMETERS = ("center", "scale", "location", "shape", "error_unit")
 
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
+
+Some = Int64[Tensor, " some"]
+"""Numbers of some series."""
 
 Parameter = Float[Tensor, "series columns"]
 Forecasts = Float[Tensor, "batch steps columns ..."]
@@ -140,12 +133,10 @@ class Scaler:
     ) -> Float32[Tensor, "rows columns"]:
         """All rows of a panel in memory, scaled."""
         scaled = torch.empty(values.shape, dtype=torch.float32)
-        lengths = stops - starts
-        for some in series_slices(lengths):
-            rows = slice(starts[some][0], stops[some][-1])
-            series = np.repeat(np.arange(some.start, some.stop), lengths[some])
+        for rows in pieces_of(values, starts, stops):
+            series, part = RowRanges(starts, stops).series_of(rows), slice(rows[0], rows[-1] + 1)
             center, scale = self.center.numpy()[series], self.scale.numpy()[series]
-            scaled[rows] = torch.from_numpy((self.apply_transforms(values[rows], series) - center) / scale)
+            scaled[part] = torch.from_numpy((self.apply_transforms(values[part], series) - center) / scale)
         return scaled
 
     def apply_transforms(self, values: Block, series: Int64[np.ndarray, " rows"]) -> Block:
@@ -246,23 +237,13 @@ class Scaler:
         return self._map(lambda tensor: tensor.to(device), self.domain)
 
     def copy_scales(
-        self,
-        other: "Scaler",
-        *,
-        series: Int64[Tensor, " some"],
-        source: Int64[Tensor, " some"],
-        columns: Sequence[int] | None = None,
+        self, other: "Scaler", *, series: Some, source: Some, columns: Sequence[int] | None = None
     ) -> None:
         """Scale `series` as another scaler scales its series `source`, in place; it has `columns`, None: all."""
         chosen = list(range(self.center.shape[1]) if columns is None else columns)
         cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
             mine[cells] = theirs[source]
-
-    def copy_error_units(self, other: "Scaler", where: Bool[np.ndarray, " series"]) -> None:
-        """Measure the errors of the series where `where` is true in the units of another scaler, in place."""
-        some = torch.from_numpy(where)
-        self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:
         return {**dict(zip(PARAMETERS, self.tensors, strict=True)), **vars(self.domain)}
