@@ -12,14 +12,7 @@ from jaxtyping import Float32, Float64
 
 from forecast.data.files.text import BOOLEANS, quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    pieces_of,
-    put_indicators,
-    select_columns,
-)
+from forecast.data.row_ranges import PerSeries, Values, pieces_of, select_columns, select_indicators
 from forecast.system.errors import ConfigError, DataError, check_count
 from forecast.system.formatting import shorten
 
@@ -171,11 +164,7 @@ def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categ
         own = _find_codes(panel.texts.get(name), categories[name])
         _warn_of_unknown(where, panel, select_columns(block, [column]), name, own)
         index, codes = [*index, *[column] * len(own)], [*codes, *own]
-    if not index:
-        return block
-    if isinstance(block, StoredValues):
-        return block.select(index).with_indicators(codes)
-    return put_indicators(block[:, index], codes)
+    return select_indicators(block, index, codes) if index else block
 
 
 def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:

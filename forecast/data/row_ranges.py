@@ -110,16 +110,6 @@ class StoredValues:
         names = ("index", "minimum", "maximum", "missing", "codes")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
 
-    def with_indicators(self, codes: Sequence[float | None]) -> "StoredValues":
-        """The indicator of a code in place of each column that has one."""
-        is_indicator = [code is not None for code in codes]
-        return replace(
-            self,
-            codes=tuple(codes),
-            minimum=tuple(np.where(is_indicator, 0.0, self.minimum).tolist()),
-            maximum=tuple(np.where(is_indicator, 1.0, self.maximum).tolist()),
-        )
-
     def remapped_for_random_access(self) -> Float[np.ndarray, "rows all_columns"]:
         """Another map of the file, for single windows: the system reads nothing ahead."""
         offset = self.file.stat().st_size - self.mapped.nbytes
@@ -146,6 +136,16 @@ def select_columns(values: Values, index: Sequence[int]) -> Values:
     if list(index) == list(range(values.shape[1])):
         return values
     return values.select(index) if isinstance(values, StoredValues) else values[:, list(index)]
+
+
+def select_indicators(values: Values, index: Sequence[int], codes: Sequence[float | None]) -> Values:
+    """Some columns; one that has a code is the indicator of it. Values on disk stay there."""
+    if not isinstance(values, StoredValues):
+        return put_indicators(values[:, list(index)], codes)
+    chosen, is_indicator = values.select(index), [code is not None for code in codes]
+    lowest = tuple(np.where(is_indicator, 0.0, chosen.minimum).tolist())
+    highest = tuple(np.where(is_indicator, 1.0, chosen.maximum).tolist())
+    return replace(chosen, codes=tuple(codes), minimum=lowest, maximum=highest)
 
 
 def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
