@@ -243,8 +243,8 @@ class CsvChunks(Chunks):
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
         texts = [*self.texts, *self.roles.id_columns]
         try:
-            lines = {"header": read_header(self.path, raw, self.options), "first_line": first_line}
-            return parse_cells(self.path, raw, self.date_column, self.options, texts, **lines)
+            header = read_header(self.path, raw, self.options)
+            return parse_cells(self.path, raw, header, self.date_column, self.options, texts, first_line)
         except DataError as error:
             if not error.is_for_training:
                 raise

@@ -18,7 +18,7 @@ from forecast.data.files.sources import ColumnOptions, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, RunningStatistics, StoredValues, pieces_of
+from forecast.data.row_ranges import PerSeries, RowRanges, RunningStatistics, StoredValues, pieces_of
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
@@ -265,9 +265,8 @@ class StoreSource(ColumnOptions):
         """The panel of the rows that `find_target_rows` keeps, and of their dates."""
         assert isinstance(panel.values, StoredValues)
         targets, ids = panel.values.select(range(len(panel.targets))), panel.ids if panel.has_ids else None
-        firsts, ends, stops = find_target_rows(
-            str(self.path), targets, panel.targets, panel.starts, panel.stops, ids, panel.future is not None
-        )
+        rows, keep_end = RowRanges(panel.starts, panel.stops), panel.future is not None
+        firsts, ends, stops = find_target_rows(str(self.path), targets, panel.targets, rows, ids, keep_end)
         grid_starts = panel.grid_starts + firsts - panel.starts
         begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
         grid_starts, grid = grid_starts - begin, panel.grid[begin:end]

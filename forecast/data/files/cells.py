@@ -15,15 +15,7 @@ from jaxtyping import Float64
 
 from forecast.data.files.header import Header, refuse_names
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import (
-    BOOLEANS,
-    MISSING,
-    SIGNED_DIGITS,
-    SIGNS_ALIKE,
-    find_part,
-    matches,
-    quote,
-)
+from forecast.data.files.text import BOOLEANS, MISSING, SIGNED_DIGITS, SIGNS_ALIKE, find_part, quote
 from forecast.system.errors import DataError, TooFewRows
 from forecast.system.formatting import write_setting
 from forecast.system.location import Location
@@ -86,11 +78,10 @@ def date_name(date_column: DateColumn) -> str:
 def parse_cells(
     path: Location,
     raw: bytes,
+    header: Header,
     date_column: DateColumn,
     options: ReadOptions,
     text_columns: Sequence[str] = (),
-    *,
-    header: Header,
     first_line: int | None = None,
 ) -> Cells:
     """Parse text: the `header` of `path`, followed by its lines from `first_line` on.
@@ -308,7 +299,7 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Numbers:
 def _advise_on_number(text: str, options: ReadOptions) -> str:
     """Advice on a cell that is no number: the signs that make it one, if it consists of digits and signs."""
     given = re.sub(r"[-+\d]", "", text)
-    if not given or not matches(SIGNED_DIGITS, text):
+    if not given or not re.fullmatch(SIGNED_DIGITS, text):
         return ": correct it, or name it in data.na_values if it is a missing value"
     signs = [next((sign for sign, alike in SIGNS_ALIKE.items() if one in alike), one) for one in given]
     if signs[0] != signs[-1]:

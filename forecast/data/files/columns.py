@@ -11,7 +11,7 @@ from jaxtyping import Int32
 from forecast.data.files.cells import FRAME, Cells, Numbers, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote
+from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote, strip
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten
@@ -29,8 +29,7 @@ def read_covariate(cells: Cells, name: str, options: ReadOptions) -> tuple[Numbe
         # numbers that pandas was told are categories
         return column.cat.codes.to_numpy(np.float64), column.cat.categories.astype(str).tolist()
     codes, found = pd.factorize(column.astype("string"))
-    plain = pd.Series(found, dtype="string").str.strip()
-    plain = plain.mask(plain.isin(["", *options.na_texts]))
+    plain = strip(pd.Series(found, dtype="string"), options.na_texts)
     try:
         numbers = read_numbers(replace(cells, frame=pd.DataFrame({name: plain})), name, options)
         return np.append(numbers, np.nan)[codes], None
@@ -41,7 +40,7 @@ def read_covariate(cells: Cells, name: str, options: ReadOptions) -> tuple[Numbe
         is_text = ~is_like_a_number & plain.notna()
         if is_text.any():
             row = int(np.append(is_text, False)[codes].argmax())
-            number = quote(plain[is_like_a_number].iloc[0])
+            number = quote(plain.loc[is_like_a_number].iloc[0])
             problem = f"{quote(column.iloc[row])} is text, and other cells are numbers, such as {number}"
             advice = ": correct it, write text in every cell, or name it in data.na_values if it is a missing value"
             raise cells.error(problem, advice, row=row, column=name)

@@ -14,7 +14,15 @@ from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import Block, TableRows, take_static
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import PerSeries, StoredValues, Values, first_measured, last_measured, ranges
+from forecast.data.row_ranges import (
+    PerSeries,
+    RowRanges,
+    StoredValues,
+    Values,
+    first_measured,
+    last_measured,
+    ranges,
+)
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,
@@ -205,26 +213,21 @@ def _cut_to_targets(rows: TableRows) -> tuple[TableRows, PerSeries]:
     """The rows that `find_target_rows` keeps, and of each series the row after its last value of a target."""
     names, ids = rows.roles.targets or (), rows.ids if rows.roles.id is not None else None
     where, targets, keep_end = str(rows.cells.path), rows.values[:, : len(names)], bool(rows.roles.future)
-    firsts, ends, stops = find_target_rows(where, targets, names, rows.starts, rows.stops, ids, keep_end)
+    ranges_of_series = RowRanges(rows.starts, rows.stops)
+    firsts, ends, stops = find_target_rows(where, targets, names, ranges_of_series, ids, keep_end)
     lengths = stops - firsts
     ends = lengths.cumsum() - lengths + ends - firsts
     return rows if len(rows) == lengths.sum() else rows.take(ranges(firsts, stops)), ends
 
 
 def find_target_rows(
-    where: str,
-    targets: Values,
-    names: Sequence[str],
-    starts: PerSeries,
-    stops: PerSeries,
-    ids: pd.Index | None,
-    keep_end: bool,
+    where: str, targets: Values, names: Sequence[str], rows: RowRanges, ids: pd.Index | None, keep_end: bool
 ) -> tuple[PerSeries, PerSeries, PerSeries]:
     """Find the rows of each series from its first value of a target to the last one; warn of the others.
 
     Args:
         where: begins messages.
-        starts, stops: the first row of each series, and the row after its last one.
+        rows: of each series.
         ids: of the series; None: there is one without a name.
         keep_end: whether rows after the last value stay, which give future covariates.
 
@@ -234,7 +237,7 @@ def find_target_rows(
     Raises:
         DataError: a series has no value.
     """
-    firsts, ends = starts, stops
+    starts, stops = firsts, ends = rows
     if not isinstance(targets, StoredValues) or any(targets.missing):
         firsts = first_measured(targets, starts, stops)
         if (empty := firsts == stops).any():
@@ -247,8 +250,8 @@ def find_target_rows(
     kept = stops if keep_end else ends
     for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
         if count.any():
-            rows = plural(int(count.sum()), "row")
-            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
+            left_out = plural(int(count.sum()), "row")
+            warnings.warn(f"{where}: left out {left_out} {what} value of a target", stacklevel=3)
     return firsts, ends, kept
 
 

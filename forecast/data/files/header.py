@@ -10,16 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import (
-    DATE_OF_DIGITS,
-    DATE_OF_NUMBERS,
-    NUMBER,
-    find_parts,
-    is_date,
-    matches,
-    names_period,
-    quote,
-)
+from forecast.data.files.text import NUMBER, VALUES, find_parts, is_date, matches, names_period, quote
 from forecast.system.errors import DataError
 from forecast.system.formatting import plural, shorten, write_setting
 from forecast.system.location import Location
@@ -37,7 +28,6 @@ _MAX_COLUMNS, _MAX_SAMPLE, _MAX_PREAMBLE = 100_000, 1 << 20, 100
 """Columns of a file, bytes that are looked at for advice, and lines above a header."""
 
 _SEPARATORS = ";\t,| "
-_DATES = (DATE_OF_NUMBERS, DATE_OF_DIGITS)
 
 MIN_DATES, MIN_NUMBERS = 4, 10
 """Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that may be one of steps."""
@@ -219,7 +209,7 @@ def _guess_layout(raw: bytes, wanted: str, options: ReadOptions) -> dict[str, An
             number
             for number, row in enumerate(rows)
             if (wanted in row and len(row) > 1)
-            or (len(row) == width and all(row) and not any(matches((NUMBER, *_DATES), one) for one in row))
+            or (len(row) == width and all(row) and not any(matches(VALUES, one) for one in row))
         ),
         0,
     )

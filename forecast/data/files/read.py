@@ -94,7 +94,7 @@ def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, optio
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
-        cells = parse_cells(path, raw, dated, options, texts, header=header)
+        cells = parse_cells(path, raw, header, dated, options, texts)
     warn_of_skipped_lines(path, cells.skipped)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
@@ -241,7 +241,7 @@ def _read_first_rows(
         return head, [name for name in head if head[name].dtype.kind == "M"]
     try:
         raw, header = open_text(path, options, limit)
-        head = parse_cells(path, raw, (), options, header=header).frame
+        head = parse_cells(path, raw, header, (), options).frame
         return head, find_date_columns(raw, options, header.names)
     except DataError:
         if limit is None:
@@ -296,8 +296,7 @@ def read_static(
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
             cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
-        raw, header = open_text(path, options)
-        cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
+        cells = parse_cells(path, *open_text(path, options), (), options, [*id_columns, *names])
         warn_of_skipped_lines(path, cells.skipped)
     present = tuple(name for name in id_columns if name in cells.frame)
     roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))
@@ -339,9 +338,9 @@ def melt_series(
     named, target = {*columns.all, *columns.drop}, roles.targets[0]
     names = [name for name in header.names if name and (not is_unnamed(name) or name in named)]
     steps = [name for name in names if name not in named]
-    cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
+    cells = parse_cells(path, raw, header, (), options, [name for name in names if name in named])
     if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts
-        cells = parse_cells(path, raw, (), options, names, header=header)
+        cells = parse_cells(path, raw, header, (), options, names)
     table = cells.frame
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])

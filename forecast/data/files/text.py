@@ -274,7 +274,9 @@ SHORT_YEAR = r"^(0?[1-9]\d?([-/.])0?[1-9]\d?\2)(\d{2})(?!\d)(.*)"
 """A date whose year has two digits, such as 1/12/17, or that begins with such a year."""
 
 DATE_OF_NUMBERS = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([^\d.].*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])"
-DATE_OF_DIGITS = r"(19|20)\d{6}([T: ]?\d{4,6})?"
+VALUES = (NUMBER, DATE_OF_NUMBERS, r"(19|20)\d{6}([T: ]?\d{4,6})?")
+"""Numbers and dates, which are no names of columns."""
+
 _WITH_MONTH = r".*[A-Za-z]{3}.*\d.*"
 
 
