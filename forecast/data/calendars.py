@@ -21,8 +21,7 @@ OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"
 """Pattern of midnight at the end of a date without a UTC offset."""
 
-YEARS = (1678, 2261)
-"""First and last year of dates, which nanoseconds can count."""
+YEARS = (1678, 2261)  # first and last year of dates, which nanoseconds can count
 
 
 def check_year(setting: str, date: pd.Timestamp) -> None:
@@ -165,10 +164,8 @@ def is_zone(timezone: object) -> bool:
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BUSINESS = "business"
-RECENT = pd.Timedelta(weeks=8)
-"""The last part of the dates, which shows the calendar."""
-SESSIONS = 20
-"""Number of the last days whose times of day are the times of a session."""
+RECENT = pd.Timedelta(weeks=8)  # the last part of the dates, which shows the calendar
+SESSIONS = 20  # number of the last days whose times of day are the times of a session
 MIN_MATCH = 0.75
 """Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
 

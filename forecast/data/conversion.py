@@ -20,8 +20,7 @@ from forecast.system.errors import DataError, RowOrderError
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import write_setting
 
-ROUNDED = 1e-4
-"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
+ROUNDED = 1e-4  # largest rounding error of float32, as a fraction of the column's standard deviation
 
 
 class Table:

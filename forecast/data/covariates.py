@@ -76,11 +76,8 @@ def check_known_as_trained(
         raise DataError(f"{name}: {problem}: choose the same")
 
 
-MAX_INDICATORS = 100
-"""Largest number of indicators of a column: those of its most frequent categories."""
-
-Categories = Mapping[str, Sequence[str]]
-"""By column, the categories that have an indicator each."""
+MAX_INDICATORS = 100  # largest number of indicators of a column: those of its most frequent categories
+Categories = Mapping[str, Sequence[str]]  # by column, the categories that have an indicator each
 
 
 def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) -> dict[str, list[str]]:
@@ -210,8 +207,7 @@ def _text_for_numbers(where: str, name: str, example: str = "") -> DataError:
     )
 
 
-MISSING = "missing"
-"""The category of the series in which a column of texts is empty."""
+MISSING = "missing"  # the category of the series in which a column of texts is empty
 
 MAX_FEATURES = 1_000
 """Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""

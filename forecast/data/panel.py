@@ -17,11 +17,8 @@ from forecast.data.time_features import describe_frequency, future_dates, season
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural, shorten
 
-MAX_DESCRIBED = 3
-"""Largest number of columns of each role whose missing values are described."""
-
-TABLE_ID = ""
-"""The id of the single series of a table, which has no id column."""
+MAX_DESCRIBED = 3  # largest number of columns of each role whose missing values are described
+TABLE_ID = ""  # the id of the single series of a table, which has no id column
 
 
 @dataclass(frozen=True)
@@ -225,8 +222,7 @@ class Panel:
         )  # fmt: skip
 
 
-ID_COLUMN = "unique_id"
-"""The column of ids in the files of a run, whatever its name in the data."""
+ID_COLUMN = "unique_id"  # the column of ids in the files of a run, whatever its name in the data
 
 
 def describe_panel(panel: Panel) -> str:
@@ -320,8 +316,7 @@ def describe_missing(
     return lines
 
 
-CHUNK_ROWS = 1 << 16
-"""Rows hashed at a time."""
+CHUNK_ROWS = 1 << 16  # rows hashed at a time
 
 
 def describe_content(panel: Panel) -> str:

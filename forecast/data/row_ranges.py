@@ -55,8 +55,7 @@ def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.nd
                 yield np.arange(at, min(at + rows, end))
 
 
-BYTES_AT_ONCE = 1 << 23
-"""Bytes read at a time where all rows are read."""
+BYTES_AT_ONCE = 1 << 23  # bytes read at a time where all rows are read
 
 Cells = Float[np.ndarray, "*some columns"]
 
@@ -156,8 +155,7 @@ def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int
     return pieces(first, last, rows)
 
 
-_FEWEST, _MOST = 1 << 8, 1 << 16
-"""Rows that are read at once: the first time, and at most."""
+_FEWEST, _MOST = 1 << 8, 1 << 16  # rows that are read at once: the first time, and at most
 
 
 def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, " rows"]]:

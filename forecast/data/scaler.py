@@ -13,11 +13,8 @@ from forecast.data.row_ranges import PerSeries, RowRanges, RunningStatistics, Va
 from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, Domain
 from forecast.system.errors import DataError, check_choice
 
-NORMAL_DEVIATION = 0.6744897501960817
-"""Median absolute deviation of the standard normal distribution."""
-
-SAMPLED_ROWS = 1 << 16
-"""Most rows that the parameters of one series are fitted to, evenly spaced."""
+NORMAL_DEVIATION = 0.6744897501960817  # median absolute deviation of the standard normal distribution
+SAMPLED_ROWS = 1 << 16  # most rows that the parameters of one series are fitted to, evenly spaced
 
 QUARTILE_ROWS = 1 << 20
 """Most training rows of a series that `robust` takes its quartiles from, evenly spaced."""
@@ -73,8 +70,7 @@ PARAMETERS = ("center", "scale", "location", "shape", "error_unit")
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
 
-Some = Int64[Tensor, " some"]
-"""Numbers of some series."""
+Some = Int64[Tensor, " some"]  # numbers of some series
 
 Parameter = Float[Tensor, "series columns"]
 Forecasts = Float[Tensor, "batch steps columns ..."]

@@ -193,8 +193,7 @@ RECALL_COLUMNS = (
     "output",
     *(f"{when}_{product + 1}" for when in ("now", "next") for product in range(PRODUCTS)),
 )
-SOONEST, LATEST = 4, 8
-"""Weeks from a run of a product to its next."""
+SOONEST, LATEST = 4, 8  # weeks from a run of a product to its next
 MEMORY, NOISE = 0.9, 0.15
 _RECALL_SEED = 19900101
 

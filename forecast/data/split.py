@@ -103,11 +103,8 @@ def _find_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffse
     return val, test
 
 
-EVALUATED_WINDOWS = 50_000
-"""Largest number of validation or test windows if `eval_stride` is null."""
-
-SplitRows = Mapping[str, RowRanges]
-"""Rows of each series, by split."""
+EVALUATED_WINDOWS = 50_000  # largest number of validation or test windows if `eval_stride` is null
+SplitRows = Mapping[str, RowRanges]  # rows of each series, by split
 
 
 def find_window_starts(

@@ -162,8 +162,7 @@ class CarriedRows(Rows):
         return found
 
 
-UNLIMITED = 1 << 40
-"""Number of known steps of a covariate that is known over any horizon."""
+UNLIMITED = 1 << 40  # number of known steps of a covariate that is known over any horizon
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from forecast.system.errors import ConfigError, DataError, TextColumns, user_pat
 from forecast.system.files import write_json
 from forecast.system.memory import available
 
-_WORK = 5
-"""Memory that examining a table takes, as a multiple of its size."""
+_WORK = 5  # memory that examining a table takes, as a multiple of its size
 
 KIND, VERSION = "forecast.store", 2
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
@@ -127,8 +126,7 @@ def _find_grid_starts(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: P
     return places
 
 
-DATES_AT_ONCE = 1 << 20
-"""Dates that are written at a time."""
+DATES_AT_ONCE = 1 << 20  # dates that are written at a time
 
 
 def write_store(

@@ -21,8 +21,7 @@ SEASONS_BACK = 7
 
 
 Past = Float[Tensor, "batch length columns"]
-Steps = Int64[Tensor, " missing"]
-"""A step of the window of each missing value."""
+Steps = Int64[Tensor, " missing"]  # a step of the window of each missing value
 
 
 @dataclass(frozen=True)

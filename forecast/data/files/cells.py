@@ -20,14 +20,9 @@ from forecast.system.errors import DataError, TooFewRows
 from forecast.system.formatting import write_setting
 from forecast.system.location import Location
 
-_FAR = 30
-"""Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
-
-_MANY = 100
-"""Fractions of which, without zeros at their ends, hardly all have three decimals."""
-
-FRAME = Path("the DataFrame")
-"""Stands for the file in messages about a DataFrame."""
+_FAR = 30  # ratio of whole numbers to fractions above which the dots of the fractions may separate thousands
+_MANY = 100  # fractions of which, without zeros at their ends, hardly all have three decimals
+FRAME = Path("the DataFrame")  # stands for the file in messages about a DataFrame
 
 
 @dataclass(frozen=True)

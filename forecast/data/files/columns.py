@@ -65,8 +65,7 @@ IdColumn = str | Sequence[str] | None
 Ids = tuple[Int32[np.ndarray, " rows"], pd.Index]
 """The number of the series of each row, and the id of each number."""
 
-SEPARATOR = "/"
-"""Between the parts of an id, and the names of its columns."""
+SEPARATOR = "/"  # between the parts of an id, and the names of its columns
 
 
 def list_id_columns(id_column: IdColumn) -> tuple[str, ...]:

@@ -23,11 +23,8 @@ from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location
 
 NO_TIME = np.timedelta64(0, "ns")
-Codes = Int32[np.ndarray, " rows"]
-"""Of each row, the number of its series."""
-
-Dated = tuple[pd.DatetimeIndex, UtcOffset]
-"""Dates without a time zone, and what they mean."""
+Codes = Int32[np.ndarray, " rows"]  # of each row, the number of its series
+Dated = tuple[pd.DatetimeIndex, UtcOffset]  # dates without a time zone, and what they mean
 
 COUNTS = {
     "unix": (1_000, "unix"), "unix_ms": (1, "unix"), "unix_us": (1e-3, "unix"), "unix_ns": (1e-6, "unix"),

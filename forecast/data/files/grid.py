@@ -36,16 +36,12 @@ from forecast.system.formatting import plural, shorten
 DUPLICATES = ("first", "last", "mean", "sum")
 STEPS = ("dates", "rows")
 
-MAX_EXAMINED_SERIES = 20
-"""Largest number of series, the longest ones, from which the step is inferred."""
-
-MAX_DATES_PER_ROW = 2
-"""Dates per row from which series do not share one calendar."""
+MAX_EXAMINED_SERIES = 20  # largest number of series, the longest ones, from which the step is inferred
+MAX_DATES_PER_ROW = 2  # dates per row from which series do not share one calendar
 
 _OTHER_STEP = ": correct the date, or give another step (data.freq)"
 
-SPARSE = 10
-"""Dates of the grid per row from which the step is wrong."""
+SPARSE = 10  # dates of the grid per row from which the step is wrong
 
 MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""

@@ -15,14 +15,12 @@ from forecast.system.errors import DataError
 from forecast.system.formatting import plural, shorten, write_setting
 from forecast.system.location import Location
 
-DEFAULT_NAMES = ("date", "ds")
-"""Names of the date column where the user gives none."""
+DEFAULT_NAMES = ("date", "ds")  # names of the date column where the user gives none
 
 UNNAMED = "Unnamed: 0"
 """The name that pandas gives to a first column without one, which is the index that `DataFrame.to_csv` writes."""
 
-SAMPLED = 50
-"""Cells of a column that are looked at for dates."""
+SAMPLED = 50  # cells of a column that are looked at for dates
 
 _MAX_COLUMNS, _MAX_SAMPLE, _MAX_PREAMBLE = 100_000, 1 << 20, 100
 """Columns of a file, bytes that are looked at for advice, and lines above a header."""

@@ -48,8 +48,7 @@ PARQUET = (".parquet", ".pq")
 _HEAD = 1 << 20
 """Bytes at the beginning of a text in which its first line ends, and columns that may name series are sought."""
 
-TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"
-"""The beginning of a text such as 07:30:00."""
+TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"  # the beginning of a text such as 07:30:00
 
 MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
@@ -315,8 +314,7 @@ def read_static(
     return table.loc[wanted].set_axis(ids)
 
 
-ROW = "row"
-"""Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
+ROW = "row"  # name of a column with the numbers of the rows, for a file whose columns do not name the series
 
 
 def melt_series(

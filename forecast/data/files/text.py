@@ -73,8 +73,7 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
 SHEET_ROWS = 20_000
 """Rows that are read of a sheet, or of another file that is no text, where only the first ones are needed."""
 
-_MEMORY_PER_BYTE = 2
-"""Bytes of memory that reading a sheet needs per byte of its XML."""
+_MEMORY_PER_BYTE = 2  # bytes of memory that reading a sheet needs per byte of its XML
 
 
 def _sheet_as_csv(
@@ -116,17 +115,13 @@ def _check_memory(location: Location, needed: int) -> None:
         raise DataError(f"{location}: needs some {size}")
 
 
-_CHUNK = 2**24
-"""Bytes read at a time; the upper limit of a line."""
+_CHUNK = 2**24  # bytes read at a time; the upper limit of a line
 
 _MAX_RATIO = 200
 """Highest accepted compression ratio. Tables reach 3 to 20, rarely 100; gzip reaches 1,030 on a repeated byte."""
 
-_BEFORE_RATIO = 2**26
-"""Unpacked bytes from which the ratio is checked."""
-
-_TABLE_PER_TEXT = 4
-"""Bytes of memory that reading a table needs per byte of its text."""
+_BEFORE_RATIO = 2**26  # unpacked bytes from which the ratio is checked
+_TABLE_PER_TEXT = 4  # bytes of memory that reading a table needs per byte of its text
 
 
 def read_text(path: Location, options: ReadOptions, limit: int | None = None) -> bytes:
@@ -237,8 +232,7 @@ def warn_of_skipped_lines(path: Location, lines: Sequence[int]) -> None:
 SIGNS_ALIKE = {" ": " \xa0\u2009\u202f", "'": "'\u2019"}
 """By thousands separator, the characters that are read as it: kinds of spaces and of apostrophes."""
 
-SIGNS = f".,{''.join(SIGNS_ALIKE.values())}"
-"""Signs before decimals and between groups of digits."""
+SIGNS = f".,{''.join(SIGNS_ALIKE.values())}"  # signs before decimals and between groups of digits
 
 NUMBER = rf"[-+]?(\d{{1,3}}([{SIGNS}]\d{{3}})+|\d*)([.,]?\d+|\d[.,])([eE][-+]?\d+)?"
 SIGNED_DIGITS = rf"[-+]?\d[\d{SIGNS}]*"
