@@ -131,18 +131,14 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
     columns = {name: [*columns_of_indicators({name: categories.get(name, ())})] or [name] for name in names}
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
-    future = panel.future
+    values, future = _encode(where, panel, panel.values, panel.columns, categories), panel.future
     if future is not None:
         future = _encode(where, panel, future, panel.future_columns, categories)
     return replace(
-        panel,
-        values=_encode(where, panel, panel.values, panel.columns, categories),
-        future=future,
+        panel, values=values, future=future, texts={}, indicators=made,
         past_covariates=tuple(one for name in panel.past_covariates for one in columns[name]),
         future_covariates=tuple(one for name in panel.future_covariates for one in columns[name]),
-        texts={},
-        indicators=made,
-    )
+    )  # fmt: skip
 
 
 def columns_of_indicators(categories: Categories) -> dict[str, str]:

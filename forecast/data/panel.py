@@ -282,8 +282,7 @@ def label_rows(
 def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) -> dict[str, dict[str, float]]:
     """The share of missing values of each column that has any, before the ends of the series, by role.
 
-    Args:
-        read, targets: columns of the panel that a model reads, and those that it forecasts.
+    A model reads the columns `read` of the panel, and forecasts the `targets`.
     """
     counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
     counts |= dict(zip(panel.future_columns, panel.missing_future.tolist(), strict=True))

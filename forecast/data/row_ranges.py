@@ -1,6 +1,7 @@
 """Rows of series: their ranges, and their values in memory or on disk."""
 
 import mmap
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -8,7 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float, Int64
+
+from forecast.data.files.text import quote
+from forecast.system.errors import DataError
+from forecast.system.formatting import plural
 
 ROWS_AT_ONCE = 1 << 22
 """Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
@@ -155,6 +161,7 @@ def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int
     return pieces(first, last, rows)
 
 
+RowNumbers = Int64[np.ndarray, "ranges columns"]
 _FEWEST, _MOST = 1 << 8, 1 << 16  # rows that are read at once: the first time, and at most
 
 
@@ -166,9 +173,7 @@ def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, 
         rows, size = rows[size:], min(2 * size, _MOST)
 
 
-def _search(
-    values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool
-) -> Int64[np.ndarray, "ranges columns"]:
+def _search(values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool) -> RowNumbers:
     """The first (`step` 1) or the last (−1) of the rows first[i] … last[i] − 1 with a value; −1 if there is none.
 
     By range i and column; with `of_any`, in one column for a value of any of them. Rows are read up to the result.
@@ -190,9 +195,7 @@ def _search(
     return found
 
 
-def last_measured(
-    values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
-) -> Int64[np.ndarray, "ranges columns"]:
+def last_measured(values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False) -> RowNumbers:
     """The last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
 
     No range is empty. With `of_any`, the result has one column: the last row with a value of any column.
@@ -204,6 +207,33 @@ def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[n
     """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i."""
     found = _search(values, first, last, 1, of_any=True)[:, 0]
     return np.where(found < 0, last, found)
+
+
+def find_target_rows(
+    where: str, targets: Values, names: Sequence[str], rows: RowRanges, ids: pd.Index | None, keep_end: bool
+) -> tuple[PerSeries, PerSeries, PerSeries]:
+    """Find the rows of each series from its first value of a target to the last one; warn of the others.
+
+    `ids` are of the series; None: there is one without a name. With `keep_end`, rows after the last value stay, which
+    give future covariates. Returns of each series the first row that is kept, the row after the last value, and the row
+    after the last one kept. Raises DataError, beginning with `where`, for a series without a value.
+    """
+    (starts, stops), (firsts, ends) = rows, rows
+    if not isinstance(targets, StoredValues) or any(targets.missing):
+        firsts = first_measured(targets, starts, stops)
+        if (empty := firsts == stops).any():
+            series, others = "", "columns (data.columns)"
+            if ids is not None:
+                series = f" of series {quote(ids[int(empty.argmax())])}"
+                others = "columns or series (data.columns, data.ids)"
+            raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
+        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
+    kept = stops if keep_end else ends
+    for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
+        if count.any():
+            left_out = plural(int(count.sum()), "row")
+            warnings.warn(f"{where}: left out {left_out} {what} value of a target", stacklevel=3)
+    return firsts, ends, kept
 
 
 def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:

@@ -74,7 +74,7 @@ class Scales:
         known_steps = resolve_known_steps(options.known_steps, panel)
         saved = dict.fromkeys(("scaler", "future_scaler"))
         if state is None:
-            domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
+            domain = choose_domain(panel.columns, targets, options)
             place = np.full(len(panel), -1)
         else:
             check_known_as_trained(name, panel, known_steps, state)
@@ -167,18 +167,12 @@ class ScaledPanel:
         future = None
         if panel.future_covariates:
             future = FutureCovariates.of(panel, scales.future_scaler, scales.known_steps)
-        return cls(
-            panel=panel,
-            scales=scales,
-            values=_scaled_rows(name, panel, scales.scaler),
-            time=StepFeatures(
-                calendar=calendar if panel.is_on_disk else TensorRows(calendar[:]),
-                shifts=torch.from_numpy(panel.grid_starts - panel.starts),
-                future=future,
-                static=torch.from_numpy(encode_static(name, panel.static, scales.static)),
-            ),
-            fill=_make_fill(panel, scales.scaler, options, season),
-        )
+        values = _scaled_rows(name, panel, scales.scaler)
+        dated = calendar if panel.is_on_disk else TensorRows(calendar[:])
+        shifts = torch.from_numpy(panel.grid_starts - panel.starts)
+        static = torch.from_numpy(encode_static(name, panel.static, scales.static))
+        fill = _make_fill(panel, scales.scaler, options, season)
+        return cls(panel, scales, values, StepFeatures(dated, shifts, future, static), fill)
 
     def past(
         self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]

@@ -73,6 +73,7 @@ Series = int | Int64[Tensor, " batch"] | None
 Some = Int64[Tensor, " some"]  # numbers of some series
 
 Parameter = Float[Tensor, "series columns"]
+Shaped = Float[Tensor, "*shape columns"]
 Forecasts = Float[Tensor, "batch steps columns ..."]
 Block = Float[np.ndarray, "rows columns"]
 Groups = Float64[np.ndarray, "groups columns"]
@@ -118,9 +119,7 @@ class Scaler:
         """Whether scaled errors are differences of scaled values."""
         return not self.domain.has_transforms and torch.equal(self.error_unit, self.scale)
 
-    def transform(
-        self, values: Float[Tensor, "*shape columns"], series: Series
-    ) -> Float64[Tensor, "*shape columns"]:
+    def transform(self, values: Shaped, series: Series) -> Float64[Tensor, "*shape columns"]:
         """Scale values of one series, or windows (batch, steps, columns) of these series; in float64."""
         return self._scale(values.double(), *self._of(series, values.device))
 
@@ -142,9 +141,7 @@ class Scaler:
         parameters = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
         return apply(torch.tensor(values, dtype=torch.float64), self.domain.transforms, *parameters).numpy()
 
-    def inverse(
-        self, values: Float[Tensor, "*shape columns"], series: Series
-    ) -> Float64[Tensor, "*shape columns"]:
+    def inverse(self, values: Shaped, series: Series) -> Float64[Tensor, "*shape columns"]:
         """Scaled values in original units, in float64: float32 would lose digits.
 
         Values outside the bounds become the nearest bound.
@@ -276,9 +273,7 @@ def fit_scaler(
     its first change could be thousands of standard deviations. A column that is constant in all rows is scaled by 1.
     Both warn. Each series has at least one value of each column there.
 
-    Raises:
-        ConfigError: another `kind`.
-        DataError: a column without a value in these rows.
+    Raises ConfigError for another `kind`, and DataError for a column without a value in these rows.
     """
     check_choice("data.scaler", kind, SCALERS)
     found = _fit_transforms(by, values, first, last, domain or Domain.unlimited(len(columns)))

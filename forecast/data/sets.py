@@ -256,9 +256,8 @@ class DownloadedSource(FileSource):
         hash: SHA-256 of the file, or `md5:…`; None: the file is not checked.
         by_hand: where to find the file, for error messages; None: at `url`.
 
-    Raises:
-        ConfigError: `path` is outside of `root`, where a download could replace other files.
-        DataError: the download failed; the message says where to place the file by hand.
+    Raises ConfigError for a `path` outside of `root`, where a download could replace other files, and DataError, which
+    says where to place the file by hand, if the download fails.
     """
 
     root: str | Path

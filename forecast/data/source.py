@@ -99,22 +99,15 @@ class Domain:
         return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
 
 
-def choose_domain(
-    columns: Sequence[str],
-    targets: Sequence[str],
-    lower: BoundSetting | None,
-    upper: BoundSetting | None,
-    transform: TransformSetting | None,
-) -> Domain:
+def choose_domain(columns: Sequence[str], targets: Sequence[str], options: "ScalingOptions") -> Domain:
     """The domain of `columns`, among them the targets.
 
     Bounds are for targets. One transform is for all targets; by column, covariates of the past may have one too.
-
-    Raises:
-        ConfigError: a column that is not there, or a lower bound that is not below the upper one.
+    Raises ConfigError for a column that is not there, or a lower bound that is not below the upper one.
     """
-    low = by_column("data.lower", lower, targets, -math.inf, "target")
-    high = by_column("data.upper", upper, targets, math.inf, "target")
+    transform = options.transform
+    low = by_column("data.lower", options.lower, targets, -math.inf, "target")
+    high = by_column("data.upper", options.upper, targets, math.inf, "target")
     transformed = columns if isinstance(transform, Mapping) else targets
     kinds = by_column("data.transform", None if transform == AUTO else transform, transformed, NONE)
     for name in targets:
@@ -130,9 +123,7 @@ def choose_domain(
 def check_values(name: str, panel: Panel, domain: Domain) -> None:
     """Raise DataError for the first value outside the bounds of its column, or that its transform does not take.
 
-    Args:
-        name: of the data, for the message.
-        panel: its columns are those of `domain`.
+    The columns of the panel are those of `domain`; the message begins with `name`.
     """
     values = panel.values
     dtype = values.mapped.dtype.type if isinstance(values, StoredValues) else values.dtype.type
@@ -174,8 +165,7 @@ class ScalingOptions:
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see `choose_domain`. A
             checkpoint has its own.
 
-    Raises:
-        ConfigError: an option has a value that is not allowed.
+    Raises ConfigError for a value that is not allowed.
     """
 
     scaler: str = "standard"
@@ -235,8 +225,7 @@ class DataOptions(ScalingOptions):
             `EVALUATED_WINDOWS` windows of each split.
         seed: of the order of the training windows.
 
-    Raises:
-        ConfigError: an option has a value that is not allowed; numbers are whole and at least 1.
+    Raises ConfigError for a value that is not allowed; numbers are whole and at least 1.
     """
 
     name: str

@@ -188,11 +188,7 @@ class FutureCovariates:
 
     @classmethod
     def of(cls, panel: Panel, scaler: Scaler, known_steps: Sequence[int | None]) -> "FutureCovariates":
-        """Scale the future covariates of a panel that has some.
-
-        Args:
-            known_steps: steps for which each covariate is known after an origin; None: over the whole horizon.
-        """
+        """Scale the future covariates of a panel that has some; `known_steps` is that of `Scales`."""
         assert panel.future is not None
         limits = [UNLIMITED if steps is None else steps for steps in known_steps]
         masked = [i for i, steps in enumerate(limits) if steps < UNLIMITED]
@@ -248,8 +244,7 @@ def carry_into(
 ) -> Panel:
     """An excerpt of a panel in which future covariates that its first rows lack have the value before, as in training.
 
-    Args:
-        excerpt: rows of the series `chosen` of `panel`, from the rows `first` on.
+    The excerpt has rows of the series `chosen` of `panel`, from the rows `first` on.
     """
     if panel.future is None:
         return excerpt

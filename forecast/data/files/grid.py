@@ -1,7 +1,6 @@
 """The regular grid of dates of a table: order, step, one row per date, and the alignment of its rows to a panel."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -12,17 +11,8 @@ from jaxtyping import Bool, Float64, Int64
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
 from forecast.data.files.table_rows import Block, TableRows, take_static
-from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    RowRanges,
-    StoredValues,
-    Values,
-    first_measured,
-    last_measured,
-    ranges,
-)
+from forecast.data.row_ranges import PerSeries, RowRanges, find_target_rows, ranges
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,
@@ -67,10 +57,8 @@ def align(
         sort, duplicates: see `order_rows`.
         is_part: the rows are a part of a series, which may begin and end with missing values.
 
-    Raises:
-        DataError: repeated dates, dates between two steps, infinite numbers, a static column that changes. It names the
-            line.
-        ConfigError: an option that is not possible.
+    Raises DataError, which names the line, for repeated dates, dates between two steps, infinite numbers, and a static
+    column that changes; ConfigError for an option that is not possible.
     """
     _refuse_infinite(rows)
     rows = order_rows(rows, sort=sort, duplicates=duplicates)
@@ -137,8 +125,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
         duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
             their numbers, see `_merge`. None: they are refused.
 
-    Raises:
-        DataError: for the first row that is out of order or repeats a date.
+    Raises DataError for the first row that is out of order or repeats a date.
     """
     codes, present = pd.factorize(rows.codes)
     rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))  # type: ignore[reportArgumentType, reportCallIssue]
@@ -214,41 +201,6 @@ def _cut_to_targets(rows: TableRows) -> tuple[TableRows, PerSeries]:
     lengths = stops - firsts
     ends = lengths.cumsum() - lengths + ends - firsts
     return rows if len(rows) == lengths.sum() else rows.take(ranges(firsts, stops)), ends
-
-
-def find_target_rows(
-    where: str, targets: Values, names: Sequence[str], rows: RowRanges, ids: pd.Index | None, keep_end: bool
-) -> tuple[PerSeries, PerSeries, PerSeries]:
-    """Find the rows of each series from its first value of a target to the last one; warn of the others.
-
-    Args:
-        where: begins messages.
-        rows: of each series.
-        ids: of the series; None: there is one without a name.
-        keep_end: whether rows after the last value stay, which give future covariates.
-
-    Returns:
-        Of each series the first row that is kept, the row after the last value, and the row after the last one kept.
-
-    Raises:
-        DataError: a series has no value.
-    """
-    starts, stops = firsts, ends = rows
-    if not isinstance(targets, StoredValues) or any(targets.missing):
-        firsts = first_measured(targets, starts, stops)
-        if (empty := firsts == stops).any():
-            series, others = "", "columns (data.columns)"
-            if ids is not None:
-                series = f" of series {quote(ids[int(empty.argmax())])}"
-                others = "columns or series (data.columns, data.ids)"
-            raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
-        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
-    kept = stops if keep_end else ends
-    for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
-        if count.any():
-            left_out = plural(int(count.sum()), "row")
-            warnings.warn(f"{where}: left out {left_out} {what} value of a target", stacklevel=3)
-    return firsts, ends, kept
 
 
 def _dates_of_rows(rows: TableRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:

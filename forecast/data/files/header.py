@@ -202,14 +202,11 @@ def _guess_layout(raw: bytes, wanted: str, options: ReadOptions) -> dict[str, An
         found = Counter(len(row) for row in fields if len(row) > 1).most_common(1)
         if found and found[0][1] > max(most, 1):
             (width, most), separator, rows = found[0], sign, fields
-    above = next(
-        (
-            number
-            for number, row in enumerate(rows)
-            if (wanted in row and len(row) > 1)
-            or (len(row) == width and all(row) and not any(matches(VALUES, one) for one in row))
-        ),
-        0,
-    )
+
+    def is_header(row: list[str]) -> bool:
+        has_names = len(row) == width and all(row) and not any(matches(VALUES, one) for one in row)
+        return has_names or (wanted in row and len(row) > 1)
+
+    above = next((number for number, row in enumerate(rows) if is_header(row)), 0)
     settings: dict[str, Any] = {"skip_rows": above + options.first_line - 1} if above else {}
     return settings | ({"separator": separator} if separator != options.separator else {})

@@ -52,8 +52,7 @@ class ReadOptions(StepOptions):
         sheet: name of the sheet of an Excel workbook. None: the only one.
         na_values: further numbers and texts that mean a missing value, such as -9999.
 
-    Raises:
-        ConfigError: a value that is not possible.
+    Raises ConfigError for a value that is not possible.
     """
 
     date_format: str | None = None
@@ -102,12 +101,9 @@ class ReadOptions(StepOptions):
     def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
         """The options of a table of later rows, whose dates are written as those of a table read with these options."""
         order, step = utc_offset.day_first, utc_offset.stamp
-        return replace(
-            self,
-            melt=False,
-            day_first=self.day_first if order is None else order,
-            freq=name_step(step) if step else self.freq,  # too few rows may not show it
-        )
+        day_first = self.day_first if order is None else order
+        freq = name_step(step) if step else self.freq  # too few rows may not show it
+        return replace(self, melt=False, day_first=day_first, freq=freq)
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "ReadOptions":

@@ -69,25 +69,19 @@ class ColumnOptions(Source):
     drop: Sequence[str] = ()
     ids: Sequence[str] | None = None
 
-    def choose_roles(
-        self, ids: tuple[str, ...] = (), date: str = "", target: str | None = None
-    ) -> ColumnRoles:
+    def choose_roles(self, ids: Sequence[str] = (), date: str = "", target: str | None = None) -> ColumnRoles:
         """The roles of the columns. Raises ConfigError for an option that is no list, and for a column of two roles."""
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             check_list(key, getattr(self, key))
         as_of = check_as_of(self.as_of, self.future_covariates)
         targets = [target] if self.columns is None and ids and target is not None else self.columns
-        roles = ColumnRoles(
-            ids,
-            date,
-            None if targets is None else tuple(map(str, targets)),
-            past=tuple(map(str, self.past_covariates)),
-            future=(*map(str, self.future_covariates), *as_of.values()),
-            as_of=as_of,
-            static=self._static_in_table(),
-            drop=tuple(map(str, self.drop)),
-            target=target,
+        past, future, drop = (
+            tuple(map(str, names)) for names in (self.past_covariates, self.future_covariates, self.drop)
         )
+        roles = ColumnRoles(
+            tuple(ids), date, None if targets is None else tuple(map(str, targets)), past, (*future, *as_of.values()),
+            as_of=as_of, static=self._static_in_table(), drop=drop, target=target,
+        )  # fmt: skip
         roles.check()
         return roles
 

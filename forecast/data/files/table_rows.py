@@ -91,15 +91,10 @@ class TableRows:
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""
-        return replace(
-            self,
-            order=places if self.order is None else self.order[places],
-            codes=self.codes[places],
-            dates=self.dates[places],
-            values=self.values[places],
-            future=self.future[places],
-            static={name: column.iloc[places] for name, column in self.static.items()},
-        )
+        parts = {name: getattr(self, name)[places] for name in ("codes", "dates", "values", "future")}
+        static = {name: column.iloc[places] for name, column in self.static.items()}
+        order = places if self.order is None else self.order[places]
+        return replace(self, order=order, static=static, **parts)
 
     def followed_by(self, other: "TableRows") -> "TableRows":
         """Append the rows of another file that lie after the last row of their series: future covariates."""
