@@ -81,8 +81,8 @@ class UtcOffset:
 
     def describe(self, date: str, *, with_offset: bool = True) -> str:
         """A date of the grid as the source has it, in words."""
-        dates = pd.DatetimeIndex([date])
-        return str((self.zoned(dates) if with_offset else self.shown(dates))[0])
+        read = self.zoned if with_offset else self.shown
+        return str(read(pd.DatetimeIndex([date]))[0])
 
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The beginnings of steps as clocks and calendars of the zone show them; unchanged for days."""

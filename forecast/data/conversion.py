@@ -87,9 +87,8 @@ class Table:
         undecided = np.where(is_text, 0, self._undecided)
         size = max(1, BYTES_AT_ONCE // (8 * values.shape[1]))
         for begin in range(0, self.n_rows, size):
-            block = values[begin : begin + size]
-            rows = np.arange(begin, begin + len(block))
-            yield np.where(rows[:, None] < undecided, np.nan, block)
+            rows = np.arange(begin, min(begin + size, self.n_rows))
+            yield np.where(rows[:, None] < undecided, np.nan, values[begin : begin + size])
 
     def _fit_float32(self) -> bool:
         """Whether float32 is exact enough for every column. Constant columns are not counted."""

@@ -192,15 +192,13 @@ def _warn_of_unknown(where: str, panel: Panel, column: Values, name: str, known:
 
 def _warn(where: str, name: str, unknown: Iterable[Any], counts: str) -> None:
     column = f"column {quote(name)} has {shorten([quote(str(one)) for one in unknown], 3)} in {counts}"
-    warnings.warn(
-        f"{where}: {column}, not among the categories that training knew: read as unknown", stacklevel=3
-    )
+    how = "not among the categories that training knew: read as unknown"
+    warnings.warn(f"{where}: {column}, {how}", stacklevel=3)
 
 
 def _text_for_numbers(where: str, name: str, example: str = "") -> DataError:
-    return DataError(
-        f"{where}: column {quote(name)} holds text{example}, and numbers where the model was trained"
-    )
+    problem = f"holds text{example}, and numbers where the model was trained"
+    return DataError(f"{where}: column {quote(name)} {problem}")
 
 
 MISSING = "missing"  # the category of the series in which a column of texts is empty

@@ -218,7 +218,8 @@ def find_target_rows(
     give future covariates. Returns of each series the first row that is kept, the row after the last value, and the row
     after the last one kept. Raises DataError, beginning with `where`, for a series without a value.
     """
-    (starts, stops), (firsts, ends) = rows, rows
+    starts, stops = rows
+    firsts, ends = rows
     if not isinstance(targets, StoredValues) or any(targets.missing):
         firsts = first_measured(targets, starts, stops)
         if (empty := firsts == stops).any():

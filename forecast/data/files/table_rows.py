@@ -153,8 +153,7 @@ class TableRows:
         """Raise DataError for series of the second file that the first file does not have."""
         if self.ahead is None:
             return
-        known = np.unique(self.codes[np.asarray(self.order) < len(self.cells.frame)])
-        new = np.setdiff1d(self.codes, known)
+        new = np.setdiff1d(self.codes, self.codes[np.asarray(self.order) < len(self.cells.frame)])
         if len(new):
             where = "future" if self.cells.path == FRAME else str(self.ahead.path)
             named = shorten(self.ids[new].map(quote).tolist())

@@ -250,12 +250,11 @@ MISSING = [
 BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 """Texts that are numbers where a column has no others."""
 
-WEEK = (
-    r"(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:[ -]?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?"
-)
+_YEAR, _YEAR_AFTER = r"(?:(?P<year>\d{4})[ -]?)?", r"(?:[ -]?(?P<year_after>\d{4}))?"
+WEEK = rf"{_YEAR}[Ww](?P<week>\d{{1,2}})(?:[ -]?(?P<day>[1-7]))?{_YEAR_AFTER}"
 """A week of ISO 8601, such as 2016-W01, perhaps with the number of its day."""
 
-QUARTER = r"(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?"
+QUARTER = rf"{_YEAR}[Qq](?P<quarter>[1-4]){_YEAR_AFTER}"
 MONTHS = {
     r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
     r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
