@@ -293,9 +293,7 @@ def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) ->
     }
     # the indicators of a column are missing together
     return {
-        role: {
-            panel.indicators.get(name, name): counts[name] / panel.n_rows for name in names if counts[name]
-        }
+        role: {panel.indicators.get(one, one): counts[one] / panel.n_rows for one in names if counts[one]}
         for role, names in roles.items()
     }
 
@@ -362,9 +360,8 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
         advice = "set data.target to one of them, or add it to data.columns"
         raise ConfigError(f"data.target={target} is no column of {name} to forecast ({listed}): {advice}")
     if features == "S" and panel.past_covariates:
-        raise ConfigError(
-            "features=S reads the target alone: leave data.past_covariates out, or set features=MS"
-        )
+        advice = "leave data.past_covariates out, or set features=MS"
+        raise ConfigError(f"features=S reads the target alone: {advice}")
     read = (target,) if features == "S" else panel.columns
     forecast = panel.targets if features == "M" else (target,)
     return Columns(read, forecast, [read.index(column) for column in forecast])

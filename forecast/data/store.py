@@ -242,10 +242,9 @@ class StoreSource(ColumnOptions):
             problem = f"{self.path}: column {quote(texts[0])} holds text, such as {example}"
             advice = ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)"
             raise TextColumns(problem, advice, texts)
-        values, future = (
-            whole.values.select([whole.columns.index(name) for name in names])
-            for names in (roles.values, roles.future)
-        )
+        places = {name: place for place, name in enumerate(whole.columns)}
+        values = whole.values.select([places[name] for name in roles.values])
+        future = whole.values.select([places[name] for name in roles.future])
         texts = {name: texts for name, texts in whole.texts.items() if name in roles.covariates}
         panel = replace(
             self._choose_series(whole), targets=roles.targets, past_covariates=roles.past, as_of=roles.as_of,

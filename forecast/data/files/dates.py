@@ -217,8 +217,7 @@ def _parse(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) ->
     if date_format in COUNTS:
         return _check_all_read(cells, column, texts, _count(texts, date_format), complaint)
     if "%" not in date_format:
-        others = ", ".join(COUNTS)
-        advice = f"write one as strptime's, such as '%d/%m/%Y', or {others}"
+        advice = f"write one as strptime's, such as '%d/%m/%Y', or {', '.join(COUNTS)}"
         raise ConfigError(f"data.date_format={date_format!r}: {advice}")
     return _with_midnight_24(texts, parse)
 

@@ -88,9 +88,8 @@ class ReadOptions(StepOptions):
             problem = "data.names names the columns of a file without a header"
             raise ConfigError(f"{problem}: leave it out, or give data.header=none too")
         if self.start is not None and self.freq is None:
-            raise ConfigError(
-                f"data.start={self.start} needs the step between rows: set data.freq, such as D"
-            )
+            needed = "needs the step between rows: set data.freq, such as D"
+            raise ConfigError(f"data.start={self.start} {needed}")
         try:
             "".encode("utf-8" if self.encoding is None else self.encoding)
         except LookupError:

@@ -75,9 +75,8 @@ class ColumnOptions(Source):
             check_list(key, getattr(self, key))
         as_of = check_as_of(self.as_of, self.future_covariates)
         targets = [target] if self.columns is None and ids and target is not None else self.columns
-        past, future, drop = (
-            tuple(map(str, names)) for names in (self.past_covariates, self.future_covariates, self.drop)
-        )
+        given = (self.past_covariates, self.future_covariates, self.drop)
+        past, future, drop = (tuple(map(str, names)) for names in given)
         roles = ColumnRoles(
             tuple(ids), date, None if targets is None else tuple(map(str, targets)), past, (*future, *as_of.values()),
             as_of=as_of, static=self._static_in_table(), drop=drop, target=target,
