@@ -24,12 +24,9 @@ __all__ = [
     "long_data", "read_frame", "read_table", "recall_data", "sample_data", "store_data",
 ]  # fmt: skip
 
-ELSEWHERE = {
-    "Panel": "panel",
-    **dict.fromkeys(("Batch", "WindowLoader", "Windows"), "windows"),
-    **dict.fromkeys(("read_frame", "read_table"), "files.sources"),
-}
-"""The modules of the names that `module` does not define."""
+# the modules of the names that `module` does not define
+ELSEWHERE = {"Panel": "panel", "read_frame": "files.sources", "read_table": "files.sources"}
+ELSEWHERE |= dict.fromkeys(("Batch", "WindowLoader", "Windows"), "windows")
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from forecast.data.time_features import (
-    describe_frequency,
-    find_holidays,
-    name_step,
-    season_length,
-)
+from forecast.data.time_features import describe_frequency, find_holidays, name_step, season_length
 from forecast.system.errors import ConfigError, DataError
 
 TIME_END = r"(?:\d:\d\d(?:\.\d+)?|T\d\d(?:\d\d){0,2}(?:\.\d+)?)"
@@ -26,16 +21,14 @@ OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"
 """Pattern of midnight at the end of a date without a UTC offset."""
 
-YEARS = (1678, 2261)
-"""First and last year of dates, which nanoseconds can count."""
+YEARS = (1678, 2261)  # first and last year of dates, which nanoseconds can count
 
 
 def check_year(setting: str, date: pd.Timestamp) -> None:
     """Raise ConfigError for a date outside of `YEARS`; `setting` is the override that has it."""
     if not YEARS[0] <= date.year <= YEARS[1]:
-        raise ConfigError(
-            f"{setting}: {date.year} is not a year from {YEARS[0]} to {YEARS[1]}: give another date"
-        )
+        possible = f"a year from {YEARS[0]} to {YEARS[1]}"
+        raise ConfigError(f"{setting}: {date.year} is not {possible}: give another date")
 
 
 @dataclass(frozen=True)
@@ -77,9 +70,8 @@ class UtcOffset:
         if self.timezone is None:
             return dates
         if self.minutes is None:  # days
-            return dates.tz_localize(
-                self.timezone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="shift_forward"
-            )
+            is_first = np.ones(len(dates), dtype=bool)
+            return dates.tz_localize(self.timezone, ambiguous=is_first, nonexistent="shift_forward")
         utc = pd.DatetimeIndex(dates - pd.Timedelta(minutes=self.minutes))
         return utc.tz_localize("UTC").tz_convert(self.timezone)
 
@@ -89,8 +81,8 @@ class UtcOffset:
 
     def describe(self, date: str, *, with_offset: bool = True) -> str:
         """A date of the grid as the source has it, in words."""
-        dates = pd.DatetimeIndex([date])
-        return str((self.zoned(dates) if with_offset else self.shown(dates))[0])
+        read = self.zoned if with_offset else self.shown
+        return str(read(pd.DatetimeIndex([date]))[0])
 
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The beginnings of steps as clocks and calendars of the zone show them; unchanged for days."""
@@ -121,18 +113,16 @@ class UtcOffset:
 
         Raises ValueError for a date with an offset where the UTC offset is not known.
         """
-        if date.tz is None:
+        begin = date - self.stamp
+        if begin.tz is None:
             if self.timezone is None or self.minutes is None:
-                return date - self.stamp
-            begin = date - self.stamp
-            return self._in_grid(
-                begin.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
-            )
-        if self.minutes is None:
+                return begin
+            begin = begin.tz_localize(self.timezone, ambiguous=True, nonexistent="shift_forward")
+        elif self.minutes is None:
             if self.timezone is None:
                 raise ValueError("the dates of the data have no UTC offset")
             return date.tz_convert(self.timezone).tz_localize(None) - self.stamp
-        return self._in_grid(date) - self.stamp
+        return self._in_grid(begin)
 
     def read_setting(self, setting: str, dates: Sequence[pd.Timestamp]) -> np.ndarray:
         """`read` of the dates of a setting. Raises ConfigError for one with an offset where it is not known."""
@@ -147,10 +137,9 @@ class UtcOffset:
         Raises DataError where this UTC offset is not known, and the UTC offset of the other's zone changes.
         """
         if other.changes and self == UtcOffset():
-            raise DataError(
-                f"the dates have no time zone, and the other dates are of {other.timezone}: give their zone "
-                f"(data.timezone; of a DataFrame tz_localize({other.timezone!r}))"
-            )
+            problem = f"the dates have no time zone, and the other dates are of {other.timezone}"
+            advice = f"give their zone (data.timezone; of a DataFrame tz_localize({other.timezone!r}))"
+            raise DataError(f"{problem}: {advice}")
         if self.minutes is None or other.minutes is None:
             return np.timedelta64(0, "m")
         return np.timedelta64(self.minutes - other.minutes, "m")
@@ -165,7 +154,7 @@ def utc_offset_of(state: Mapping[str, Any] | None) -> UtcOffset:
 
 
 def is_zone(timezone: object) -> bool:
-    """Return whether a value is None or a time zone that pandas knows."""
+    """Whether a value is None or a time zone that pandas knows."""
     try:
         pd.DatetimeIndex([]).tz_localize(timezone)  # type: ignore[arg-type]
     except Exception:  # zone files that are damaged too
@@ -175,10 +164,8 @@ def is_zone(timezone: object) -> bool:
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BUSINESS = "business"
-RECENT = pd.Timedelta(weeks=8)
-"""The last part of the dates, which shows the calendar."""
-SESSIONS = 20
-"""Number of the last days whose times of day are the times of a session."""
+RECENT = pd.Timedelta(weeks=8)  # the last part of the dates, which shows the calendar
+SESSIONS = 20  # number of the last days whose times of day are the times of a session
 MIN_MATCH = 0.75
 """Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
 
@@ -218,10 +205,10 @@ class Calendar:
     @property
     def season(self) -> int:
         """Rows of a season: a session, a week of days, or a year of weeks."""
-        if len(self.slots) == 1:
+        rows, days = len(self.slots), len(self.weekdays)
+        if rows == 1:
             return season_length(self.freq)
-        rows = len(self.slots)
-        return rows // len(self.weekdays) if rows > len(self.weekdays) else rows
+        return rows // days if rows > days else rows
 
     @property
     def weekdays(self) -> tuple[int, ...]:
@@ -267,13 +254,6 @@ class Calendar:
         closed = find_holidays("data.calendar", self.closed)
         return pd.DatetimeIndex(dates[[date not in closed for date in dates.date]])
 
-    def fits(self, dates: pd.DatetimeIndex) -> bool:
-        """Whether most recent dates lie on the calendar, and most dates of the calendar are there."""
-        recent = _recent(dates)
-        expected = self.between(recent)
-        there = recent.isin(expected).sum()
-        return bool(there >= MIN_MATCH * len(recent) and there >= MIN_MATCH * len(expected))
-
     def state_dict(self) -> dict[str, Any]:
         """The calendar in plain values, which `find_calendar` takes."""
         return {**asdict(self), "slots": list(self.slots)}
@@ -289,25 +269,21 @@ def find_calendar(where: str, dates: pd.DatetimeIndex, asked: CalendarSetting) -
             weekends and holidays have no rows; the `state_dict` of a calendar. None: the times of the week that have a
             row in most of the last weeks.
 
-    Raises:
-        ConfigError: an unknown calendar.
-        DataError: no calendar was asked for, and the dates follow none; or they lie on other days than it has.
+    Raises ConfigError for an unknown calendar, and DataError if the dates follow none, or not the one asked for.
     """
-    if asked is None:
-        found = Calendar(_slots(dates))
-        if not found.slots or not found.fits(dates):
-            raise DataError(
-                f"{where}: the last dates, to {dates[-1]}, have no weekly pattern, so the dates of a forecast are not "
-                "known: set data.calendar, such as business, [Mon,Tue,Wed] or XNYS; write dates of months as 2024-01"
-            )
-        return found
-    calendar = make_calendar(asked, _times(dates))
-    recent = _recent(dates)
-    days, expected = (len(each.normalize().unique()) for each in (recent, calendar.between(recent)))
-    if recent.day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH or days < MIN_DAYS * expected:
+    recent = pd.DatetimeIndex(dates[dates > dates[-1] - RECENT])
+    calendar = Calendar(_slots(recent)) if asked is None else make_calendar(asked, _times(dates))
+    expected = calendar.between(recent)
+    last = f"{where}: the last dates, to {dates[-1]},"
+    if asked is None and recent.isin(expected).sum() < MIN_MATCH * max(len(recent), len(expected)):
         raise DataError(
-            f"{where}: the last dates, to {dates[-1]}, are not those of data.calendar: give the calendar of these dates"
+            f"{last} have no weekly pattern, so the dates of a forecast are not known: set data.calendar, such as "
+            "business, [Mon,Tue,Wed] or XNYS; write dates of months as 2024-01"
         )
+    days, of_calendar = (len(each.normalize().unique()) for each in (recent, expected))
+    is_other = recent.day_of_week.isin(calendar.weekdays).mean() < MIN_MATCH or days < MIN_DAYS * of_calendar
+    if asked is not None and is_other:
+        raise DataError(f"{last} are not those of data.calendar: give the calendar of these dates")
     return calendar
 
 
@@ -330,9 +306,8 @@ def choose_days(trained: Mapping[str, Any], asked: CalendarSetting) -> Mapping[s
 
 def _restore(state: Mapping[str, Any]) -> Calendar:
     if state.get("step") is not None:
-        raise DataError(
-            "the checkpoint's rows are months, whose calendar this version does not read: train again"
-        )
+        problem = "the checkpoint's rows are months, whose calendar this version does not read"
+        raise DataError(f"{problem}: train again")
     return Calendar(tuple(state["slots"]), state["closed"])
 
 
@@ -346,10 +321,8 @@ def _chosen_days(asked: str | Sequence[str]) -> tuple[list[int], str | None]:
         return sorted({WEEKDAYS.index(name) for name in names}), None
     if isinstance(asked, str) and re.fullmatch(_CODE, asked):
         return sorted(set(range(7)) - find_holidays("data.calendar", asked).weekend), asked
-    raise ConfigError(
-        f"data.calendar={asked} is no calendar: write business, weekdays as [Mon,Tue,Wed], or the code of a "
-        "country or exchange as DE or XNYS"
-    )
+    advice = "write business, weekdays as [Mon,Tue,Wed], or the code of a country or exchange as DE or XNYS"
+    raise ConfigError(f"data.calendar={asked} is no calendar: {advice}")
 
 
 def _times(dates: pd.DatetimeIndex) -> list[int]:
@@ -363,8 +336,8 @@ def _times(dates: pd.DatetimeIndex) -> list[int]:
 
 
 def _slots(dates: pd.DatetimeIndex) -> tuple[int, ...]:
-    """Seconds of the week that have a row in most of the last weeks; empty if there are less than ten days."""
-    seconds = _seconds(_recent(dates))
+    """Seconds of the week that have a row in most of these weeks; empty if there are less than ten days."""
+    seconds = _seconds(dates)
     first, last = int(seconds[0]), int(seconds[-1])
     if last - first < _WEEK + 3 * _DAY:
         return ()
@@ -372,10 +345,6 @@ def _slots(dates: pd.DatetimeIndex) -> tuple[int, ...]:
     possible = np.arange(_monday(first), last + 1, _WEEK)[:, None] + slots
     out_of = ((possible >= first) & (possible <= last)).sum(axis=0)
     return tuple(slots[2 * counts > out_of].tolist())
-
-
-def _recent(dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
-    return pd.DatetimeIndex(dates[dates > dates[-1] - RECENT])
 
 
 def _seconds(dates: pd.DatetimeIndex) -> Int64[np.ndarray, " dates"]:

@@ -11,18 +11,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Float64, Int32
+from jaxtyping import Float64
 
 from forecast.data.calendars import UtcOffset
-from forecast.data.files.cells import Cells, are_numbers, date_name, parse_cells
-from forecast.data.files.columns import (
-    ColumnRoles,
-    IdColumn,
-    list_id_columns,
-    read_covariate,
-    read_ids,
-)
-from forecast.data.files.dates import is_days, place_in_time, read_dates
+from forecast.data.files.cells import Cells, DateColumn, are_numbers, date_name, parse_cells
+from forecast.data.files.columns import ColumnRoles, IdColumn, list_id_columns, read_covariate, read_ids
+from forecast.data.files.dates import Codes, Dated, is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
 from forecast.data.files.read import cells_of_arrow, named_parquet_errors
 from forecast.data.files.read_options import ReadOptions
@@ -75,16 +69,13 @@ class Chunks(ABC):
         path: Path,
         *,
         id_column: IdColumn,
-        date_column: str | Sequence[str],
+        date_column: DateColumn,
         columns: Sequence[str] | None,
         options: ReadOptions,
         size: int,
         drop: Sequence[str] = (),
     ) -> None:
-        """`size` is the number of characters, or of bytes of numbers, in a chunk.
-
-        Without `id_column`, the file holds one series.
-        """
+        """`size` is the number of characters, or of bytes of numbers, in a chunk."""
         check_count("chunk", size, unit="bytes")
         self.path, self.date_column, self.size, self.options = path, date_column, size, options
         named = ColumnOptions(columns=columns, drop=drop)
@@ -114,21 +105,16 @@ class Chunks(ABC):
         series, ids = read_ids(cells, roles.id_columns)
         dates, utc_offset = self._dates(cells, series)
         if above is not None and (dates[0], utc_offset) != (above.date, above.utc_offset):
-            raise cells.error(
-                f"{quote(cells.frame[roles.date].iloc[1])} and the dates above have no format in common: set "
-                "data.date_format, with %z for offsets from UTC that change, or give dates in UTC",
-                row=1,
-                column=roles.date,
-            )
+            problem = f"{quote(cells.frame[roles.date].iloc[1])} and the dates above have no format in common"
+            advice = ": set data.date_format, with %z for offsets from UTC that change, or give dates in UTC"
+            raise cells.error(problem, advice, row=1, column=roles.date)
         unknown = [name for name in roles.values if name not in self.texts and name not in self._numbers]
         self.texts |= {name: [] for name in unknown if _is_text(cells, name, self.options)}
         numbers = [name for name in roles.values if name not in self.texts]
         for name in filter(self._numbers.__contains__, numbers):
             if _is_text(cells, name, self.options):
-                drop = write_setting("data.drop", [name])
-                raise cells.error(
-                    f"text, where rows above are numbers, or true and false: set {drop}", column=name
-                )
+                problem = "text, where rows above are numbers, or true and false"
+                raise cells.error(f"{problem}: set {write_setting('data.drop', [name])}", column=name)
         block = read_targets(cells, replace(roles, targets=tuple(numbers)), self.options)
         values = pd.DataFrame(block, columns=numbers)
         self._numbers |= set(values.columns[values.notna().any()])
@@ -138,27 +124,22 @@ class Chunks(ABC):
         last = len(series) - 1
         self._above = RowAbove(cells.number(last), cells.frame[keys].iloc[[last]], dates[last], utc_offset)  # type: ignore[reportArgumentType]
         return TableRows(
-            cells=cells,
-            roles=roles,
-            ids=ids,
-            codes=series,
-            dates=dates.to_numpy("datetime64[ns]"),
-            values=values,
+            cells, roles, ids, series, dates.to_numpy("datetime64[ns]"), values,
             future=np.empty((len(series), 0)),
             utc_offset=utc_offset,
             unit="ns" if dates.unit == "ns" else "us",
             texts={name: self.texts.get(name, []) for name in codes},
-        )
+        )  # fmt: skip
 
-    def _dates(self, cells: Cells, series: Int32[np.ndarray, " rows"]) -> tuple[pd.DatetimeIndex, UtcOffset]:
+    def _dates(self, cells: Cells, series: Codes) -> Dated:
         """The dates and their UTC offset. Those of a time zone are in UTC: its offset may change in another chunk."""
         column = self.roles.date
         dates = pd.Series(cells.frame[column])
         if isinstance(dates.dtype, pd.DatetimeTZDtype) and not dates.hasnans:
             zoned = pd.DatetimeIndex(dates)
             if not is_days(zoned):
-                utc_offset = UtcOffset(0, str(zoned.tz))
-                return place_in_time(cells, column, zoned.tz_convert(None), utc_offset, self.options, series)
+                utc = zoned.tz_convert(None), UtcOffset(0, str(zoned.tz))
+                return place_in_time(cells, column, utc, self.options, series)
         return read_dates(cells, column, self.options, series)
 
     def _encode(self, cells: Cells, name: str) -> Float64[np.ndarray, " rows"]:
@@ -169,15 +150,12 @@ class Chunks(ABC):
         if numbers.any() and not isinstance(cells.frame[name].dtype, pd.CategoricalDtype):
             row = int(numbers.argmax())
             other = f", such as {quote(known[0])}" if known else ""
-            raise cells.error(
-                f"{quote(plain.iloc[row])} is a number, and other cells are text{other}: correct it, or write text in "
-                "every cell", row=row, column=name,
-            )  # fmt: skip
+            problem = f"{quote(plain.iloc[row])} is a number, and other cells are text{other}"
+            raise cells.error(f"{problem}: correct it, or write text in every cell", row=row, column=name)
         joined = pd.Index([*known, *plain.dropna().unique()]).drop_duplicates()
         if len(joined) > MAX_CATEGORIES:
-            raise cells.error(
-                f"more than {MAX_CATEGORIES:,} different texts: leave the column out (data.drop)", column=name
-            )
+            problem = f"more than {MAX_CATEGORIES:,} different texts"
+            raise cells.error(f"{problem}: leave the column out (data.drop)", column=name)
         if len(joined):
             self.texts[name] = joined.astype(str).tolist()
         return joined.get_indexer(pd.Index(plain)).astype(np.float64)
@@ -235,9 +213,8 @@ class CsvChunks(Chunks):
         blank = b"\r\n\t " + self.options.separator.encode()
         skipped, rest = list[int](), b""
         while part := text.read(self.size):
-            part += (
-                "" if part.endswith("\n") else self._line(text, line + rest.count(b"\n") + part.count("\n"))
-            )
+            if not part.endswith("\n"):
+                part += self._line(text, line + rest.count(b"\n") + part.count("\n"))
             raw = rest + part.encode("utf-8", "surrogateescape")
             self.done = stream.tell()
             check_text(self.path, raw, line)
@@ -254,23 +231,20 @@ class CsvChunks(Chunks):
             if is_first:  # the first row tells how many fields a line has
                 above += next(row for row in io.BytesIO(raw) if row.strip(blank))
             else:
-                below = cells.frame.iloc[1:].reset_index(drop=True)
-                cells = replace(cells, frame=below, first_line=line)
+                cells = replace(cells, frame=cells.frame.iloc[1:].reset_index(drop=True), first_line=line)
             skipped += cells.skipped
             yield cells, self.roles.resolve(str(self.path), list(cells.frame.columns))
             line += raw.count(b"\n")
         if self._above is None:
             raise DataError(f"{self.path}: a header and no rows")
-        warn_of_skipped_lines(self.path, len(skipped), next(iter(skipped), 0))
+        warn_of_skipped_lines(self.path, skipped)
 
     def _parse_lines(self, raw: bytes, first_line: int) -> Cells:
         """Parse the header and lines from `first_line` on. Raises DataError for a file that only training reads."""
         texts = [*self.texts, *self.roles.id_columns]
         try:
             header = read_header(self.path, raw, self.options)
-            return parse_cells(
-                self.path, raw, self.date_column, self.options, texts, header=header, first_line=first_line
-            )
+            return parse_cells(self.path, raw, header, self.date_column, self.options, texts, first_line)
         except DataError as error:
             if not error.is_for_training:
                 raise
@@ -326,14 +300,11 @@ class ParquetChunks(Chunks):
         for name in roles.values:
             kind = self._file.schema_arrow.field(name).type
             if not any(is_kind(kind) for is_kind in _READABLE):
-                drop = write_setting("data.drop", [name])
-                raise DataError(
-                    f"{self.path}: column {quote(name)} is of {kind}, not numbers or text: set {drop}"
-                )
+                problem = f"{self.path}: column {quote(name)} is of {kind}, not numbers or text"
+                raise DataError(f"{problem}: set {write_setting('data.drop', [name])}")
+        rows = max(1, self.size // (8 * len(roles.all)))
         with named_parquet_errors(self.path):
-            for batch in self._file.iter_batches(
-                max(1, self.size // (8 * len(roles.all))), columns=list(roles.all)
-            ):
+            for batch in self._file.iter_batches(rows, columns=list(roles.all)):
                 first, self.done = self.done + 1, self.done + len(batch)
                 if len(batch):
                     table = pa.Table.from_batches([batch])

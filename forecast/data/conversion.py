@@ -20,8 +20,7 @@ from forecast.system.errors import DataError, RowOrderError
 from forecast.system.files import atomic_folder
 from forecast.system.formatting import write_setting
 
-ROUNDED = 1e-4
-"""Largest rounding error of float32, as a fraction of the column's standard deviation."""
+ROUNDED = 1e-4  # largest rounding error of float32, as a fraction of the column's standard deviation
 
 
 class Table:
@@ -39,8 +38,7 @@ class Table:
         self.ids, self.lengths, self.first_dates = list[str](), list[int](), list[str]()
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
-        # rows before the first value of a column
-        self._undecided = np.zeros(len(first.columns), dtype=np.int64)
+        self._undecided = np.zeros(len(first.columns), np.int64)  # rows before the first value of a column
         path.write_bytes(b"")
 
     def append(self, chunk: Panel) -> None:
@@ -67,10 +65,8 @@ class Table:
         """Write the rows as a store. Raises DataError for a column without a value; `where` begins its message."""
         for name, count in zip(self.first.columns, self._statistics.count[0], strict=True):
             if not count:
-                drop = write_setting("data.drop", [name])
-                raise DataError(
-                    f"{where}: column {quote(name)} has no value: set {drop}, or leave it out of data.columns"
-                )
+                advice = f"set {write_setting('data.drop', [name])}, or leave it out of data.columns"
+                raise DataError(f"{where}: column {quote(name)} has no value: {advice}")
         write_store(
             folder,
             self._blocks([name in texts for name in self.first.columns]),
@@ -82,12 +78,8 @@ class Table:
             unit="ns" if self.first.grid.unit == "ns" else "us",
             date_column=str(self.first.grid.name),
             **self.first.utc_offset.state,
-            id_column=id_column,
-            ids=self.ids,
-            lengths=self.lengths,
-            first_dates=self.first_dates,
-            texts=texts,
-        )
+            id_column=id_column, ids=self.ids, lengths=self.lengths, first_dates=self.first_dates, texts=texts,
+        )  # fmt: skip
 
     def _blocks(self, is_text: list[bool]) -> Iterator[Float64[np.ndarray, "rows columns"]]:
         values = np.memmap(self._path, np.float64, "r", shape=(self.n_rows, len(self.first.columns)))
@@ -95,41 +87,28 @@ class Table:
         undecided = np.where(is_text, 0, self._undecided)
         size = max(1, BYTES_AT_ONCE // (8 * values.shape[1]))
         for begin in range(0, self.n_rows, size):
-            block = values[begin : begin + size]
-            rows = np.arange(begin, begin + len(block))
-            yield np.where(rows[:, None] < undecided, np.nan, block)
+            rows = np.arange(begin, min(begin + size, self.n_rows))
+            yield np.where(rows[:, None] < undecided, np.nan, values[begin : begin + size])
 
     def _fit_float32(self) -> bool:
-        """Return whether float32 is exact enough for every column. Constant columns are not counted."""
+        """Whether float32 is exact enough for every column. Constant columns are not counted."""
         found = self._statistics
         is_exact = self._lost <= ROUNDED * np.sqrt(found.squares / found.count)
         holds = np.abs([found.lowest, found.highest]).max() <= np.finfo(np.float32).max
         return bool(holds and is_exact[found.lowest < found.highest].all())
 
 
-def convert(
-    chunks: Chunks,
-    output: Path,
-    *,
-    freq: str | None,
-    show_progress: Callable[[int], None],
-) -> None:
-    """Convert a file to the store `output`, whose former content is removed.
-
-    The store has its name once it is complete.
+def convert(chunks: Chunks, output: Path, *, freq: str | None, show_progress: Callable[[int], None]) -> None:
+    """Convert a file to the store `output`, whose former content is removed; it has its name once it is complete.
 
     Args:
-        chunks: the file.
-        output: the folder of the store.
         freq: step between rows; None: inferred.
         show_progress: shows how much of `chunks.total` is done.
 
-    Raises:
-        DataError: a file that `read_table` would refuse.
+    Raises DataError for a file that `read_table` would refuse.
     """
     with atomic_folder(output) as partial:
-        rows = partial / "rows.bin"
-        table = None
+        rows, table = partial / "rows.bin", None
         for part in chunks.read():
             chunk = _check(part, table, freq)
             table = table or Table(rows, chunk)
@@ -162,11 +141,8 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
     if above is not None:
         again |= series.isin(above.ids) & (series != above.ids[-1])
     if again.any():
-        raise rows.error(
-            f"rows of other series lie between this row and those of its series above: {_advise(rows)}",
-            int(begins[int(again.argmax())]),
-            rows.roles.id,
-        )
+        problem = "rows of other series lie between this row and those of its series above"
+        raise rows.error(f"{problem}: {_advise(rows)}", int(begins[int(again.argmax())]), rows.roles.id)
 
 
 def _advise(rows: TableRows) -> str:

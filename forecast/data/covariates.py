@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,7 @@ from jaxtyping import Float32, Float64
 
 from forecast.data.files.text import BOOLEANS, quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    pieces_of,
-    put_indicators,
-    select_columns,
-)
+from forecast.data.row_ranges import PerSeries, Values, pieces_of, select_columns, select_indicators
 from forecast.system.errors import ConfigError, DataError, check_count
 from forecast.system.formatting import shorten
 
@@ -47,22 +40,19 @@ def describe_known(
 def resolve_known_steps(known_steps: KnownSteps | None, panel: Panel) -> list[int | None]:
     """The steps of each future covariate by `data.known_steps`; None: known over the whole horizon.
 
-    Raises:
-        ConfigError: a name that is no future covariate, or no future covariate at all.
+    Raises ConfigError for a name that is no future covariate, and without future covariates.
     """
     columns = [panel.indicators.get(name, name) for name in panel.future_covariates]
     if not isinstance(known_steps, Mapping):
         if known_steps is not None and not columns:
-            raise ConfigError(
-                f"data.known_steps={known_steps} limits data.future_covariates, and there are none"
-            )
+            limits = "limits data.future_covariates, and there are none"
+            raise ConfigError(f"data.known_steps={known_steps} {limits}")
         return [known_steps] * len(columns)
     for name in known_steps:
         if name not in columns:
             there = ", ".join(list(dict.fromkeys(columns))[:20]) or "none"
-            raise ConfigError(
-                f"data.known_steps names {name}, which is no future covariate: there are {there}"
-            )
+            problem = f"data.known_steps names {name}, which is no future covariate"
+            raise ConfigError(f"{problem}: there are {there}")
     return [known_steps.get(name) for name in columns]
 
 
@@ -81,17 +71,13 @@ def check_known_as_trained(
     mine = describe_known(panel.future_covariates, panel.as_of, known_steps)
     theirs = describe_known(state["future_covariates"], state["as_of"], state["known_steps"])
     if mine != theirs:
-        raise DataError(
-            f"{name}: future covariates {', '.join(mine) or 'none'}, where the checkpoint was trained on "
-            f"{', '.join(theirs) or 'none'}: choose the same"
-        )
+        here, there = (", ".join(names) or "none" for names in (mine, theirs))
+        problem = f"future covariates {here}, where the checkpoint was trained on {there}"
+        raise DataError(f"{name}: {problem}: choose the same")
 
 
-MAX_INDICATORS = 100
-"""Largest number of indicators of a column: those of its most frequent categories."""
-
-Categories = Mapping[str, Sequence[str]]
-"""By column, the categories that have an indicator each."""
+MAX_INDICATORS = 100  # largest number of indicators of a column: those of its most frequent categories
+Categories = Mapping[str, Sequence[str]]  # by column, the categories that have an indicator each
 
 
 def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) -> dict[str, list[str]]:
@@ -114,15 +100,12 @@ def fit_categories(where: str, panel: Panel, first: PerSeries, last: PerSeries) 
             order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: (-counts[code], texts[code]))
             found[name] = sorted(texts[code] for code in order[:MAX_INDICATORS])
             if not order:
-                raise DataError(
-                    f"no value of {name} in the training rows: leave the column out, or give another data.split"
-                )
+                empty = f"no value of {name} in the training rows"
+                raise DataError(f"{empty}: leave the column out, or give another data.split")
             if len(order) > MAX_INDICATORS:
-                warnings.warn(
-                    f"{where}: column {quote(name)} has {len(order):,} categories in the training rows: the "
-                    f"{MAX_INDICATORS} most frequent are read, all others as unknown",
-                    stacklevel=2,
-                )
+                many = f"column {quote(name)} has {len(order):,} categories in the training rows"
+                how = f"the {MAX_INDICATORS} most frequent are read, all others as unknown"
+                warnings.warn(f"{where}: {many}: {how}", stacklevel=2)
     return found
 
 
@@ -131,41 +114,31 @@ def encode_categories(where: str, panel: Panel, categories: Categories) -> Panel
 
     An empty cell, and with a warning any other category, has zeros. A row that is not there stays missing (NaN).
 
-    Raises:
-        DataError: a column holds categories and is not in `categories`.
-        ConfigError: an indicator has the name of a column.
+    Raises DataError if a column of categories is not in `categories`, and ConfigError if an indicator has the name of a
+    column.
     """
     if not panel.texts and not categories:
         return panel
     for name in {*panel.as_of, *panel.as_of.values()} & set(panel.texts):
-        raise ConfigError(
-            f"{where}: column {quote(name)} holds text, and data.as_of pairs columns of numbers: leave it out there"
-        )
+        text = f"{where}: column {quote(name)} holds text"
+        raise ConfigError(f"{text}, and data.as_of pairs columns of numbers: leave it out there")
     for name, texts in panel.texts.items():
         if name not in categories:
             odd = next((text for text in texts if text.strip().lower() not in BOOLEANS), texts[0])
-            raise DataError(
-                f"{where}: column {quote(name)} holds text, such as {quote(odd)}, and numbers where the model "
-                "was trained"
-            )
+            raise _text_for_numbers(where, name, f", such as {quote(odd)}")
     names = (*panel.columns, *panel.future_columns)
     made = columns_of_indicators({name: categories[name] for name in names if name in categories})
     columns = {name: [*columns_of_indicators({name: categories.get(name, ())})] or [name] for name in names}
     for name in set(made) & set(columns):
         raise ConfigError(f"{where}: column {quote(name)} has the name of an indicator: rename it")
-    values = _encode(where, panel, panel.values, panel.columns, categories)
-    future = panel.future
+    values, future = _encode(where, panel, panel.values, panel.columns, categories), panel.future
     if future is not None:
         future = _encode(where, panel, future, panel.future_columns, categories)
     return replace(
-        panel,
-        values=values,
-        future=future,
+        panel, values=values, future=future, texts={}, indicators=made,
         past_covariates=tuple(one for name in panel.past_covariates for one in columns[name]),
         future_covariates=tuple(one for name in panel.future_covariates for one in columns[name]),
-        texts={},
-        indicators=made,
-    )
+    )  # fmt: skip
 
 
 def columns_of_indicators(categories: Categories) -> dict[str, str]:
@@ -184,11 +157,7 @@ def _encode(where: str, panel: Panel, block: Values, names: Sequence[str], categ
         own = _find_codes(panel.texts.get(name), categories[name])
         _warn_of_unknown(where, panel, select_columns(block, [column]), name, own)
         index, codes = [*index, *[column] * len(own)], [*codes, *own]
-    if not index:
-        return block
-    if isinstance(block, StoredValues):
-        return block.select(index).with_indicators(codes)
-    return put_indicators(block[:, index], codes)
+    return select_indicators(block, index, codes) if index else block
 
 
 def _find_codes(texts: Sequence[str] | None, known: Sequence[str]) -> list[float]:
@@ -221,17 +190,18 @@ def _warn_of_unknown(where: str, panel: Panel, column: Values, name: str, known:
         _warn(where, name, listed, f"{count:,} of {int((panel.stops - panel.starts).sum()):,} rows")
 
 
-def _warn(where: str, name: str, unknown: Sequence[Any], counts: str) -> None:
-    listed = shorten([quote(str(one)) for one in unknown], 3)
-    warnings.warn(
-        f"{where}: column {quote(name)} has {listed} in {counts}, not among the categories that training knew: read as "
-        "unknown",
-        stacklevel=3,
-    )
+def _warn(where: str, name: str, unknown: Iterable[Any], counts: str) -> None:
+    column = f"column {quote(name)} has {shorten([quote(str(one)) for one in unknown], 3)} in {counts}"
+    how = "not among the categories that training knew: read as unknown"
+    warnings.warn(f"{where}: {column}, {how}", stacklevel=3)
 
 
-MISSING = "missing"
-"""The category of the series in which a column of texts is empty."""
+def _text_for_numbers(where: str, name: str, example: str = "") -> DataError:
+    problem = f"holds text{example}, and numbers where the model was trained"
+    return DataError(f"{where}: column {quote(name)} {problem}")
+
+
+MISSING = "missing"  # the category of the series in which a column of texts is empty
 
 MAX_FEATURES = 1_000
 """Largest number of features. A text that differs in every series says nothing that a model could use for new ones."""
@@ -244,38 +214,29 @@ If all numbers are equal, the standard deviation is infinite, so that a differen
 
 
 def fit_static(where: str, static: pd.DataFrame) -> Encoding:
-    """Return the encoding of the static covariates. Missing texts are a category.
+    """The encoding of the static covariates. Missing texts are a category.
 
-    Raises:
-        ConfigError: the texts need too many features.
-        DataError: a number is missing.
+    Raises ConfigError if the texts need too many features, and DataError if a number is missing.
     """
     encoding: Encoding = {}
     for name, column in static.items():
         if pd.api.types.is_numeric_dtype(column):
             numbers = _read_numbers(where, column)
-            encoding[str(name)] = {
-                "mean": float(numbers.mean()),
-                "deviation": float(numbers.std()) or math.inf,
-            }
+            deviation = float(numbers.std()) or math.inf
+            encoding[str(name)] = {"mean": float(numbers.mean()), "deviation": deviation}
         else:
             encoding[str(name)] = {"texts": sorted({str(text) for text in column.fillna(MISSING).unique()})}
     width = len(static_feature_names(encoding))
     if width > MAX_FEATURES:
         widest = max(encoding, key=lambda name: len(encoding[name].get("texts", ())))
-        raise ConfigError(
-            f"data.static_covariates: {width:,} features, with one for each text of {widest!r}, and at most "
-            f"{MAX_FEATURES:,} are read: leave it out"
-        )
+        problem = f"data.static_covariates: {width:,} features, with one for each text of {widest!r}"
+        raise ConfigError(f"{problem}, and at most {MAX_FEATURES:,} are read: leave it out")
     return encoding
 
 
 def static_feature_names(encoding: Encoding) -> list[str]:
-    return [
-        f"{name}={text}" if text else name
-        for name, how in encoding.items()
-        for text in how.get("texts", [""])
-    ]
+    pairs = ((name, text) for name, how in encoding.items() for text in how.get("texts", [""]))
+    return [f"{name}={text}" if text else name for name, text in pairs]
 
 
 def encode_static(
@@ -296,16 +257,14 @@ def encode_static(
             found = codes[:, None] == np.where(places < 0, -2, places)
             new = (codes >= 0) & ~found.any(axis=1)
             if new.any():
-                _warn(where, name, texts[np.unique(codes[new])], f"{new.sum():,} of {len(new):,} series")  # type: ignore[reportArgumentType]
+                _warn(where, name, texts[np.unique(codes[new])], f"{new.sum():,} of {len(new):,} series")
             if MISSING in how["texts"]:
                 found[:, how["texts"].index(MISSING)] |= codes < 0
             features += list(found.T)
         elif is_number:
             features.append((_read_numbers(where, pd.Series(column)) - how["mean"]) / how["deviation"])
         else:
-            raise DataError(
-                f"{where}: column {quote(name)} holds text, and numbers where the model was trained"
-            )
+            raise _text_for_numbers(where, name)
     if not features:
         return np.empty((len(static), 0), dtype=np.float32)
     return np.stack(features, axis=1).astype(np.float32)
@@ -317,8 +276,6 @@ def _read_numbers(where: str, column: pd.Series) -> Float64[np.ndarray, " series
     missing = np.isnan(numbers)
     if missing.any():
         series = quote(column.index[int(missing.argmax())])
-        raise DataError(
-            f"{where}: static covariate {quote(column.name)} has no number for series {series}: add one, or leave the "
-            "column out; only text may be missing"
-        )
+        problem = f"{where}: static covariate {quote(column.name)} has no number for series {series}"
+        raise DataError(f"{problem}: add one, or leave the column out; only text may be missing")
     return numbers

@@ -25,13 +25,7 @@ from forecast.data.source import (
     choose_batch_size,
     count_windows_per_epoch,
 )
-from forecast.data.split import (
-    Split,
-    check_season,
-    choose_eval_stride,
-    find_window_starts,
-    split_panel,
-)
+from forecast.data.split import Split, check_season, choose_eval_stride, find_window_starts, split_panel
 from forecast.data.store import StoreSource, is_store
 from forecast.data.time_features import season_candidates, warn_of_utc_holidays
 from forecast.system.errors import ConfigError
@@ -62,10 +56,6 @@ class DataModule:
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.
-
-    Raises:
-        ConfigError: options that cannot be combined, or name nothing.
-        DataError: a panel that cannot be used.
     """
 
     tested_split = "test"
@@ -81,24 +71,20 @@ class DataModule:
         **options: Any,
     ) -> None:
         self.source, self.options, self.state = source, DataOptions(**options), state
-        self.seq_len, self.pred_len = self.options.seq_len, self.options.pred_len
+        self.name, self.seq_len, self.pred_len = (
+            self.options.name,
+            self.options.seq_len,
+            self.options.pred_len,
+        )
+        self.location = str(source.path or self.name)  # in messages
         self._given, self._categories = panel, categories
         self._on_device: Windows | None = None
-
-    @property
-    def name(self) -> str:
-        return self.options.name
 
     @property
     def title(self) -> str:
         """The name in tables and figures: the file's name where `name` only says what kind of source it is."""
         path = self.source.path
         return path.name if path and self.name in FILE_SOURCES else self.name
-
-    @property
-    def location(self) -> str:
-        """The path or the URL in messages; the name of data without one."""
-        return str(self.source.path or self.name)
 
     def prepare_data(self) -> None:
         self.source.prepare()
@@ -224,7 +210,7 @@ class DataModule:
 
         whole, state = self.panel, self.state
         if state is not None:
-            check_columns(self.title, state, self.feature_columns, self.target_columns)
+            check_columns(self.title, state, self._chosen)
         # a series that is not in the checkpoint is scaled by its rows before the first forecast
         rows = self.rows.get("train") or RowRanges(whole.starts, self.rows["test"].first)
         read = whole.select_columns(self.feature_columns)
@@ -264,8 +250,8 @@ class DataModule:
 
     def with_all_rows_in_training(self) -> "DataModule":
         """The same panel, with a scaler of its own, the same categories, and scaled errors in the units of this one."""
-        whole = self._with(split="train", categories=self.categories)
-        whole.scaler.copy_error_units(self.scaler, self.scaled.scales.has_scale)
+        whole, has_scale = self._with(split="train", categories=self.categories), self.scaled.scales.has_scale
+        whole.scaler.error_unit[has_scale] = self.scaler.error_unit[has_scale]
         return whole
 
     def with_state(self, state: dict[str, Any]) -> "DataModule":
@@ -306,12 +292,9 @@ class DataModule:
     def loader(
         self, split: str, *, rank: int = 0, world_size: int = 1, device: "torch.device | None" = None
     ) -> "WindowLoader":
-        """The windows of a split in batches; training windows are drawn at random, `windows_per_epoch` an epoch.
+        """The windows of a split in batches, see `WindowLoader`; those of training are `windows_per_epoch` an epoch.
 
-        Args:
-            split: a key of `windows`.
-            rank, world_size: this process, and the number of processes that share the windows.
-            device: gathers batches there if it is a CUDA device; the panel is copied to it once for all splits.
+        On a CUDA device, batches are gathered there; the panel is copied to it once for all splits.
         """
         from forecast.data.windows import WindowLoader
 
@@ -351,20 +334,15 @@ def make_factory(doc: str, source_class: type, *arguments: Any) -> Callable[...,
     The function takes the options of the source and those of the data module (`DataOptions`) by keyword. A table and
     the data module share the option `target`.
     """
-    source_options = {
-        name: parameter
-        for name, parameter in inspect.signature(source_class).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    parameters = inspect.signature(source_class).parameters
+    source_options = {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
 
     def make(*frame: Any, **given: Any) -> DataModule:
         options = {name: read_mapping(value) for name, value in given.items()}
         of_module = {name: value for name, value in options.items() if name in MODULE_OPTIONS}
-        of_source = {  # an unknown name too: the error of the source names it
-            name: value
-            for name, value in options.items()
-            if name in source_options or name not in MODULE_OPTIONS
-        }
+        # an unknown name too: the error of the source names it
+        taken = source_options.keys() | options.keys() - MODULE_OPTIONS.keys()
+        of_source = {name: value for name, value in options.items() if name in taken}
         if options.get("features") == "S" and options.get("target") and "columns" in source_options:
             of_source["columns"] = options.get("columns") or [options["target"]]  # others are not read
         source = source_class(*arguments, *frame, **of_source)
@@ -397,7 +375,6 @@ def settings_of_file(path: str, trained: str, keys: Mapping[str, Any]) -> dict[s
     series reads long files, every other model tables. All read stores.
 
     Args:
-        path: the other file.
         trained: the target of training.
         keys: the values of `id_column`, `date_column` and `stamp` in training; an id of None: one series.
     """

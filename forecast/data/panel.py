@@ -12,23 +12,13 @@ from jaxtyping import Bool, Float, Int64
 
 from forecast.data.calendars import Calendar, UtcOffset
 from forecast.data.files.text import quote
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    count_missing,
-    ranges,
-    select_columns,
-)
+from forecast.data.row_ranges import PerSeries, StoredValues, Values, count_missing, ranges, select_columns
 from forecast.data.time_features import describe_frequency, future_dates, season_length
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import plural, shorten
 
-MAX_DESCRIBED = 3
-"""Largest number of columns of each role whose missing values are described."""
-
-TABLE_ID = ""
-"""The id of the single series of a table, which has no id column."""
+MAX_DESCRIBED = 3  # largest number of columns of each role whose missing values are described
+TABLE_ID = ""  # the id of the single series of a table, which has no id column
 
 
 @dataclass(frozen=True)
@@ -216,38 +206,23 @@ class Panel:
         targets = tuple(name for name in names if name not in past)
         return replace(self, targets=targets, past_covariates=past, values=values)
 
-    def take_rows(
-        self,
-        chosen: Int64[np.ndarray, " chosen"],
-        first: Int64[np.ndarray, " chosen"],
-        stops: Int64[np.ndarray, " chosen"],
-        ends: Int64[np.ndarray, " chosen"],
-    ) -> "Panel":
+    def take_rows(self, chosen: PerSeries, first: PerSeries, stops: PerSeries, ends: PerSeries) -> "Panel":
         """A panel in memory with the rows first[i] … stops[i] − 1 of series chosen[i], which ends at ends[i]."""
-        lengths = stops - first
+        lengths, rows = stops - first, ranges(first, stops)
         starts = lengths.cumsum() - lengths
         parts = [self.values[a:b] for a, b in zip(first.tolist(), stops.tolist(), strict=True)]
         values = np.concatenate(parts).astype(np.float64)
-        rows = ranges(first, stops)
         values[rows >= np.repeat(ends, lengths)] = np.nan
         grid_starts = self.grid_starts[chosen] + first - self.starts[chosen]
         grid = self.grid[int(grid_starts.min()) : int((grid_starts + lengths).max())]
         return replace(
-            self,
-            ids=self.ids[chosen],
-            grid=grid,
-            grid_starts=grid_starts - grid_starts.min(),
-            starts=starts,
-            ends=starts + ends - first,
-            stops=starts + lengths,
-            values=values,
-            static=self.static.iloc[chosen],
-            future=None if self.future is None else self.future[rows],
-        )
+            self, ids=self.ids[chosen], static=self.static.iloc[chosen], grid=grid,
+            grid_starts=grid_starts - grid_starts.min(), starts=starts, ends=starts + ends - first,
+            stops=starts + lengths, values=values, future=None if self.future is None else self.future[rows],
+        )  # fmt: skip
 
 
-ID_COLUMN = "unique_id"
-"""The column of ids in the files of a run, whatever its name in the data."""
+ID_COLUMN = "unique_id"  # the column of ids in the files of a run, whatever its name in the data
 
 
 def describe_panel(panel: Panel) -> str:
@@ -307,8 +282,7 @@ def label_rows(
 def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) -> dict[str, dict[str, float]]:
     """The share of missing values of each column that has any, before the ends of the series, by role.
 
-    Args:
-        read, targets: columns of the panel that a model reads, and those that it forecasts.
+    A model reads the columns `read` of the panel, and forecasts the `targets`.
     """
     counts = dict(zip(panel.columns, panel.missing.tolist(), strict=True))
     counts |= dict(zip(panel.future_columns, panel.missing_future.tolist(), strict=True))
@@ -317,11 +291,9 @@ def missing_shares(panel: Panel, read: Sequence[str], targets: Sequence[str]) ->
         "past covariates": [name for name in read if name not in targets],
         "future covariates": panel.future_columns,
     }
+    # the indicators of a column are missing together
     return {
-        # the indicators of a column are missing together
-        role: {
-            panel.indicators.get(name, name): counts[name] / panel.n_rows for name in names if counts[name]
-        }
+        role: {panel.indicators.get(one, one): counts[one] / panel.n_rows for one in names if counts[one]}
         for role, names in roles.items()
     }
 
@@ -341,8 +313,7 @@ def describe_missing(
     return lines
 
 
-CHUNK_ROWS = 1 << 16
-"""Rows hashed at a time."""
+CHUNK_ROWS = 1 << 16  # rows hashed at a time
 
 
 def describe_content(panel: Panel) -> str:
@@ -389,25 +360,21 @@ def choose_columns(name: str, panel: Panel, features: str, target: str | None) -
         advice = "set data.target to one of them, or add it to data.columns"
         raise ConfigError(f"data.target={target} is no column of {name} to forecast ({listed}): {advice}")
     if features == "S" and panel.past_covariates:
-        raise ConfigError(
-            "features=S reads the target alone: leave data.past_covariates out, or set features=MS"
-        )
+        advice = "leave data.past_covariates out, or set features=MS"
+        raise ConfigError(f"features=S reads the target alone: {advice}")
     read = (target,) if features == "S" else panel.columns
     forecast = panel.targets if features == "M" else (target,)
     return Columns(read, forecast, [read.index(column) for column in forecast])
 
 
-def check_columns(
-    name: str, state: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
-) -> None:
+def check_columns(name: str, state: Mapping[str, Any], chosen: Columns) -> None:
     """Raise DataError if these columns are not those of a checkpoint's data module, `state`."""
-    for what, columns in {"feature_columns": features, "target_columns": targets}.items():
+    for what, columns in {"feature_columns": chosen.features, "target_columns": chosen.targets}.items():
         mine, theirs = ", ".join(columns), ", ".join(state[what])
         if mine != theirs:
-            raise DataError(
-                f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}",
-                ": choose the same (data, data.columns, data.target, data.past_covariates, features)",
-            )
+            problem = f"{name}: {what.replace('_', ' ')} {mine}, where the checkpoint was trained on {theirs}"
+            advice = ": choose the same (data, data.columns, data.target, data.past_covariates, features)"
+            raise DataError(problem, advice)
 
 
 def by_column(
@@ -426,7 +393,6 @@ def by_column(
     given = {str(name): value for name, value in setting.items()}
     for name in given:
         if name not in columns:
-            raise ConfigError(
-                f"{key} names {name}, which is no {what} here: there are {', '.join(columns[:20])}"
-            )
+            there = ", ".join(columns[:20])
+            raise ConfigError(f"{key} names {name}, which is no {what} here: there are {there}")
     return {name: default if given.get(name) is None else given[name] for name in columns}

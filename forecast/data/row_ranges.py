@@ -1,6 +1,7 @@
 """Rows of series: their ranges, and their values in memory or on disk."""
 
 import mmap
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -8,7 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float, Int64
+
+from forecast.data.files.text import quote
+from forecast.system.errors import DataError
+from forecast.system.formatting import plural
 
 ROWS_AT_ONCE = 1 << 22
 """Rows of a panel that are worked on at a time, so that temporary arrays stay small beside the panel."""
@@ -55,8 +61,9 @@ def pieces(first: PerSeries, last: PerSeries, rows: int) -> Iterator[Int64[np.nd
                 yield np.arange(at, min(at + rows, end))
 
 
-BYTES_AT_ONCE = 1 << 23
-"""Bytes read at a time where all rows are read."""
+BYTES_AT_ONCE = 1 << 23  # bytes read at a time where all rows are read
+
+Cells = Float[np.ndarray, "*some columns"]
 
 
 @dataclass(frozen=True)
@@ -87,16 +94,15 @@ class StoredValues:
     def __len__(self) -> int:
         return len(self.mapped)
 
-    def __getitem__(self, rows: Any) -> Float[np.ndarray, "*some columns"]:
+    def __getitem__(self, rows: Any) -> Cells:
         """These rows in float64: a slice or an array of row numbers, or a pair of rows and columns."""
         if isinstance(rows, tuple):
-            rows, columns = rows
-            return self[rows][:, columns]
+            return self[rows[0]][:, rows[1]]
         return self.choose(self.mapped[rows]).astype(np.float64)
 
-    def choose(self, part: Float[np.ndarray, "*some all_columns"]) -> Float[np.ndarray, "*some columns"]:
+    def choose(self, part: Float[np.ndarray, "*some all_columns"]) -> Cells:
         """The chosen columns and indicators of some rows."""
-        if self.has_all_columns:
+        if self.index == tuple(range(self.mapped.shape[1])) and set(self.codes) <= {None}:
             return part
         return put_indicators(part[..., list(self.index)], self.codes)
 
@@ -104,26 +110,10 @@ class StoredValues:
         """All rows, in memory."""
         return self[:] if dtype is None else self[:].astype(dtype)
 
-    @property
-    def has_all_columns(self) -> bool:
-        return self.index == tuple(range(self.mapped.shape[1])) and not any(
-            code is not None for code in self.codes
-        )
-
     def select(self, index: Sequence[int]) -> "StoredValues":
         """Some of the columns."""
         names = ("index", "minimum", "maximum", "missing", "codes")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
-
-    def with_indicators(self, codes: Sequence[float | None]) -> "StoredValues":
-        """The indicator of a code in place of each column that has one."""
-        is_indicator = [code is not None for code in codes]
-        return replace(
-            self,
-            codes=tuple(codes),
-            minimum=tuple(np.where(is_indicator, 0.0, self.minimum).tolist()),
-            maximum=tuple(np.where(is_indicator, 1.0, self.maximum).tolist()),
-        )
 
     def remapped_for_random_access(self) -> Float[np.ndarray, "rows all_columns"]:
         """Another map of the file, for single windows: the system reads nothing ahead."""
@@ -133,18 +123,11 @@ class StoredValues:
             mapped.base.madvise(mmap.MADV_RANDOM)  # type: ignore[union-attr]
         return np.asarray(mapped)
 
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of about `BYTES_AT_ONCE` bytes."""
-        return max(1, BYTES_AT_ONCE // (self.mapped.itemsize * self.mapped.shape[1]))
-
 
 Values = Float[np.ndarray, "_rows _columns"] | StoredValues
 
 
-def put_indicators(
-    values: Float[np.ndarray, "*some columns"], codes: Sequence[float | None]
-) -> Float[np.ndarray, "*some columns"]:
+def put_indicators(values: Cells, codes: Sequence[float | None]) -> Cells:
     """The values, where each column that has a code is 1 where it is the code, else 0, and NaN where it is missing."""
     columns = [i for i, code in enumerate(codes) if code is not None]
     if columns:
@@ -160,18 +143,26 @@ def select_columns(values: Values, index: Sequence[int]) -> Values:
     return values.select(index) if isinstance(values, StoredValues) else values[:, list(index)]
 
 
+def select_indicators(values: Values, index: Sequence[int], codes: Sequence[float | None]) -> Values:
+    """Some columns; one that has a code is the indicator of it. Values on disk stay there."""
+    if not isinstance(values, StoredValues):
+        return put_indicators(values[:, list(index)], codes)
+    chosen, is_indicator = values.select(index), [code is not None for code in codes]
+    lowest = tuple(np.where(is_indicator, 0.0, chosen.minimum).tolist())
+    highest = tuple(np.where(is_indicator, 1.0, chosen.maximum).tolist())
+    return replace(chosen, codes=tuple(codes), minimum=lowest, maximum=highest)
+
+
 def pieces_of(values: Values, first: PerSeries, last: PerSeries) -> Iterator[Int64[np.ndarray, " rows"]]:
     """The numbers of the rows first[s] … last[s] − 1 of each series, some at a time: a copy of them is small."""
-    return pieces(first, last, rows_at_once(values))
+    rows = ROWS_AT_ONCE
+    if isinstance(values, StoredValues):
+        rows = max(1, BYTES_AT_ONCE // (values.mapped.itemsize * values.mapped.shape[1]))
+    return pieces(first, last, rows)
 
 
-def rows_at_once(values: Values) -> int:
-    """The number of rows of which a copy is small."""
-    return values.rows_at_once if isinstance(values, StoredValues) else ROWS_AT_ONCE
-
-
-_FEWEST, _MOST = 1 << 8, 1 << 16
-"""Rows that are read at once: the first time, and at most."""
+RowNumbers = Int64[np.ndarray, "ranges columns"]
+_FEWEST, _MOST = 1 << 8, 1 << 16  # rows that are read at once: the first time, and at most
 
 
 def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, " rows"]]:
@@ -182,9 +173,7 @@ def _pieces_from(begin: int, end: int, step: int) -> Iterator[Int64[np.ndarray, 
         rows, size = rows[size:], min(2 * size, _MOST)
 
 
-def _search(
-    values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool
-) -> Int64[np.ndarray, "ranges columns"]:
+def _search(values: Values, first: PerSeries, last: PerSeries, step: int, *, of_any: bool) -> RowNumbers:
     """The first (`step` 1) or the last (−1) of the rows first[i] … last[i] − 1 with a value; −1 if there is none.
 
     By range i and column; with `of_any`, in one column for a value of any of them. Rows are read up to the result.
@@ -206,9 +195,7 @@ def _search(
     return found
 
 
-def last_measured(
-    values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False
-) -> Int64[np.ndarray, "ranges columns"]:
+def last_measured(values: Values, first: PerSeries, last: PerSeries, *, of_any: bool = False) -> RowNumbers:
     """The last of the rows first[i] … last[i] − 1 with a value, by range i and column; −1 if there is none.
 
     No range is empty. With `of_any`, the result has one column: the last row with a value of any column.
@@ -220,6 +207,34 @@ def first_measured(values: Values, first: PerSeries, last: PerSeries) -> Int64[n
     """The first of the rows first[i] … last[i] − 1 with a value of any column, else last[i], for each range i."""
     found = _search(values, first, last, 1, of_any=True)[:, 0]
     return np.where(found < 0, last, found)
+
+
+def find_target_rows(
+    where: str, targets: Values, names: Sequence[str], rows: RowRanges, ids: pd.Index | None, keep_end: bool
+) -> tuple[PerSeries, PerSeries, PerSeries]:
+    """Find the rows of each series from its first value of a target to the last one; warn of the others.
+
+    `ids` are of the series; None: there is one without a name. With `keep_end`, rows after the last value stay, which
+    give future covariates. Returns of each series the first row that is kept, the row after the last value, and the row
+    after the last one kept. Raises DataError, beginning with `where`, for a series without a value.
+    """
+    starts, stops = rows
+    firsts, ends = rows
+    if not isinstance(targets, StoredValues) or any(targets.missing):
+        firsts = first_measured(targets, starts, stops)
+        if (empty := firsts == stops).any():
+            series, others = "", "columns (data.columns)"
+            if ids is not None:
+                series = f" of series {quote(ids[int(empty.argmax())])}"
+                others = "columns or series (data.columns, data.ids)"
+            raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
+        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
+    kept = stops if keep_end else ends
+    for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
+        if count.any():
+            left_out = plural(int(count.sum()), "row")
+            warnings.warn(f"{where}: left out {left_out} {what} value of a target", stacklevel=3)
+    return firsts, ends, kept
 
 
 def has_values(values: Values, first: PerSeries, last: PerSeries) -> Bool[np.ndarray, " series"]:
@@ -261,11 +276,7 @@ class RunningStatistics:
 
     def __init__(self, n_columns: int, n_groups: int = 1) -> None:
         shape = n_groups, n_columns
-        self.count, self.mean, self.squares = (
-            np.zeros(shape, dtype=np.int64),
-            np.zeros(shape),
-            np.zeros(shape),
-        )
+        self.count, self.mean, self.squares = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
         self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
 
     def add(

@@ -22,21 +22,8 @@ from forecast.data.covariates import (
 from forecast.data.panel import Panel, by_column
 from forecast.data.row_ranges import PerSeries, RowRanges, StoredValues, Values, has_values, select_columns
 from forecast.data.scaler import Scaler, fit_scaler
-from forecast.data.source import (
-    FILLS,
-    Domain,
-    ScalingOptions,
-    check_values,
-    choose_domain,
-)
-from forecast.data.step_features import (
-    DatedRows,
-    DiskRows,
-    FutureCovariates,
-    Rows,
-    StepFeatures,
-    TensorRows,
-)
+from forecast.data.source import FILLS, Domain, ScalingOptions, check_values, choose_domain
+from forecast.data.step_features import DatedRows, DiskRows, FutureCovariates, Rows, StepFeatures, TensorRows
 from forecast.data.windows import Fill, Windows, read_past
 from forecast.system.errors import DataError
 
@@ -77,20 +64,17 @@ class Scales:
 
         Args:
             name: of the data, for messages.
-            panel, rows: the columns that a model reads, and the rows of each series.
-            options: the others are the checkpoint's, if there is one.
+            panel: the columns that a model reads.
             targets: the columns that are forecast; without a checkpoint.
             state: that of the data module in the checkpoint; only series that it does not have are fitted.
 
-        Raises:
-            ConfigError: an option that names no column.
-            DataError: a value outside the bounds of its column, or that its transform does not take; other future
-                covariates than the checkpoint's.
+        Raises DataError for a value outside the bounds of its column, or that its transform does not take, and for
+        other future covariates than the checkpoint's.
         """
         known_steps = resolve_known_steps(options.known_steps, panel)
         saved = dict.fromkeys(("scaler", "future_scaler"))
         if state is None:
-            domain = choose_domain(panel.columns, targets, options.lower, options.upper, options.transform)
+            domain = choose_domain(panel.columns, targets, options)
             place = np.full(len(panel), -1)
         else:
             check_known_as_trained(name, panel, known_steps, state)
@@ -103,15 +87,13 @@ class Scales:
             first, last = rows
             rows = RowRanges(first, np.where(has_values(panel.values, first, last), last, first))
         make = partial(_make_scaler, panel, rows, options, place)
-        covariates = panel.future_covariates
+        covariates, free = panel.future_covariates, Domain.unlimited(len(panel.future_covariates))
         measured = np.empty((len(panel.values), 0))
         if panel.future is not None:
             measured = select_columns(panel.future, range(len(covariates)))
         return cls(
             scaler=make(panel.values, panel.columns, domain, saved["scaler"]),
-            future_scaler=make(
-                measured, covariates, Domain.unlimited(len(covariates)), saved["future_scaler"]
-            ),
+            future_scaler=make(measured, covariates, free, saved["future_scaler"]),
             static=fit_static(name, panel.static) if state is None else state["static"],
             known_steps=known_steps,
             timezone=panel.utc_offset.timezone if state is None else state["timezone"],
@@ -185,18 +167,12 @@ class ScaledPanel:
         future = None
         if panel.future_covariates:
             future = FutureCovariates.of(panel, scales.future_scaler, scales.known_steps)
-        return cls(
-            panel=panel,
-            scales=scales,
-            values=_scaled_rows(name, panel, scales.scaler),
-            time=StepFeatures(
-                calendar=calendar if panel.is_on_disk else TensorRows(calendar[:]),
-                shifts=torch.from_numpy(panel.grid_starts - panel.starts),
-                future=future,
-                static=torch.from_numpy(encode_static(name, panel.static, scales.static)),
-            ),
-            fill=_make_fill(panel, scales.scaler, options, season),
-        )
+        values = _scaled_rows(name, panel, scales.scaler)
+        dated = calendar if panel.is_on_disk else TensorRows(calendar[:])
+        shifts = torch.from_numpy(panel.grid_starts - panel.starts)
+        static = torch.from_numpy(encode_static(name, panel.static, scales.static))
+        fill = _make_fill(panel, scales.scaler, options, season)
+        return cls(panel, scales, values, StepFeatures(dated, shifts, future, static), fill)
 
     def past(
         self, first: Int64[Tensor, " batch"], length: int, series: Int64[Tensor, " batch"]
@@ -208,16 +184,11 @@ class ScaledPanel:
         self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]
     ) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
+        first_rows = torch.from_numpy(self.panel.starts)
         return Windows(
-            self.values,
-            self.time,
-            starts=starts,
-            first_rows=torch.from_numpy(self.panel.starts),
-            seq_len=seq_len,
-            pred_len=pred_len,
-            target_index=target_index,
-            fill=self.fill,
-        )
+            self.values, self.time, starts=starts, first_rows=first_rows, seq_len=seq_len, pred_len=pred_len,
+            target_index=target_index, fill=self.fill,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that is needed to scale other rows in the same way."""
@@ -258,8 +229,6 @@ def _scaled_rows(name: str, panel: Panel, scaler: Scaler) -> Rows:
         lost = (~scaled.isfinite() & torch.from_numpy(np.isfinite(panel.values))).any(dim=0)
         rows = TensorRows(scaled)
     if lost.any():
-        column = panel.columns[int(lost.int().argmax())]
-        raise DataError(
-            f"{name}: column {column!r} has numbers too large for float32 once scaled: rescale it"
-        )
+        problem = f"column {panel.columns[int(lost.int().argmax())]!r} has numbers too large for float32 once scaled"
+        raise DataError(f"{name}: {problem}: rescale it")
     return rows

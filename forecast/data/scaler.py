@@ -6,26 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 from torch import Tensor
 
-from forecast.data.row_ranges import (
-    PerSeries,
-    RowRanges,
-    RunningStatistics,
-    Values,
-    pieces_of,
-    ranges,
-    series_slices,
-)
+from forecast.data.row_ranges import PerSeries, RowRanges, RunningStatistics, Values, pieces_of, ranges
 from forecast.data.source import ASINH, LOG1P, NONE, SCALERS, Domain
 from forecast.system.errors import DataError, check_choice
 
-NORMAL_DEVIATION = 0.6744897501960817
-"""Median absolute deviation of the standard normal distribution."""
-
-SAMPLED_ROWS = 1 << 16
-"""Most rows that the parameters of one series are fitted to, evenly spaced."""
+NORMAL_DEVIATION = 0.6744897501960817  # median absolute deviation of the standard normal distribution
+SAMPLED_ROWS = 1 << 16  # most rows that the parameters of one series are fitted to, evenly spaced
 
 QUARTILE_ROWS = 1 << 20
 """Most training rows of a series that `robust` takes its quartiles from, evenly spaced."""
@@ -41,18 +30,13 @@ def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
     return median, deviation or float(values.std())
 
 
-def apply(
-    values: Float64[Tensor, "... columns"],
-    kinds: Sequence[str],
-    location: Float64[Tensor, "... columns"],
-    shape: Float64[Tensor, "... columns"],
-    *,
-    inverse: bool = False,
-) -> Float64[Tensor, "... columns"]:
-    """Transform columns, or with `inverse` transformed ones back.
+Columns = Float64[Tensor, "... columns"]
 
-    Values outside the range of a transform get the value at its end.
-    """
+
+def apply(
+    values: Columns, kinds: Sequence[str], location: Columns, shape: Columns, *, inverse: bool = False
+) -> Columns:
+    """Transform columns, or with `inverse` transformed ones back; those outside its range from the end of it."""
     for kind, functions in _FUNCTIONS.items():
         if kind in kinds:
             columns = torch.tensor([kind == one for one in kinds], device=values.device)
@@ -60,14 +44,13 @@ def apply(
     return values
 
 
+# asinh and sinh from functions that ONNX Runtime has in float64
 def _asinh(values: Tensor) -> Tensor:
-    """asinh from functions that ONNX Runtime has in float64."""
     size = values.abs()
     return values.sign() * torch.log1p(size + size.square() / (1 + (size.square() + 1).sqrt()))
 
 
 def _sinh(values: Tensor) -> Tensor:
-    """sinh from functions that ONNX Runtime has in float64."""
     return (values.expm1() - (-values).expm1()) / 2
 
 
@@ -87,6 +70,14 @@ PARAMETERS = ("center", "scale", "location", "shape", "error_unit")
 Series = int | Int64[Tensor, " batch"] | None
 """One series, the series of each window, or None where window i is of series i or there is one series."""
 
+Some = Int64[Tensor, " some"]  # numbers of some series
+
+Parameter = Float[Tensor, "series columns"]
+Shaped = Float[Tensor, "*shape columns"]
+Forecasts = Float[Tensor, "batch steps columns ..."]
+Block = Float[np.ndarray, "rows columns"]
+Groups = Float64[np.ndarray, "groups columns"]
+
 
 class Scaler:
     """The map from original units to scaled units, and back, of each series and column.
@@ -102,12 +93,12 @@ class Scaler:
 
     def __init__(
         self,
-        center: Float[Tensor, "series columns"],
-        scale: Float[Tensor, "series columns"],
+        center: Parameter,
+        scale: Parameter,
         domain: Domain | None = None,
-        location: Float64[Tensor, "series columns"] | None = None,
-        shape: Float64[Tensor, "series columns"] | None = None,
-        error_unit: Float64[Tensor, "series columns"] | None = None,
+        location: Parameter | None = None,
+        shape: Parameter | None = None,
+        error_unit: Parameter | None = None,
     ) -> None:
         self.center, self.scale = center.double(), scale.double()
         self.domain = Domain.unlimited(center.shape[-1]) if domain is None else domain
@@ -119,7 +110,7 @@ class Scaler:
         return len(self.center)
 
     @property
-    def tensors(self) -> tuple[Float64[Tensor, "series columns"], ...]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """The `PARAMETERS`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
 
@@ -128,39 +119,29 @@ class Scaler:
         """Whether scaled errors are differences of scaled values."""
         return not self.domain.has_transforms and torch.equal(self.error_unit, self.scale)
 
-    def transform(
-        self, values: Float[Tensor, "*shape columns"], series: Series
-    ) -> Float64[Tensor, "*shape columns"]:
+    def transform(self, values: Shaped, series: Series) -> Float64[Tensor, "*shape columns"]:
         """Scale values of one series, or windows (batch, steps, columns) of these series; in float64."""
         return self._scale(values.double(), *self._of(series, values.device))
 
     def transform_panel(
-        self, values: Float[np.ndarray, "rows columns"], starts: PerSeries, stops: PerSeries
+        self, values: Block, starts: PerSeries, stops: PerSeries
     ) -> Float32[Tensor, "rows columns"]:
         """All rows of a panel in memory, scaled."""
         scaled = torch.empty(values.shape, dtype=torch.float32)
-        lengths = stops - starts
-        for some in series_slices(lengths):
-            rows = slice(starts[some][0], stops[some][-1])
-            series = np.repeat(np.arange(some.start, some.stop), lengths[some])
+        for rows in pieces_of(values, starts, stops):
+            series, part = RowRanges(starts, stops).series_of(rows), slice(rows[0], rows[-1] + 1)
             center, scale = self.center.numpy()[series], self.scale.numpy()[series]
-            scaled[rows] = torch.from_numpy((self.apply_transforms(values[rows], series) - center) / scale)
+            scaled[part] = torch.from_numpy((self.apply_transforms(values[part], series) - center) / scale)
         return scaled
 
-    def apply_transforms(
-        self, values: Float[np.ndarray, "rows columns"], series: Int64[np.ndarray, " rows"]
-    ) -> Float[np.ndarray, "rows columns"]:
+    def apply_transforms(self, values: Block, series: Int64[np.ndarray, " rows"]) -> Block:
         """f(x) of rows of these series; the values themselves where there is no transform."""
         if not self.domain.has_transforms:
             return values
-        location, shape = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
-        return apply(
-            torch.tensor(values, dtype=torch.float64), self.domain.transforms, location, shape
-        ).numpy()
+        parameters = (tensor[torch.from_numpy(series)] for tensor in (self.location, self.shape))
+        return apply(torch.tensor(values, dtype=torch.float64), self.domain.transforms, *parameters).numpy()
 
-    def inverse(
-        self, values: Float[Tensor, "*shape columns"], series: Series
-    ) -> Float64[Tensor, "*shape columns"]:
+    def inverse(self, values: Shaped, series: Series) -> Float64[Tensor, "*shape columns"]:
         """Scaled values in original units, in float64: float32 would lose digits.
 
         Values outside the bounds become the nearest bound.
@@ -177,9 +158,7 @@ class Scaler:
         """The value in original units of a scaled value, in each series and column."""
         return self.inverse(torch.full_like(self.center[:, None], scaled), None)[:, 0].numpy()
 
-    def error_values(
-        self, values: Float[Tensor, "batch steps columns ..."], series: Series
-    ) -> Float[Tensor, "batch steps columns ..."]:
+    def error_values(self, values: Forecasts, series: Series) -> Forecasts:
         """Scaled values, or their quantiles, whose differences are scaled errors.
 
         They are (x − x₀) / `error_unit`, x₀ the value that is scaled to 0: the values themselves in a column without a
@@ -197,9 +176,7 @@ class Scaler:
         shifted = self.inverse(values, series) - self.inverse(torch.zeros_like(values[:, :1]), series)
         return torch.where(is_transformed.to(values.device), shifted / unit, linear)
 
-    def clip(
-        self, values: Float[Tensor, "batch steps columns ..."], series: Series
-    ) -> Float[Tensor, "batch steps columns ..."]:
+    def clip(self, values: Forecasts, series: Series) -> Forecasts:
         """Scaled forecasts, or their quantiles; those outside the bounds are at the nearest bound."""
         if not self.domain.has_bounds:
             return values
@@ -223,30 +200,22 @@ class Scaler:
         next_to_it = apply(zero, kinds, *parameters) + of_scale * scale + of_center * center.abs()
         return apply(next_to_it, kinds, *parameters, inverse=True)
 
-    def _scale(
-        self, values: Tensor, center: Tensor, scale: Tensor, location: Tensor, shape: Tensor, _: Tensor
-    ) -> Tensor:
+    def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
+        """Scale values by the tensors of `_of`."""
         if self.domain.has_transforms:
-            values = apply(values, self.domain.transforms, location, shape)
+            values = apply(values, self.domain.transforms, *parameters[:2])
         return (values - center) / scale
 
-    def _bounds(
-        self, device: torch.device
-    ) -> tuple[Float64[Tensor, " columns"], Float64[Tensor, " columns"]]:
-        lower, upper = (
-            torch.tensor(each, dtype=torch.float64, device=device)
-            for each in (self.domain.lower, self.domain.upper)
-        )
-        return lower, upper
+    def _bounds(self, device: torch.device) -> list[Float64[Tensor, " columns"]]:
+        both = self.domain.lower, self.domain.upper
+        return [torch.tensor(each, dtype=torch.float64, device=device) for each in both]
 
     def _of(self, series: Series, device: torch.device) -> tuple[Float64[Tensor, "..."], ...]:
         """`tensors` of one series (columns), or of windows (batch, 1, columns)."""
         if isinstance(series, int):
             return tuple(tensor[series].to(device) for tensor in self.tensors)
-        if series is None:
-            return tuple(tensor[:, None].to(device) for tensor in self.tensors)
-        series = series.to(self.center.device)
-        return tuple(tensor[series][:, None].to(device) for tensor in self.tensors)
+        chosen = slice(None) if series is None else series.to(self.center.device)
+        return tuple(tensor[chosen][:, None].to(device) for tensor in self.tensors)
 
     def _map(self, change: Callable[[Tensor], Tensor], domain: Domain) -> "Scaler":
         center, scale, *parameters = map(change, self.tensors)
@@ -261,30 +230,13 @@ class Scaler:
         return self._map(lambda tensor: tensor.to(device), self.domain)
 
     def copy_scales(
-        self,
-        other: "Scaler",
-        *,
-        series: Int64[Tensor, " some"],
-        source: Int64[Tensor, " some"],
-        columns: Sequence[int] | None = None,
+        self, other: "Scaler", *, series: Some, source: Some, columns: Sequence[int] | None = None
     ) -> None:
-        """Scale series as another scaler does, in place.
-
-        Args:
-            other: the scaler whose parameters are copied.
-            series: numbers of the series here that change.
-            source: the number in `other` of each of these series.
-            columns: the columns here that `other` has; None: all.
-        """
+        """Scale `series` as another scaler scales its series `source`, in place; it has `columns`, None: all."""
         chosen = list(range(self.center.shape[1]) if columns is None else columns)
         cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)
         for mine, theirs in zip(self.tensors, other.tensors, strict=True):
             mine[cells] = theirs[source]
-
-    def copy_error_units(self, other: "Scaler", where: Bool[np.ndarray, " series"]) -> None:
-        """Measure the errors of the series where `where` is true in the units of another scaler, in place."""
-        some = torch.from_numpy(where)
-        self.error_unit[some] = other.error_unit[some]
 
     def state_dict(self) -> dict[str, Any]:
         return {**dict(zip(PARAMETERS, self.tensors, strict=True)), **vars(self.domain)}
@@ -310,9 +262,7 @@ def fit_scaler(
     """A scaler fitted to the rows first[s] … last[s] − 1 of each series. Missing values (NaN) do not count.
 
     Args:
-        values: the columns to scale, of all rows of a panel.
-        columns: their names, for messages.
-        first, last: row numbers, see above.
+        values, columns: the columns to scale, of all rows of a panel, and their names.
         kind: `standard` (mean and standard deviation), `minmax` (to [0, 1]), `robust` (median and interquartile range,
             or the standard deviation where that range is zero, as for demand that is mostly zero) or `none`.
         by: `series`, each series by its own rows; `all`, every series by the rows of all.
@@ -323,9 +273,7 @@ def fit_scaler(
     its first change could be thousands of standard deviations. A column that is constant in all rows is scaled by 1.
     Both warn. Each series has at least one value of each column there.
 
-    Raises:
-        ConfigError: another `kind`.
-        DataError: a column without a value in these rows.
+    Raises ConfigError for another `kind`, and DataError for a column without a value in these rows.
     """
     check_choice("data.scaler", kind, SCALERS)
     found = _fit_transforms(by, values, first, last, domain or Domain.unlimited(len(columns)))
@@ -334,10 +282,8 @@ def fit_scaler(
     center, scale = _center_and_scale(kind, values, RowRanges(first, last), found, by == "all")
     is_alone, is_constant = by == "all" or (len(first) == 1 and others is None), scale == 0
     if is_alone and np.isnan(center).any():
-        raise DataError(
-            f"no value of {columns[int(np.isnan(center[0]).argmax())]} in the training rows: leave the column out, or "
-            "give another data.split"
-        )
+        empty = f"no value of {columns[int(np.isnan(center[0]).argmax())]} in the training rows"
+        raise DataError(f"{empty}: leave the column out, or give another data.split")
     known = scale if others is None else np.concatenate([scale, others.scale.numpy()])
     medians = [np.median(one[one > 0]) if (one > 0).any() and not is_alone else 1.0 for one in known.T]
     if is_constant.any():
@@ -360,7 +306,7 @@ def fit_scaler(
 
 def _center_and_scale(
     kind: str, values: Values, rows: RowRanges, transformed: Scaler, together: bool
-) -> tuple[Float64[np.ndarray, "groups columns"], Float64[np.ndarray, "groups columns"]]:
+) -> tuple[Groups, Groups]:
     """Center and scale of each series from its rows, or of all series together.
 
     The center is NaN where a column has no value, and the scale is 0 there and where a column is constant.
@@ -384,9 +330,7 @@ def _center_and_scale(
     return np.where(found.count == 0, np.nan, center), scale
 
 
-def _quartiles(
-    values: Values, rows: RowRanges, transformed: Scaler, together: bool
-) -> tuple[Float64[np.ndarray, "groups columns"], Float64[np.ndarray, "groups columns"]]:
+def _quartiles(values: Values, rows: RowRanges, transformed: Scaler, together: bool) -> tuple[Groups, Groups]:
     """`_center_and_scale` of the kind `robust`, from at most `QUARTILE_ROWS` rows of each group, evenly spaced."""
     groups = [slice(None)] if together else [slice(s, s + 1) for s in range(len(rows.first))]
     centers, scales = [], []
@@ -396,9 +340,8 @@ def _quartiles(
         block = transformed.apply_transforms(values[numbers], rows.series_of(numbers))
         with warnings.catch_warnings(action="ignore"):  # of a column without values
             low, center, high = np.nanpercentile(block, (25, 50, 75), axis=0)
-            deviation = np.where(
-                np.nanmin(block, axis=0) < np.nanmax(block, axis=0), np.nanstd(block, axis=0), 0.0
-            )
+            varies = np.nanmin(block, axis=0) < np.nanmax(block, axis=0)
+            deviation = np.where(varies, np.nanstd(block, axis=0), 0.0)
         centers.append(center)
         scales.append(np.where(high > low, high - low, deviation))
     return np.array(centers), np.array(scales)

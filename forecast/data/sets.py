@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -175,9 +176,8 @@ def _activity(dates: pd.DatetimeIndex) -> Series:
 def classify_days(dates: pd.DatetimeIndex) -> tuple[Bool[np.ndarray, " rows"], ...]:
     """Sundays and holidays; the feasts among them; other Saturdays; working days between a day off and a weekend."""
     day = dates.normalize()
-    feasts = pd.DatetimeIndex(
-        [one for first, days in _FEASTS.items() for one in pd.date_range(first, periods=days)]
-    )
+    ranges = (pd.date_range(first, periods=days) for first, days in _FEASTS.items())
+    feasts = pd.DatetimeIndex([one for days in ranges for one in days])
 
     def is_off(days: pd.DatetimeIndex) -> Bool[np.ndarray, " rows"]:
         return np.asarray(days.strftime("%m-%d").isin(_FIXED) | days.isin(feasts))
@@ -193,8 +193,7 @@ RECALL_COLUMNS = (
     "output",
     *(f"{when}_{product + 1}" for when in ("now", "next") for product in range(PRODUCTS)),
 )
-SOONEST, LATEST = 4, 8
-"""Weeks from a run of a product to its next."""
+SOONEST, LATEST = 4, 8  # weeks from a run of a product to its next
 MEMORY, NOISE = 0.9, 0.15
 _RECALL_SEED = 19900101
 
@@ -207,14 +206,11 @@ def recall_table() -> Panel:
     day = -0.7 * around(dates.hour.to_numpy().astype(float), 3.0, 3.0)
     output = np.repeat(level[:-1], WEEK) + day + NOISE * random.standard_normal(len(dates))
     flags = np.repeat(np.eye(PRODUCTS)[product], WEEK, axis=0)
-    return Panel.of_table(
-        dates, np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3), RECALL_COLUMNS, "30min"
-    )
+    values = np.column_stack([output, flags[:-WEEK], flags[WEEK:]]).round(3)
+    return Panel.of_table(dates, values, RECALL_COLUMNS, "30min")
 
 
-def _plan(
-    random: np.random.Generator,
-) -> tuple[Int[np.ndarray, " weeks"], Float[np.ndarray, " weeks"]]:
+def _plan(random: np.random.Generator) -> tuple[Int[np.ndarray, " weeks"], Float[np.ndarray, " weeks"]]:
     """The product of each week, and one after the table's last, and the level at which it is made.
 
     Each week is for one of the products that have waited long enough, at random; one that has waited `LATEST` at once.
@@ -260,9 +256,8 @@ class DownloadedSource(FileSource):
         hash: SHA-256 of the file, or `md5:…`; None: the file is not checked.
         by_hand: where to find the file, for error messages; None: at `url`.
 
-    Raises:
-        ConfigError: `path` is outside of `root`, where a download could replace other files.
-        DataError: the download failed; the message says where to place the file by hand.
+    Raises ConfigError for a `path` outside of `root`, where a download could replace other files, and DataError, which
+    says where to place the file by hand, if the download fails.
     """
 
     root: str | Path
@@ -275,10 +270,8 @@ class DownloadedSource(FileSource):
         super().__post_init__()
         below = Path(os.path.abspath(self.path)).is_relative_to(os.path.abspath(user_path(self.root)))
         if self.url is not None and not below:
-            raise ConfigError(
-                f"data.path={path}: not below data.root={self.root}, where a downloaded set lies; a file of your own "
-                f"is data=csv data.path={path}"
-            )
+            problem = f"not below data.root={self.root}, where a downloaded set lies"
+            raise ConfigError(f"data.path={path}: {problem}; a file of your own is data=csv data.path={path}")
         self.by_hand = self.by_hand or f"from {self.url}"
 
     def prepare(self) -> None:
@@ -294,18 +287,12 @@ class DownloadedSource(FileSource):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.parent / f".{self.path.name}.lock"):
-                pooch.retrieve(
-                    self.url,
-                    self.hash,
-                    fname=self.path.name,
-                    path=self.path.parent,
-                    downloader=pooch.HTTPDownloader(timeout=_TIMEOUT),  # pyright: ignore[reportArgumentType]
-                )
+                place = {"fname": self.path.name, "path": self.path.parent}
+                downloader: Any = pooch.HTTPDownloader(timeout=_TIMEOUT)
+                pooch.retrieve(self.url, self.hash, **place, downloader=downloader)
         except (OSError, ValueError) as error:  # an error of the connection is an OSError
-            reason = " ".join(str(error).split())
-            raise DataError(
-                f"{self.path}: cannot be downloaded ({reason}): put it there by hand: {self.by_hand}"
-            ) from None
+            problem = f"cannot be downloaded ({' '.join(str(error).split())})"
+            raise DataError(f"{self.path}: {problem}: put it there by hand: {self.by_hand}") from None
 
     def read(self) -> Panel:
         self.prepare()

@@ -92,33 +92,22 @@ class Domain:
         found: dict[str, list[str]] = {}
         for name, kind, low, high in zip(columns, self.transforms, self.lower, self.upper, strict=True):
             words = [kind] * (kind != NONE)
-            words += [
-                f"{what} {bound:g}"
-                for what, bound in (("at least", low), ("at most", high))
-                if math.isfinite(bound)
-            ]
+            words += [f"at least {low:g}"] * math.isfinite(low) + [f"at most {high:g}"] * math.isfinite(high)
             found.setdefault(", ".join(words), []).append(name)
         if len(found) == 1 and len(columns) > 1:
             return f"all targets {next(iter(found))}" if any(found) else ""
         return "; ".join(f"{', '.join(names)} {words}" for words, names in found.items() if words)
 
 
-def choose_domain(
-    columns: Sequence[str],
-    targets: Sequence[str],
-    lower: BoundSetting | None,
-    upper: BoundSetting | None,
-    transform: TransformSetting | None,
-) -> Domain:
+def choose_domain(columns: Sequence[str], targets: Sequence[str], options: "ScalingOptions") -> Domain:
     """The domain of `columns`, among them the targets.
 
     Bounds are for targets. One transform is for all targets; by column, covariates of the past may have one too.
-
-    Raises:
-        ConfigError: a column that is not there, or a lower bound that is not below the upper one.
+    Raises ConfigError for a column that is not there, or a lower bound that is not below the upper one.
     """
-    low = by_column("data.lower", lower, targets, -math.inf, "target")
-    high = by_column("data.upper", upper, targets, math.inf, "target")
+    transform = options.transform
+    low = by_column("data.lower", options.lower, targets, -math.inf, "target")
+    high = by_column("data.upper", options.upper, targets, math.inf, "target")
     transformed = columns if isinstance(transform, Mapping) else targets
     kinds = by_column("data.transform", None if transform == AUTO else transform, transformed, NONE)
     for name in targets:
@@ -134,9 +123,7 @@ def choose_domain(
 def check_values(name: str, panel: Panel, domain: Domain) -> None:
     """Raise DataError for the first value outside the bounds of its column, or that its transform does not take.
 
-    Args:
-        name: of the data, for the message.
-        panel: its columns are those of `domain`.
+    The columns of the panel are those of `domain`; the message begins with `name`.
     """
     values = panel.values
     dtype = values.mapped.dtype.type if isinstance(values, StoredValues) else values.dtype.type
@@ -144,13 +131,10 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
         # in the precision of the values: 0.3 in float32 is above 0.3 in float64
         low, high = (float(dtype(bound[i])) for bound in (domain.lower, domain.upper))
         above = -1.0 if kind == LOG1P else -math.inf
-        if low == above == -math.inf and high == math.inf:
-            continue
-        if (
-            isinstance(values, StoredValues)
-            and low <= values.minimum[i] > above
-            and values.maximum[i] <= high
-        ):
+        least, most = -math.inf, math.inf  # of the column, as far as they are known
+        if isinstance(values, StoredValues):
+            least, most = values.minimum[i], values.maximum[i]
+        if low <= least and most <= high and (above < least or above == -math.inf):
             continue
         for rows in pieces_of(values, panel.starts, panel.stops):
             part = values[rows, i]
@@ -164,9 +148,8 @@ def check_values(name: str, panel: Panel, domain: Domain) -> None:
                 reason = "data.transform=log1p takes values above -1: use asinh, which takes every number"
             elif value < low:
                 reason = f"below data.lower={low:g}: correct the value, or lower the bound"
-            raise DataError(
-                f"{name}: {panel.columns[i]} is {value:g} at {panel.dates(row)[0]}{series}, {reason}"
-            )
+            where = f"at {panel.dates(row)[0]}{series}"
+            raise DataError(f"{name}: {panel.columns[i]} is {value:g} {where}, {reason}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +165,7 @@ class ScalingOptions:
         lower, upper, transform: bounds of the forecasts and transforms before scaling, see `choose_domain`. A
             checkpoint has its own.
 
-    Raises:
-        ConfigError: an option has a value that is not allowed.
+    Raises ConfigError for a value that is not allowed.
     """
 
     scaler: str = "standard"
@@ -199,13 +181,8 @@ class ScalingOptions:
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "ScalingOptions":
         """The scaling options among the settings of a data module."""
-        return ScalingOptions(
-            **{
-                one.name: read_mapping(settings[one.name])
-                for one in fields(ScalingOptions)
-                if one.name in settings
-            }
-        )
+        names = [one.name for one in fields(ScalingOptions) if one.name in settings]
+        return ScalingOptions(**{name: read_mapping(settings[name]) for name in names})
 
     def __post_init__(self) -> None:
         check_choice("data.scaler", self.scaler, SCALERS)
@@ -248,8 +225,7 @@ class DataOptions(ScalingOptions):
             `EVALUATED_WINDOWS` windows of each split.
         seed: of the order of the training windows.
 
-    Raises:
-        ConfigError: an option has a value that is not allowed; numbers are whole and at least 1.
+    Raises ConfigError for a value that is not allowed; numbers are whole and at least 1.
     """
 
     name: str
@@ -266,13 +242,11 @@ class DataOptions(ScalingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        required = {"seq_len": self.seq_len, "pred_len": self.pred_len}
-        keys = ("batch_size", "eval_stride", "eval_batch_size", "season", "windows_per_epoch")
-        optional = {
-            f"data.{key}": getattr(self, key) for key in keys if getattr(self, key) not in (None, AUTO)
-        }
-        for key, value in {**required, **optional}.items():
-            check_count(key, value)
+        for key in ("seq_len", "pred_len"):
+            check_count(key, getattr(self, key))
+        for key in ("batch_size", "eval_stride", "eval_batch_size", "season", "windows_per_epoch"):
+            if getattr(self, key) not in (None, AUTO):
+                check_count(f"data.{key}", getattr(self, key))
         check_count("seed", self.seed, least=0)
         check_choice("features", self.features, FEATURES)
         check_split(self.split)

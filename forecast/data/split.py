@@ -50,9 +50,7 @@ def split_panel(panel: Panel, split: Split, *, seq_len: int, season: int) -> dic
     too short has no rows. With `split="test"` the first `seq_len` rows are history alone; of a single series a
     season, where that is longer and leaves rows to forecast, so that the seasonal-naive baseline has one.
 
-    Raises:
-        ConfigError: a `split` of no known form, or dates that the panel does not have.
-        DataError: every series is too short.
+    Raises ConfigError for dates that the panel does not have, and DataError if every series is too short.
     """
     check_split(split)
     lengths = panel.lengths
@@ -75,17 +73,13 @@ def _find_borders(panel: Panel, split: Sequence[Any]) -> tuple[PerSeries, ...]:
         train, _, test = ((lengths * fraction).astype(np.int64) for fraction in split)
         return train, lengths - test, lengths
     per_month = 0 if panel.calendar is not None else rows_in(days=30, freq=panel.freq)
+    given = f"data.split={list(split)}"
     if per_month == 0:
-        step = panel.describe_step()
-        raise ConfigError(
-            f"data.split={list(split)} counts months of 30 days, which the step of the rows ({step}) does not divide: "
-            "give fractions or dates"
-        )
+        problem = f"which the step of the rows ({panel.describe_step()}) does not divide"
+        raise ConfigError(f"{given} counts months of 30 days, {problem}: give fractions or dates")
     borders = np.cumsum(split) * per_month
     if (longest := lengths.max()) < borders[-1]:
-        raise DataError(
-            f"data.split={list(split)} needs {borders[-1]:,} rows ({panel.freq}), and the table has {longest:,}"
-        )
+        raise DataError(f"{given} needs {borders[-1]:,} rows ({panel.freq}), and the table has {longest:,}")
     return tuple(np.where(lengths < borders[-1], 0, border) for border in borders)
 
 
@@ -95,26 +89,22 @@ def _counts_months(split: Split) -> bool:
 
 def _find_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset) -> tuple[int, int]:
     """The positions of the first dates of validation and of test."""
+    given = f"data.split={starts}"
     read = [pd.to_datetime(start, format="ISO8601", errors="coerce") for start in starts]
     for start, date in zip(starts, read, strict=True):
         if pd.isna(date):
-            raise ConfigError(f"data.split={starts}: {start!r} is not a date such as 2017-07-01")
-        check_year(f"data.split={starts}", date)
-    at = utc_offset.read_setting(f"data.split={starts}", read)
-    val, test = np.searchsorted(dates.to_numpy(), at).tolist()
+            raise ConfigError(f"{given}: {start!r} is not a date such as 2017-07-01")
+        check_year(given, date)
+    val, test = np.searchsorted(dates.to_numpy(), utc_offset.read_setting(given, read)).tolist()
     if not 0 < val < test < len(dates):
-        raise ConfigError(
-            f"data.split={starts} must rise and lie after the first date of the table and not after the last one, "
-            f"{' and '.join(map(str, utc_offset.shown(dates[[0, -1]])))}"
-        )
+        ends = " and ".join(map(str, utc_offset.shown(dates[[0, -1]])))
+        where = f"after the first date of the table and not after the last one, {ends}"
+        raise ConfigError(f"{given} must rise and lie {where}")
     return val, test
 
 
-EVALUATED_WINDOWS = 50_000
-"""Largest number of validation or test windows if `eval_stride` is null."""
-
-SplitRows = Mapping[str, RowRanges]
-"""Rows of each series, by split."""
+EVALUATED_WINDOWS = 50_000  # largest number of validation or test windows if `eval_stride` is null
+SplitRows = Mapping[str, RowRanges]  # rows of each series, by split
 
 
 def find_window_starts(
@@ -138,9 +128,8 @@ def find_window_starts(
         begin = first if split == "train" else np.maximum(panel.starts, first - seq_len)
         end = np.where(has_scale, last - seq_len - pred_len + 1, begin)
         begin = begin + (end - 1 - begin) % stride  # the last window always counts
-        starts[split] = [
-            range(a, max(a, b), stride) for a, b in zip(begin.tolist(), end.tolist(), strict=True)
-        ]
+        pairs = zip(begin.tolist(), end.tolist(), strict=True)
+        starts[split] = [range(a, max(a, b), stride) for a, b in pairs]
     without = {split: np.array([not own for own in of_series]) for split, of_series in starts.items()}
     for split, is_without in without.items():
         if is_without.all():
@@ -151,15 +140,13 @@ def find_window_starts(
                 f"{name}: the {split} split needs {needed:,} rows (seq_len={seq_len}, pred_len={pred_len}), and {has}: "
                 "give more rows, shorter windows or another data.split"
             )
-    if found := [
-        f"{int(each.sum()):,} {split} ({name_some(panel, each)})"
-        for split, each in without.items()
-        if each.any()
-    ]:
-        warnings.warn(
-            f"{name}: of {len(panel):,} series some have too few rows for a window: {', '.join(found)}",
-            stacklevel=2,
+    some = {split: each for split, each in without.items() if each.any()}
+    if some:
+        named = ", ".join(
+            f"{int(each.sum()):,} {split} ({name_some(panel, each)})" for split, each in some.items()
         )
+        problem = f"of {len(panel):,} series some have too few rows for a window"
+        warnings.warn(f"{name}: {problem}: {named}", stacklevel=2)
     return starts
 
 
@@ -170,19 +157,14 @@ def check_season(name: str, season: int, key: str, rows: SplitRows, window: int)
     """
     lengths = rows["train"].stop - rows["train"].first if "train" in rows else np.array([])
     if len(lengths) == 1 and season >= lengths[0] >= window:  # shorter rows are refused for their windows
-        raise DataError(
-            f"{name}: {key} is {season} rows, and there are {lengths[0]:,} training rows: give more rows, or set a "
-            "shorter data.season (1: none)"
-        )
+        problem = f"{key} is {season} rows, and there are {lengths[0]:,} training rows"
+        raise DataError(f"{name}: {problem}: give more rows, or set a shorter data.season (1: none)")
 
 
 def choose_eval_stride(rows: SplitRows, pred_len: int, season: int) -> int:
-    """Return the stride that leaves at most `EVALUATED_WINDOWS` windows of validation and of test."""
-    counts = [
-        int((last - first - pred_len + 1).clip(0).sum())
-        for split, (first, last) in rows.items()
-        if split != "train"
-    ]
+    """The stride that leaves at most `EVALUATED_WINDOWS` windows of validation and of test."""
+    evaluated = [each for split, each in rows.items() if split != "train"]
+    counts = [int((last - first - pred_len + 1).clip(0).sum()) for first, last in evaluated]
     return spread_stride(max(counts, default=1), EVALUATED_WINDOWS, season)
 
 

@@ -151,7 +151,7 @@ class CarriedRows(Rows):
     def _values_before(
         self, first: Index, is_missing: Bool[Tensor, " batch"]
     ) -> Float32[Tensor, "batch 1 columns"]:
-        """Return the last values before each window that starts with a missing value; 0 if there is none."""
+        """The last values before each window that starts with a missing value; 0 if there is none."""
         found = torch.zeros(len(first), 1, self._rows.n_columns)
         rows = first[is_missing].numpy()
         if len(rows):
@@ -162,8 +162,7 @@ class CarriedRows(Rows):
         return found
 
 
-UNLIMITED = 1 << 40
-"""Number of known steps of a covariate that is known over any horizon."""
+UNLIMITED = 1 << 40  # number of known steps of a covariate that is known over any horizon
 
 
 @dataclass(frozen=True)
@@ -189,24 +188,14 @@ class FutureCovariates:
 
     @classmethod
     def of(cls, panel: Panel, scaler: Scaler, known_steps: Sequence[int | None]) -> "FutureCovariates":
-        """Scale the future covariates of a panel.
-
-        Args:
-            panel: with future covariates.
-            scaler: of the future covariates.
-            known_steps: steps for which each covariate is known after an origin; None: over the whole horizon.
-        """
+        """Scale the future covariates of a panel that has some; `known_steps` is that of `Scales`."""
         assert panel.future is not None
         limits = [UNLIMITED if steps is None else steps for steps in known_steps]
         masked = [i for i, steps in enumerate(limits) if steps < UNLIMITED]
         past = _scaled_columns(panel, list(range(len(limits))), scaler, masked)
         ahead = _scaled_columns(panel, panel.ahead_index, scaler, masked) if panel.as_of else past
-        return cls(
-            past,
-            ahead,
-            torch.tensor([*limits, *(limits[i] for i in masked)]),
-            torch.tensor([False] * len(limits) + [True] * len(masked)),
-        )
+        is_mask = torch.tensor([False] * len(limits) + [True] * len(masked))
+        return cls(past, ahead, torch.tensor([*limits, *(limits[i] for i in masked)]), is_mask)
 
     @property
     def n_columns(self) -> int:
@@ -255,8 +244,7 @@ def carry_into(
 ) -> Panel:
     """An excerpt of a panel in which future covariates that its first rows lack have the value before, as in training.
 
-    Args:
-        excerpt: rows of the series `chosen` of `panel`, from the rows `first` on.
+    The excerpt has rows of the series `chosen` of `panel`, from the rows `first` on.
     """
     if panel.future is None:
         return excerpt
@@ -284,16 +272,12 @@ class StepFeatures:
     def n_features(self) -> int:
         return self.calendar.n_columns + (self.future.n_columns if self.future else 0) + self.static.shape[1]
 
-    def past(
-        self, first: Index, length: int, series: Index
-    ) -> Float32[Tensor, "batch {length} n_time_features"]:
+    def past(self, first: Index, length: int, series: Index) -> Steps:
         """Windows of `length` rows before a forecast origin, which begin at the rows `first` of these series."""
         covariates = None if self.future is None else self.future.past.windows(first, length)
         return self._join(first, length, series, covariates)
 
-    def ahead(
-        self, origins: Index, length: int, series: Index
-    ) -> Float32[Tensor, "batch {length} n_time_features"]:
+    def ahead(self, origins: Index, length: int, series: Index) -> Steps:
         """Windows of `length` rows after these forecast origins, as they are known at the origins.
 
         Rows may lie after the last row of the panel where there are no future covariates.
@@ -302,11 +286,7 @@ class StepFeatures:
         return self._join(origins, length, series, covariates)
 
     def _join(
-        self,
-        first: Index,
-        length: int,
-        series: Index,
-        covariates: Steps | None,
+        self, first: Index, length: int, series: Index, covariates: Steps | None
     ) -> Float32[Tensor, "batch {length} n_time_features"]:
         parts = [self.calendar.windows(first + self.shifts[series], length)]
         if covariates is not None:

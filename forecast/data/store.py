@@ -13,23 +13,23 @@ from jaxtyping import Float
 from numpy.lib import format as npy
 
 from forecast.data.calendars import is_zone, utc_offset_of
-from forecast.data.files.grid import find_target_rows
 from forecast.data.files.sources import ColumnOptions, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.data.row_ranges import (
     PerSeries,
+    RowRanges,
     RunningStatistics,
     StoredValues,
+    find_target_rows,
     pieces_of,
 )
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available
 
-_WORK = 5
-"""Memory that examining a table takes, as a multiple of its size."""
+_WORK = 5  # memory that examining a table takes, as a multiple of its size
 
 KIND, VERSION = "forecast.store", 2
 DESCRIPTION, VALUES, DATES = "store.json", "values.npy", "dates.npy"
@@ -57,17 +57,11 @@ def open_store(path: str | Path) -> Panel:
         grid_starts = _find_grid_starts(grid, about, lengths)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = error if isinstance(error, DataError) else f"{DESCRIPTION} cannot be read"
-        raise DataError(
-            f"{folder}: {what}: the store is damaged or of another version: convert again"
-        ) from None
+        advice = "the store is damaged or of another version: convert again"
+        raise DataError(f"{folder}: {what}: {advice}") from None
+    facts = (tuple(about[name]) for name in ("minimum", "maximum", "missing"))
     stored = StoredValues(
-        values,
-        folder / VALUES,
-        tuple(range(len(columns))),
-        tuple(about["minimum"]),
-        tuple(about["maximum"]),
-        tuple(about["missing"]),
-        (None,) * len(columns),
+        values, folder / VALUES, tuple(range(len(columns))), *facts, codes=(None,) * len(columns)
     )
     ids, stops = pd.Index(about["ids"], dtype=str, name=about["id_column"]), lengths.cumsum()
     return Panel(
@@ -82,10 +76,8 @@ def check_fits_memory(panel: Panel) -> None:
     rows, columns = panel.values.shape
     needed, free = _WORK * 8 * rows * columns, available()
     if panel.is_on_disk and needed > free:
-        raise DataError(
-            f"this needs the whole table in memory, about {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are "
-            "free: give a smaller file"
-        )
+        size = f"about {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free"
+        raise DataError(f"this needs the whole table in memory, {size}: give a smaller file")
 
 
 def _is_consistent(about: Any) -> bool:
@@ -140,8 +132,7 @@ def _find_grid_starts(dates: pd.DatetimeIndex, about: dict[str, Any], lengths: P
     return places
 
 
-DATES_AT_ONCE = 1 << 20
-"""Dates that are written at a time."""
+DATES_AT_ONCE = 1 << 20  # dates that are written at a time
 
 
 def write_store(
@@ -191,9 +182,8 @@ def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iter
     with path.open("wb") as file:
         for is_last in (False, True):
             file.seek(0)
-            npy.write_array_header_1_0(
-                file, {"descr": dtype.str, "fortran_order": False, "shape": (count, *row)}
-            )
+            header = {"descr": dtype.str, "fortran_order": False, "shape": (count, *row)}
+            npy.write_array_header_1_0(file, header)
             for block in () if is_last else blocks:
                 with np.errstate(over="ignore"):
                     file.write(block.astype(dtype).tobytes())
@@ -206,16 +196,8 @@ def _write_array(path: Path, dtype: np.dtype, row: tuple[int, ...], blocks: Iter
 def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) -> pd.DataFrame:
     """Read columns of a store that do not change within a series, one row for each series of a panel.
 
-    A series has the value of its rows that have one, NaN if none has.
-
-    Args:
-        where: the folder, for messages.
-        panel: some series of the store.
-        store: the panel of the whole store.
-        names: the columns.
-
-    Raises:
-        DataError: a column changes within a series.
+    A series has the value of its rows that have one, NaN if none has. The panel has some series of the whole `store`.
+    Raises DataError, beginning with `where`, for a column that changes within a series.
     """
     assert isinstance(store.values, StoredValues)
     if not names:
@@ -232,12 +214,10 @@ def read_static(where: str, panel: Panel, store: Panel, names: Sequence[str]) ->
         problem = f"{where}: series {quote(panel.ids[series])}: column {quote(names[column])} changes: {STATIC_CHANGES}"
         raise DataError(problem, NAME_AS_COVARIATE, is_for_training=True)
     known = np.where(found.count, found.lowest, np.nan)
-    columns = {
-        name: np.array([*store.texts[name], np.nan], dtype=object)[np.nan_to_num(column, nan=-1).astype(int)]
-        if name in store.texts
-        else column
-        for name, column in zip(names, known.T, strict=True)
-    }
+    columns: dict[str, np.ndarray] = dict(zip(names, known.T, strict=True))
+    for name in set(names) & set(store.texts):
+        texts = np.array([*store.texts[name], np.nan], dtype=object)
+        columns[name] = texts[np.nan_to_num(columns[name], nan=-1).astype(int)]
     return pd.DataFrame(columns, index=panel.ids)
 
 
@@ -258,25 +238,19 @@ class StoreSource(ColumnOptions):
         assert isinstance(whole.values, StoredValues)
         roles = self.roles.resolve(str(self.path), whole.columns)
         if texts := [name for name in roles.targets or () if name in whole.texts]:
-            problem = (
-                f"{self.path}: column {quote(texts[0])} holds text, such as {quote(whole.texts[texts[0]][0])}"
-            )
+            example = quote(whole.texts[texts[0]][0])
+            problem = f"{self.path}: column {quote(texts[0])} holds text, such as {example}"
             advice = ": leave it out (data.drop), or read it as a covariate (data.past_covariates or future_covariates)"
             raise TextColumns(problem, advice, texts)
-        values, future = (
-            whole.values.select([whole.columns.index(name) for name in names])
-            for names in (roles.values, roles.future)
-        )
+        places = {name: place for place, name in enumerate(whole.columns)}
+        values = whole.values.select([places[name] for name in roles.values])
+        future = whole.values.select([places[name] for name in roles.future])
+        texts = {name: texts for name, texts in whole.texts.items() if name in roles.covariates}
         panel = replace(
-            self._choose_series(whole),
-            targets=roles.targets,
-            past_covariates=roles.past,
-            future_covariates=roles.future_covariates,
-            as_of=roles.as_of,
-            values=values,
-            future=future if roles.future else None,
-            texts={name: texts for name, texts in whole.texts.items() if name in roles.covariates},
-        )
+            self._choose_series(whole), targets=roles.targets, past_covariates=roles.past, as_of=roles.as_of,
+            future_covariates=roles.future_covariates, values=values, future=future if roles.future else None,
+            texts=texts,
+        )  # fmt: skip
         panel = self._cut_to_targets(panel)
         return replace(panel, static=read_static(str(self.path), panel, whole, roles.static))
 
@@ -293,10 +267,9 @@ class StoreSource(ColumnOptions):
     def _cut_to_targets(self, panel: Panel) -> Panel:
         """The panel of the rows that `find_target_rows` keeps, and of their dates."""
         assert isinstance(panel.values, StoredValues)
-        firsts, ends, stops = find_target_rows(
-            str(self.path), panel.values.select(range(len(panel.targets))), panel.targets, panel.starts, panel.stops,
-            panel.ids if panel.has_ids else None, keep_end=panel.future is not None,
-        )  # fmt: skip
+        targets, ids = panel.values.select(range(len(panel.targets))), panel.ids if panel.has_ids else None
+        rows, keep_end = RowRanges(panel.starts, panel.stops), panel.future is not None
+        firsts, ends, stops = find_target_rows(str(self.path), targets, panel.targets, rows, ids, keep_end)
         grid_starts = panel.grid_starts + firsts - panel.starts
         begin, end = int(grid_starts.min()), int((grid_starts + stops - firsts).max())
         grid_starts, grid = grid_starts - begin, panel.grid[begin:end]

@@ -22,11 +22,8 @@ def holiday_features(dates: pd.DatetimeIndex, country: str) -> Float[np.ndarray,
     """
     days, place = np.unique(dates.normalize().to_numpy(), return_inverse=True)
     calendar = find_holidays("data.holidays", country)
-    is_holiday = [
-        [day.date() in calendar for day in pd.DatetimeIndex(days) + pd.Timedelta(days=ahead)]
-        for ahead in NAMES.values()
-    ]
-    return np.stack(is_holiday, axis=1)[place] - 0.5
+    moved = [pd.DatetimeIndex(days) + pd.Timedelta(days=ahead) for ahead in NAMES.values()]
+    return np.array([[day.date() in calendar for day in each] for each in moved]).T[place] - 0.5
 
 
 def warn_of_utc_holidays(title: str, country: str, *, has_file: bool) -> None:
@@ -53,9 +50,10 @@ def find_holidays(key: str, code: str) -> Any:
             return holidays.financial_holidays(code)
         return holidays.country_holidays(*split_code(code))
     except NotImplementedError:
-        known = "a country's ISO code, such as TR, DE or DE-BY"
-        if key == "data.calendar":
-            known = "the code of a country or exchange, such as DE or XNYS"
+        of_country = "a country's ISO code, such as TR, DE or DE-BY"
+        known = (
+            of_country if key == "data.holidays" else "the code of a country or exchange, such as DE or XNYS"
+        )
         raise ConfigError(f"{key}={code} is not known: give {known}") from None
 
 
@@ -120,8 +118,8 @@ def infer_frequency(dates: pd.DatetimeIndex) -> str:
     """
     if len(dates) < 3:
         raise DataError(f"{len(dates)} dates are too few to tell the step between rows: give it (data.freq)")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # pandas 3 announces an offset for pandas 4
+    # pandas 3 announces an offset for pandas 4
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         inferred = pd.infer_freq(dates)
     offset = None if inferred is None else to_offset(inferred)
     # pandas calls three 15ths of a month 31D if they lie 31 days apart, last Fridays fourth, quarterly ones monthly
@@ -205,13 +203,14 @@ def time_features(
     With `holidays`, a country code, three more follow. Raises ConfigError for an unknown country, or a step of more
     than a day.
     """
-    columns = []
-    for name in time_feature_names(freq):
-        read, lowest, span = _FEATURES[name]
-        columns.append((np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5)
+    names = time_feature_names(freq)
+    kinds = [_FEATURES[name] for name in names]
+    columns = [
+        (np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5 for read, lowest, span in kinds
+    ]
     if holidays is None:
         return np.stack(columns, axis=1)
-    if "day of week" not in time_feature_names(freq):
+    if "day of week" not in names:
         raise ConfigError(f"data.holidays={holidays} needs steps of a day or less, and these are of {freq}")
     return np.column_stack([*columns, holiday_features(dates, holidays)])
 

@@ -20,6 +20,10 @@ SEASONS_BACK = 7
 """Number of seasons before and after a gap in which `seasonal` looks for a value of the same phase."""
 
 
+Past = Float[Tensor, "batch length columns"]
+Steps = Int64[Tensor, " missing"]  # a step of the window of each missing value
+
+
 @dataclass(frozen=True)
 class Fill:
     """A rule that fills missing values in the past of a window.
@@ -51,9 +55,7 @@ class Fill:
     def to(self, device: torch.device | str) -> "Fill":
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
 
-    def complete(
-        self, past: Float[Tensor, "batch length columns"], series: Index
-    ) -> Float[Tensor, "batch length columns"]:
+    def complete(self, past: Past, series: Index) -> Past:
         """Replace NaN in scaled windows; `series[i]` is the series of window i."""
         missing = past.isnan()
         if not missing.any():
@@ -97,9 +99,7 @@ class Fill:
             found = torch.where(is_far, torch.nan, found)
         return found
 
-    def _same_phase(
-        self, gaps: "Gaps", near: Int64[Tensor, " missing"] | None = None
-    ) -> Float[Tensor, " missing"]:
+    def _same_phase(self, gaps: "Gaps", near: Steps | None = None) -> Float[Tensor, " missing"]:
         """The last measured value whole seasons before each missing one, else the first after it; NaN if there is none.
 
         With `near`, a measured step for each missing one: its value plus the change from it in that season.
@@ -128,9 +128,9 @@ class Gaps:
 
     rows: Float[Tensor, "rows length"]
     row: Int64[Tensor, " missing"]
-    step: Int64[Tensor, " missing"]
-    before: Int64[Tensor, " missing"]
-    after: Int64[Tensor, " missing"]
+    step: Steps
+    before: Steps
+    after: Steps
 
     @classmethod
     def find(cls, rows: Float[Tensor, "rows length"]) -> "Gaps":
@@ -143,10 +143,9 @@ class Gaps:
 
     def select(self, chosen: Bool[Tensor, " missing"]) -> "Gaps":
         """Some of the missing values."""
-        parts = (self.row, self.step, self.before, self.after)
-        return Gaps(self.rows, *(part[chosen] for part in parts))
+        return Gaps(self.rows, *(part[chosen] for part in (self.row, self.step, self.before, self.after)))
 
-    def read(self, steps: Int64[Tensor, " missing"]) -> Float[Tensor, " missing"]:
+    def read(self, steps: Steps) -> Float[Tensor, " missing"]:
         """The value of the row of each missing value at another step; NaN outside of the window."""
         length = self.rows.shape[1]
         values = self.rows[self.row, steps.clamp(0, length - 1)]
@@ -245,9 +244,9 @@ class Windows:
     def gather(self, index: Index) -> Batch:
         """The windows with these numbers, in this order. `index` lies on the device of the windows."""
         future = self.values.windows(self.origins(index), self.pred_len)
-        return self.gather_past(index)._replace(
-            future=future if self._has_all_columns else future.index_select(2, self._target_columns)
-        )
+        if not self._has_all_columns:
+            future = future.index_select(2, self._target_columns)
+        return self.gather_past(index)._replace(future=future)
 
     def gather_past(self, index: Index) -> Batch:
         """The windows with these numbers, with NaN for `future`, whose rows may lie after the end of the panel."""
@@ -284,13 +283,7 @@ class Windows:
         return replace(self, values=values, time=time)
 
 
-def read_past(
-    values: Rows,
-    fill: Fill | None,
-    first: Index,
-    length: int,
-    series: Index,
-) -> Float[Tensor, "batch {length} n_features"]:
+def read_past(values: Rows, fill: Fill | None, first: Index, length: int, series: Index) -> Past:
     """Windows of `length` rows before a forecast, with missing values completed."""
     past = values.windows(first, length)
     return past if fill is None else fill.complete(past, series)
@@ -331,9 +324,8 @@ class WindowLoader:
         self.per_epoch = count = min(per_epoch or len(windows), len(windows))
         self._served = count // world_size * world_size if shuffle else count
         if self._served == 0:
-            raise ConfigError(
-                f"{plural(count, 'window')} cannot be shared between {world_size} processes: use fewer processes"
-            )
+            shared = f"{plural(count, 'window')} cannot be shared between {world_size} processes"
+            raise ConfigError(f"{shared}: use fewer processes")
         self._epoch, self._batches, self._resuming = 0, 0, False
 
     @property
@@ -351,11 +343,10 @@ class WindowLoader:
             return torch.arange(count)
         sequence = np.random.SeedSequence([self.seed, self.epoch])
         if self.per_epoch < count:
-            return torch.from_numpy(
-                np.random.default_rng(sequence).choice(count, self.per_epoch, replace=False)
-            )
-        state = sequence.generate_state(1)[0]
-        return torch.randperm(count, generator=torch.Generator().manual_seed(int(state)))
+            drawn = np.random.default_rng(sequence).choice(count, self.per_epoch, replace=False)
+            return torch.from_numpy(drawn)
+        seed = int(sequence.generate_state(1)[0])
+        return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
     def __len__(self) -> int:
         return -(-self._served // self.batch_size)
@@ -386,8 +377,6 @@ class WindowLoader:
         mine = self.state_dict()
         for key in ("batch_size", "seed", "windows", "windows_per_epoch"):
             if state[key] != mine[key]:
-                raise ConfigError(
-                    f"the checkpoint stopped within an epoch of {key}={state[key]}, and this run "
-                    f"has {mine[key]}: resume with the same data, batch size and seed"
-                )
+                stopped = f"the checkpoint stopped within an epoch of {key}={state[key]}, and this run has {mine[key]}"
+                raise ConfigError(f"{stopped}: resume with the same data, batch size and seed")
         self._epoch, self._batches, self._resuming = state["epoch"], state["batches"], True

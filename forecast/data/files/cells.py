@@ -3,8 +3,9 @@
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,14 @@ from jaxtyping import Float64
 
 from forecast.data.files.header import Header, refuse_names
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import (
-    BOOLEANS,
-    MISSING,
-    SIGNED_DIGITS,
-    SIGNS_ALIKE,
-    find_part,
-    matches,
-    quote,
-    warn_of_skipped_lines,
-)
+from forecast.data.files.text import BOOLEANS, MISSING, SIGNED_DIGITS, SIGNS_ALIKE, find_part, quote
 from forecast.system.errors import DataError, TooFewRows
 from forecast.system.formatting import write_setting
 from forecast.system.location import Location
 
-_FAR = 30
-"""Ratio of whole numbers to fractions above which the dots of the fractions may separate thousands."""
-
-_MANY = 100
-"""Fractions of which, without zeros at their ends, hardly all have three decimals."""
-
-FRAME = Path("the DataFrame")
-"""Stands for the file in messages about a DataFrame."""
+_FAR = 30  # ratio of whole numbers to fractions above which the dots of the fractions may separate thousands
+_MANY = 100  # fractions of which, without zeros at their ends, hardly all have three decimals
+FRAME = Path("the DataFrame")  # stands for the file in messages about a DataFrame
 
 
 @dataclass(frozen=True)
@@ -59,12 +46,8 @@ class Cells:
         return self.first_line + row + int(np.searchsorted(rows_above, row, side="right"))
 
     def line(self, row: int) -> str:
-        """Return the line of a row in words, such as "line 7"."""
+        """The line of a row in words, such as "line 7"."""
         return f"{self.unit} {self.number(row)}"
-
-    def warn_of_skipped(self) -> None:
-        """Warn of the lines that are no rows."""
-        warn_of_skipped_lines(self.path, len(self.skipped), next(iter(self.skipped), 0))
 
     def error(
         self, message: str, advice: str = "", *, row: int | None = None, column: str | None = None
@@ -78,19 +61,22 @@ class Cells:
         return DataError(f"{', '.join(where)}: {message}", advice)
 
 
-def date_name(date_column: str | Sequence[str]) -> str:
-    """Return the name of the date column in the cells that were read."""
+DateColumn = str | Sequence[str]
+"""Value of `data.date_column`: one column, or several, such as a date and a time."""
+
+
+def date_name(date_column: DateColumn) -> str:
+    """The name of the date column in the cells that were read."""
     return date_column if isinstance(date_column, str) else " ".join(map(str, date_column))
 
 
 def parse_cells(
     path: Location,
     raw: bytes,
-    date_column: str | Sequence[str],
+    header: Header,
+    date_column: DateColumn,
     options: ReadOptions,
     text_columns: Sequence[str] = (),
-    *,
-    header: Header,
     first_line: int | None = None,
 ) -> Cells:
     """Parse text: the `header` of `path`, followed by its lines from `first_line` on.
@@ -99,24 +85,22 @@ def parse_cells(
     other texts of `MISSING` are missing values, except in `text_columns`. Several date columns, such as a date and a
     time, are joined with a space and named by `date_name`.
 
-    Raises:
-        DataError: no rows, lines of different lengths, or a column name that is missing.
+    Raises DataError without rows, and for lines of different lengths and a column name that is missing.
     """
     dated = [date_column] if isinstance(date_column, str) else list(date_column)
     if len(dated) > 1 and (len(set(dated)) < len(dated) or date_name(dated) in header.names):
-        raise DataError(
-            f"{path}: data.date_column={dated} must name columns, each once, and together no other"
-        )
+        given = f"data.date_column={dated}"
+        raise DataError(f"{path}: {given} must name columns, each once, and together no other")
     for name in dated:
         if name not in header.names:
-            raise refuse_names(path, header.names, raw, name, options)
+            raise refuse_names(path, header, raw, name, options)
     first_line = first_line or header.line + header.n_lines
-    missing = _missing(header, text_columns, options)
     texts = [header.names.index(name) for name in (*dated, *text_columns) if name in header.names]
     if b"\n " in raw or b"\n\t" in raw:  # lines of spaces or tabs, which pandas takes for missing values
         raw = re.sub(rb"(?<=\n)[ \t]+(?=\r?\n|\Z)", b"", raw)
+    read = partial(_read_csv, raw, header, options, **_missing(header, text_columns, options))
     try:
-        frame = _parse(raw, header, texts, options, missing)
+        frame = _parse(read, texts)
     except pd.errors.ParserError as error:
         raise DataError(f"{path}{_explain(str(error), above=first_line - header.n_lines - 1)}") from None
     except pd.errors.ParserWarning:
@@ -124,38 +108,34 @@ def parse_cells(
         raise DataError(f"{path}: lines of more fields than {two}: correct them") from None
     cells = Cells(path, frame, first_line)
     if options.decimal is None and options.thousands is None:
-        _refuse_unclear_dots(cells, raw, header, options, missing)
+        _refuse_unclear_dots(cells, header, read)
     # the rows of a file without dates are counted, also those without a value
     are_missing = header.width == 1 or (options.start is not None and not options.melt)
     cells = _drop_empty_lines(cells, texts, are_missing=are_missing)
     return replace(cells, frame=_name_columns(path, cells.frame, header, dated))
 
 
-def _parse(
-    raw: bytes, header: Header, texts: list[int], options: ReadOptions, missing: dict[str, Any]
-) -> pd.DataFrame:
+def _parse(read: Callable[..., pd.DataFrame], texts: list[int]) -> pd.DataFrame:
     """Parse the lines below the header into columns numbered from 0; those with a number in `texts` stay text."""
     try:
-        frame = _read_csv(raw, header, options, missing)
+        frame = read()
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     if all(isinstance(frame[number].dtype, pd.StringDtype) for number in texts):
         return frame
     # an id such as 007 and a date such as 20240501 must stay text; parsing as text takes three times as long
-    return _read_csv(raw, header, options, missing, dtype=dict.fromkeys(texts, str))
+    return read(dtype=dict.fromkeys(texts, str))
 
 
 def read_columns(raw: bytes, header: Header, names: Sequence[str], options: ReadOptions) -> pd.DataFrame:
     """Parse some columns of text, without lines that have no value there, and without the checks of `parse_cells`."""
     numbers = [header.names.index(name) for name in names]
-    frame = _read_csv(raw, header, options, _missing(header, (), options), usecols=numbers)
+    frame = _read_csv(raw, header, options, usecols=numbers, **_missing(header, (), options))
     return pd.DataFrame(frame[numbers]).set_axis([*names], axis=1).dropna(how="all")
 
 
-def _read_csv(
-    raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any], **chosen: Any
-) -> pd.DataFrame:
-    """Parse the lines below the header, or the chosen columns and types of `pd.read_csv`.
+def _read_csv(raw: bytes, header: Header, options: ReadOptions, **chosen: Any) -> pd.DataFrame:
+    """Parse the lines below the header with further arguments of `pd.read_csv`.
 
     A column without a type gets the type that fits all its cells.
     """
@@ -169,14 +149,11 @@ def _read_csv(
             index_col=False,
             skip_blank_lines=False,  # so that rows keep the numbers of their lines
             low_memory=False,
-            **missing,
             **chosen,
         )
 
 
-def _refuse_unclear_dots(
-    cells: Cells, raw: bytes, header: Header, options: ReadOptions, missing: dict[str, Any]
-) -> None:
+def _refuse_unclear_dots(cells: Cells, header: Header, read: Callable[..., pd.DataFrame]) -> None:
     """Raise DataError for a column such as 987, 1.002, 995, unless another column shows that dots precede decimals.
 
     Of a column such as 1.002, 1.995 alone, it warns beside dates such as 31.12.2023.
@@ -185,12 +162,11 @@ def _refuse_unclear_dots(
     floats = [number for number in frame if frame[number].dtype.kind == "f"]
     first_cells = frame.head(1).to_numpy().ravel()
     dotted_dates = any(re.match(r"\d{1,2}\.\d{1,2}\.\d{4}", str(cell)) for cell in first_cells)
-    unclear = [
-        number for number in floats if _may_have_thousands(frame[number].to_numpy(), all_large=dotted_dates)
-    ]
+    unclear = [one for one in floats if _may_have_thousands(frame[one].to_numpy(), all_large=dotted_dates)]
     if not unclear:
         return
-    texts = _read_csv(raw, header, options, missing, dtype=dict.fromkeys(floats, str))[floats].fillna("")
+    advice = "set data.thousands=. data.decimal=, or data.decimal=."
+    texts = read(dtype=dict.fromkeys(floats, str))[floats].fillna("")
     grouped = texts.apply(lambda column: column.str.fullmatch(r"\s*[-+]?[1-9]\d{0,2}\.\d{3}\s*"))
     dotted = texts.apply(lambda column: column.str.contains(".", regex=False))
     if (dotted & ~grouped).to_numpy().any():
@@ -200,18 +176,12 @@ def _refuse_unclear_dots(
         if len(wholes):  # else, every large number is written with a dot
             row = int(dotted[number].to_numpy().argmax())  # type: ignore[reportAttributeAccessIssue]
             both = f"{quote(texts[number].iloc[row])} beside {quote(wholes.iloc[0])}"  # type: ignore[attr-defined]
-            raise cells.error(
-                f"{both}: the dot may separate thousands or decimals",
-                ": set data.thousands=. data.decimal=, or data.decimal=.",
-                row=row,
-                column=header.all_names[number],
-            )
+            problem, column = f"{both}: the dot may separate thousands or decimals", header.all_names[number]
+            raise cells.error(problem, f": {advice}", row=row, column=column)
     if dotted_dates:
         where = f"{cells.path}, column {quote(header.all_names[unclear[0]])}"
-        advice = "set data.thousands=. data.decimal=, or data.decimal=."
-        warnings.warn(
-            f"{where}: dots are read as decimal points, and may separate thousands: {advice}", stacklevel=4
-        )
+        doubt = "dots are read as decimal points, and may separate thousands"
+        warnings.warn(f"{where}: {doubt}: {advice}", stacklevel=4)
 
 
 def _may_have_thousands(values: np.ndarray, *, all_large: bool) -> bool:
@@ -256,9 +226,8 @@ def _name_columns(path: Location, frame: pd.DataFrame, header: Header, dated: li
     names = header.all_names
     for number, name in enumerate(names):
         if not name and frame[number].notna().to_numpy().any():
-            raise DataError(
-                f"{path}, line {header.line}: field {number + 1} has values and no name: name or delete it"
-            )
+            field = f"{path}, line {header.line}: field {number + 1}"
+            raise DataError(f"{field} has values and no name: name or delete it")
     named = [number for number, name in enumerate(names) if name]
     frame = frame.iloc[:, named].set_axis([names[number] for number in named], axis=1)
     if len(dated) > 1:
@@ -277,11 +246,8 @@ def _missing(header: Header, text_columns: Sequence[str], options: ReadOptions) 
     """Return pandas' options for missing values. In text columns, where NA may be Namibia, only empty cells are."""
     if not text_columns:
         return {"na_values": options.na_texts}
-    words = {
-        number: [""] if name in text_columns else [*MISSING, *options.na_texts]
-        for number, name in enumerate(header.all_names)
-    }
-    return {"keep_default_na": False, "na_values": words}
+    words = [[""] if name in text_columns else [*MISSING, *options.na_texts] for name in header.all_names]
+    return {"keep_default_na": False, "na_values": dict(enumerate(words))}
 
 
 def _explain(error: str, above: int) -> str:
@@ -299,7 +265,10 @@ def are_numbers(column: pd.Series) -> bool:
     return not isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.kind in "iufb"
 
 
-def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.ndarray, " rows"]:
+Numbers = Float64[np.ndarray, " rows"]
+
+
+def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Numbers:
     """Return a column as numbers, NaN where they are missing; `BOOLEANS` are 1 and 0, in any case.
 
     Raises DataError for the first cell that is not a number. The thousands separator must separate groups: 1,234 is a
@@ -325,7 +294,7 @@ def read_numbers(cells: Cells, name: str, options: ReadOptions) -> Float64[np.nd
 def _advise_on_number(text: str, options: ReadOptions) -> str:
     """Advice on a cell that is no number: the signs that make it one, if it consists of digits and signs."""
     given = re.sub(r"[-+\d]", "", text)
-    if not given or not matches(SIGNED_DIGITS, text):
+    if not given or not re.fullmatch(SIGNED_DIGITS, text):
         return ": correct it, or name it in data.na_values if it is a missing value"
     signs = [next((sign for sign, alike in SIGNS_ALIKE.items() if one in alike), one) for one in given]
     if signs[0] != signs[-1]:
@@ -342,14 +311,13 @@ def _advise_on_number(text: str, options: ReadOptions) -> str:
     return f": set {' or '.join(filter(None, typed))}" if any(typed) else ": correct it"
 
 
-def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Float64[np.ndarray, " rows"]:
+def parse_numbers(texts: pd.Series, decimal: str, thousands: str | None) -> Numbers:
     """Numbers of texts without spaces around them; NaN for those that are none."""
     if thousands is not None:
         sign = f"[{re.escape(SIGNS_ALIKE.get(thousands, thousands))}]"
         # groups of three, or of two before the last (1,23,456, as in India)
-        grouped = texts.str.fullmatch(
-            rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}(?:{re.escape(decimal)}\d*)?"
-        )
+        whole, rest = rf"[-+]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}}", rf"(?:{re.escape(decimal)}\d*)?"
+        grouped = texts.str.fullmatch(whole + rest)
         texts = texts.mask(grouped, texts.str.replace(sign, "", regex=True))
     if decimal != ".":
         texts = texts.mask(texts.str.contains(".", regex=False)).str.replace(decimal, ".", regex=False)

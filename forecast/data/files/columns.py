@@ -6,20 +6,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int32
+from jaxtyping import Int32
 
-from forecast.data.files.cells import FRAME, Cells, are_numbers, read_numbers
+from forecast.data.files.cells import FRAME, Cells, Numbers, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote
+from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote, strip
 from forecast.data.panel import TABLE_ID
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten, write_setting
 
 
-def read_covariate(
-    cells: Cells, name: str, options: ReadOptions
-) -> tuple[Float64[np.ndarray, " rows"], list[str] | None]:
+def read_covariate(cells: Cells, name: str, options: ReadOptions) -> tuple[Numbers, list[str] | None]:
     """A column of numbers, or of true and false; or the codes of its texts, −1 for an empty cell, and the texts.
 
     Raises DataError if some texts are numbers, or were probably meant as numbers, and others are not.
@@ -31,8 +29,7 @@ def read_covariate(
         # numbers that pandas was told are categories
         return column.cat.codes.to_numpy(np.float64), column.cat.categories.astype(str).tolist()
     codes, found = pd.factorize(column.astype("string"))
-    plain = pd.Series(found, dtype="string").str.strip()
-    plain = plain.mask(plain.isin(["", *options.na_texts]))
+    plain = strip(pd.Series(found, dtype="string"), options.na_texts)
     try:
         numbers = read_numbers(replace(cells, frame=pd.DataFrame({name: plain})), name, options)
         return np.append(numbers, np.nan)[codes], None
@@ -43,12 +40,10 @@ def read_covariate(
         is_text = ~is_like_a_number & plain.notna()
         if is_text.any():
             row = int(np.append(is_text, False)[codes].argmax())
-            raise cells.error(
-                f"{quote(column.iloc[row])} is text, and other cells are numbers, such as "
-                f"{quote(plain[is_like_a_number].iloc[0])}",
-                ": correct it, write text in every cell, or name it in data.na_values if it is a missing value",
-                row=row, column=name,
-            )  # fmt: skip
+            number = quote(plain.loc[is_like_a_number].iloc[0])
+            problem = f"{quote(column.iloc[row])} is text, and other cells are numbers, such as {number}"
+            advice = ": correct it, write text in every cell, or name it in data.na_values if it is a missing value"
+            raise cells.error(problem, advice, row=row, column=name)
         read_numbers(replace(cells, frame=column.to_frame(name)), name, options)  # names the first bad cell
     places, categories = pd.factorize(plain)
     return np.append(places, -1)[codes].astype(np.float64), categories.astype(str).tolist()
@@ -70,8 +65,7 @@ IdColumn = str | Sequence[str] | None
 Ids = tuple[Int32[np.ndarray, " rows"], pd.Index]
 """The number of the series of each row, and the id of each number."""
 
-SEPARATOR = "/"
-"""Between the parts of an id, and the names of its columns."""
+SEPARATOR = "/"  # between the parts of an id, and the names of its columns
 
 
 def list_id_columns(id_column: IdColumn) -> tuple[str, ...]:
@@ -80,9 +74,8 @@ def list_id_columns(id_column: IdColumn) -> tuple[str, ...]:
         return () if id_column is None else (id_column,)
     names = tuple(map(str, id_column))
     if not names or len(set(names)) < len(names):
-        raise ConfigError(
-            f"data.id_column={list(id_column)}: name the columns, each once, as in data.id_column=[store,department]"
-        )
+        advice = "name the columns, each once, as in data.id_column=[store,department]"
+        raise ConfigError(f"data.id_column={list(id_column)}: {advice}")
     return names
 
 
@@ -92,7 +85,7 @@ def name_ids(id_columns: Sequence[str]) -> str | None:
 
 
 def split_ids(table: pd.DataFrame, id_columns: Sequence[str]) -> pd.DataFrame:
-    """Return a table whose index holds the texts that `read_ids` joined with an index of their columns.
+    """The table with an index of the id columns in place of the texts that `read_ids` joined.
 
     The table is unchanged if its index has another name, or if a text has the sign between them.
     """
@@ -114,10 +107,8 @@ def take_parts(ids: pd.Index, id_columns: Sequence[str], chosen: Sequence[str]) 
         return ids
     parts = split_ids(pd.DataFrame(index=ids.rename(name_ids(id_columns))), id_columns).index
     if not isinstance(parts, pd.MultiIndex):
-        named = ", ".join(id_columns)
-        raise DataError(
-            f"an id has {SEPARATOR} in a text of {named}: use another sign there, or one id column"
-        )
+        problem = f"an id has {SEPARATOR} in a text of {', '.join(id_columns)}"
+        raise DataError(f"{problem}: use another sign there, or one id column")
     return pd.Index([SEPARATOR.join(texts) for texts in parts.to_frame()[list(chosen)].to_numpy()])
 
 
@@ -139,20 +130,14 @@ def read_ids(cells: Cells, id_columns: Sequence[str]) -> Ids:
         raise cells.error("no id", row=int(nowhere.argmax()), column=name_ids(id_columns))
     if len(parts) == 1:
         return parts[0]
-    texts = [np.append(ids.to_numpy(dtype=object), "")[codes] for codes, ids in parts]
-    codes = pd.DataFrame(dict(enumerate(codes for codes, _ in parts))).groupby(
-        [*range(len(parts))], sort=False
-    )
-    codes = codes.ngroup().to_numpy().astype(np.int32)
+    places = pd.DataFrame(dict(enumerate(codes for codes, _ in parts)))
+    codes = places.groupby([*places], sort=False).ngroup().to_numpy().astype(np.int32)
     first = np.unique(codes, return_index=True)[1]
-    joined = pd.Index(
-        [SEPARATOR.join(ids) for ids in zip(*(part[first] for part in texts), strict=True)], dtype=str
-    )
+    texts = [np.append(ids.to_numpy(dtype=object), "")[codes[first]] for codes, ids in parts]
+    joined = pd.Index([SEPARATOR.join(ids) for ids in zip(*texts, strict=True)], dtype=str)
     if not joined.is_unique:
-        twice = quote(joined[joined.duplicated()][0])
-        raise DataError(
-            f"{cells.path}: two series are {twice} when joined with {SEPARATOR}: use another sign in their columns"
-        )
+        problem = f"two series are {quote(joined[joined.duplicated()][0])} when joined with {SEPARATOR}"
+        raise DataError(f"{cells.path}: {problem}: use another sign in their columns")
     return codes, joined
 
 
@@ -278,9 +263,8 @@ class ColumnRoles:
         """The error of a column that is missing, with the option that names it."""
         near = difflib.get_close_matches(name, present, n=1)
         meant = f"; did you mean {quote(near[0])}?" if near else ""
-        problem = (
-            f"{where}: no column {quote(name)}; there are {shorten(list(map(quote, present)), 12)}{meant}"
-        )
+        there = shorten(list(map(quote, present)), 12)
+        problem = f"{where}: no column {quote(name)}; there are {there}{meant}"
         key, others = [*self.find_keys(name), "data.target"][0], [c for c in present if c not in self.all]
         if self.id_columns and key == "data.target" and others and not meant:
             advice = f": name the column to forecast, as in {write_setting(key, others[0])}"
@@ -295,9 +279,8 @@ def check_as_of(as_of: Mapping[str, str] | None, future_covariates: Sequence[str
     """The pairs of columns of `data.as_of`. Raises ConfigError unless it maps future covariates to columns."""
     pairs = {} if as_of is None else as_of
     if not isinstance(pairs, Mapping):
-        raise ConfigError(
-            f"data.as_of={pairs}: write pairs of columns, as in data.as_of={{temperature:temperature_forecast}}"
-        )
+        advice = "write pairs of columns, as in data.as_of={temperature:temperature_forecast}"
+        raise ConfigError(f"data.as_of={pairs}: {advice}")
     for name in pairs:
         if name not in map(str, future_covariates):
             raise ConfigError(f"data.as_of names {name}: add it to data.future_covariates")

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -22,8 +23,8 @@ from forecast.system.errors import ConfigError, DataError
 from forecast.system.location import Location
 
 NO_TIME = np.timedelta64(0, "ns")
-Codes = Int32[np.ndarray, " rows"]
-"""Of each row, the number of its series."""
+Codes = Int32[np.ndarray, " rows"]  # of each row, the number of its series
+Dated = tuple[pd.DatetimeIndex, UtcOffset]  # dates without a time zone, and what they mean
 
 COUNTS = {
     "unix": (1_000, "unix"), "unix_ms": (1, "unix"), "unix_us": (1e-3, "unix"), "unix_ns": (1e-6, "unix"),
@@ -47,7 +48,7 @@ _TIME_NUMBERS = rf"^({_DAY}) (\d{{1,2}})(?:[ .](\d{{1,2}}))?(?:[ .](\d{{1,2}}))?
 
 
 def number_dates(codes: Codes, options: ReadOptions) -> pd.DatetimeIndex:
-    """Return the dates of rows without dates: those of each series are `freq` apart, from `start` on.
+    """The dates of rows without dates: those of each series are `freq` apart, from `start` on.
 
     Raises ConfigError for a `start` that is not a date or not on the grid of the step.
     """
@@ -69,10 +70,8 @@ def number_dates(codes: Codes, options: ReadOptions) -> pd.DatetimeIndex:
     return pd.DatetimeIndex(grid[place])
 
 
-def read_dates(
-    cells: Cells, column: str, options: ReadOptions, series: Codes | None = None
-) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Parse the dates of a column and return them with their UTC offset.
+def read_dates(cells: Cells, column: str, options: ReadOptions, series: Codes | None = None) -> Dated:
+    """Parse the dates of a column, whose rows belong to these series; None: to one.
 
     A column of the type of dates is taken as it is. The format of texts is `date_format`, which is strptime's or one of
     `COUNTS`, else ISO 8601, else the only format that parses every row; of two that do, `day_first` chooses. 24:00 is
@@ -83,14 +82,7 @@ def read_dates(
     every date is an offset of zero; the name of another zone, such as CET, is not read. Dates that are all at midnight
     are days and stay unchanged.
 
-    Args:
-        series: number of the series of each row; None: one series.
-
-    Returns:
-        The dates without a time zone, and what they mean.
-
-    Raises:
-        DataError: for the first date that cannot be parsed, or in which day and month could be swapped.
+    Raises DataError for the first date that cannot be parsed, or in which day and month could be swapped.
     """
     texts = pd.Series(cells.frame[column])
     if texts.hasnans:
@@ -103,28 +95,26 @@ def read_dates(
             what = f"column {quote(column)} has dates before {YEARS[0]} or after {YEARS[1]}"
             raise DataError(f"{cells.path}: {what}")
         dates = dates if dates.tz is None else dates.tz_convert(options.timezone or dates.tz)
-        return place_in_time(cells, column, *without_zone(dates), options, series)
+        return place_in_time(cells, column, without_zone(dates), options, series)
     texts = texts.astype(str)
     if options.date_format is None and (iso := _read_iso(cells.path, texts, options.timezone)) is not None:
-        return place_in_time(cells, column, *iso, options, series)
+        return place_in_time(cells, column, iso, options, series)
     texts = texts.str.strip()
     if options.date_format is None and texts.str.contains(_UTC_NAME).all():
         texts = texts.str.replace(_UTC_NAME, "Z", regex=True)
     if options.timezone is not None:
         is_zoned = texts.str.contains(_HAS_OFFSET)
         if is_zoned.is_monotonic_increasing and is_zoned.nunique() == 2:
-            return _read_local_and_zoned(cells, column, int(is_zoned.argmax()), options, series)
+            return _read_mixed(cells, column, int(is_zoned.argmax()), options, series)
     read = _read_texts(cells, column, texts, options)
-    dates, utc_offset = place_in_time(cells, column, *read, options, series)
+    dates, utc_offset = place_in_time(cells, column, read, options, series)
     orders = {True: _DAY_FIRST, False: _MONTH_FIRST}
     day_first = next((order for order, pattern in orders.items() if texts.str.contains(pattern).any()), None)
     return dates, replace(utc_offset, day_first=day_first)
 
 
-def _read_iso(
-    path: Location, texts: pd.Series, timezone: str | None
-) -> tuple[pd.DatetimeIndex, UtcOffset] | None:
-    """Read dates such as 2024-05-01, 2024-05-01 13:00:00 or 2024-05-01T13:00+02:00 at once, with their UTC offset.
+def _read_iso(path: Location, texts: pd.Series, timezone: str | None) -> Dated | None:
+    """Read dates such as 2024-05-01, 2024-05-01 13:00:00 or 2024-05-01T13:00+02:00 at once.
 
     None if any is of another kind or far away, or if some have an offset and others have none.
     """
@@ -151,25 +141,17 @@ def _read_iso(
         return None
 
 
-def _choose_offset(
-    where: object, offsets: Sequence[str], are_midnight: bool, timezone: str | None
-) -> UtcOffset:
-    """What dates mean that all have one of these offsets from UTC.
-
-    Args:
-        where: the file, for the warning that the offset changes.
-        are_midnight: whether all local times are midnight: then the dates are days.
-        timezone: `data.timezone`.
-    """
+def _choose_offset(path: Location, offsets: Sequence[str], are_days: bool, timezone: str | None) -> UtcOffset:
+    """What dates mean whose offsets from UTC are these. If they `are_days`, all local times are midnight."""
     one = pd.to_datetime(f"2000-01-01T00:00{offsets[0]}", errors="coerce")
     zone = str(one.tz) if len(offsets) == 1 and one is not pd.NaT else None
-    if are_midnight:
+    if are_days:
         return UtcOffset(None, timezone or zone)
     if zone is not None and timezone is None:
         return UtcOffset(int(one.utcoffset() / pd.Timedelta(minutes=1)), zone)  # type: ignore[reportOperatorIssue]
     if timezone is None:
         warnings.warn(
-            f"{where}: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, "
+            f"{path}: the offset from UTC changes, so dates are read as UTC; to keep local time, set data.timezone, "
             "such as Europe/Berlin",
             stacklevel=2,
         )
@@ -181,9 +163,7 @@ def are_far_away(dates: pd.DatetimeIndex) -> bool:
     return dates.min().year < YEARS[0] or dates.max().year > YEARS[1]  # type: ignore[reportAttributeAccessIssue]
 
 
-def _read_local_and_zoned(
-    cells: Cells, column: str, n_local: int, options: ReadOptions, series: Codes
-) -> tuple[pd.DatetimeIndex, UtcOffset]:
+def _read_mixed(cells: Cells, column: str, n_local: int, options: ReadOptions, series: Codes) -> Dated:
     """Read dates of which the first ones are local times: a file, with a forecast of it below."""
     above = replace(cells, frame=cells.frame.iloc[:n_local])
     dates, utc_offset = read_dates(above, column, options, series[:n_local])
@@ -195,10 +175,8 @@ def _read_local_and_zoned(
     return pd.DatetimeIndex(dates.append(begins)), utc_offset
 
 
-def _read_texts(
-    cells: Cells, column: str, texts: pd.Series, options: ReadOptions
-) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Parse dates of any kind that `read_dates` knows; return them with their UTC offset."""
+def _read_texts(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) -> Dated:
+    """Parse dates of any kind that `read_dates` knows."""
     offsets = texts.mask(texts.notna())
     if texts.str.contains(_HAS_OFFSET).any():
         offsets = texts.str.extract(f"{TIME_END} ?({OFFSET})$", expand=False)
@@ -226,7 +204,7 @@ def _parse(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) ->
     """Parse dates in `date_format`, or in the format that fits; some may end in 24:00."""
     date_format = options.date_format
     if date_format is None:
-        return _guess_with_hours(cells, column, texts, options.day_first)
+        return _guess_hours(cells, column, texts, options.day_first)
 
     def parse(plain: pd.Series) -> pd.DatetimeIndex:
         try:
@@ -239,16 +217,12 @@ def _parse(cells: Cells, column: str, texts: pd.Series, options: ReadOptions) ->
     if date_format in COUNTS:
         return _check_all_read(cells, column, texts, _count(texts, date_format), complaint)
     if "%" not in date_format:
-        others = ", ".join(COUNTS)
-        raise ConfigError(
-            f"data.date_format={date_format!r}: write one as strptime's, such as '%d/%m/%Y', or {others}"
-        )
+        advice = f"write one as strptime's, such as '%d/%m/%Y', or {', '.join(COUNTS)}"
+        raise ConfigError(f"data.date_format={date_format!r}: {advice}")
     return _with_midnight_24(texts, parse)
 
 
-def _guess_with_hours(
-    cells: Cells, column: str, texts: pd.Series, day_first: bool | None
-) -> pd.DatetimeIndex:
+def _guess_hours(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) -> pd.DatetimeIndex:
     """Parse dates of which some may end in 24:00, or all in the numbers of a time, such as 18 or 18.00.00."""
     if re.match(_TIME_NUMBERS, texts.iloc[0]) and texts.str.match(_TIME_NUMBERS).all():
         found = texts.str.extract(_TIME_NUMBERS)
@@ -285,18 +259,14 @@ def _guess(cells: Cells, column: str, texts: pd.Series, day_first: bool | None) 
         weeks = year + parts["week"].str.zfill(2) + day
         mondays = pd.to_datetime(weeks, format="%G%V%u", errors="coerce", utc=True)
         others = "of weeks that begin on Sundays, such as those of MMWR, give the dates"
-        return _check_all_read(
-            cells, column, texts, mondays.fillna(iso), f"is no week of ISO 8601 ({others})"
-        )
+        complaint = f"is no week of ISO 8601 ({others})"
+        return _check_all_read(cells, column, texts, mondays.fillna(iso), complaint)
     if iso.notna().all():
         return _check_all_read(cells, column, texts, iso, "is not a date that can be read")
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # where only one order can be meant
         guesses = {order: guess_format(texts.iloc[0], dayfirst=order) for order in (True, False)}
-    read = {
-        order: pd.to_datetime(texts, format=guess, errors="coerce", utc=True)
-        for order, guess in guesses.items()
-        if guess
-    }
+    parse = partial(pd.to_datetime, texts, errors="coerce", utc=True)
+    read = {order: parse(format=guess) for order, guess in guesses.items() if guess}
     fitting = [order for order, dates in read.items() if dates.notna().all()]
     if re.fullmatch(SHORT_YEAR, texts.iloc[0]) and day_first is None:
         orders = "true or false" if len(fitting) != 1 else str(fitting[0]).lower()
@@ -347,9 +317,8 @@ def _check_all_read(
     if re.search(_ZONE_NAME, texts.iloc[row]):
         advice = ": if it ends in the name of a time zone, set data.timezone, such as Europe/Berlin"
     elif parsed.notna().mean() <= 0.5:
-        advice = (
-            ": give the format of the dates (data.date_format), such as %d.%m.%Y, %Y%m%d%H, unix or excel"
-        )
+        examples = "%d.%m.%Y, %Y%m%d%H, unix or excel"
+        advice = f": give the format of the dates (data.date_format), such as {examples}"
     raise cells.error(f"{quote(texts.iloc[row])} {complaint}", advice, row=row, column=column)
 
 
@@ -367,19 +336,13 @@ def _count(texts: pd.Series, unit: str) -> pd.Series:
     return pd.Series(pd.to_datetime(milliseconds, unit="ms", origin=origin))
 
 
-def place_in_time(
-    cells: Cells,
-    column: str,
-    dates: pd.DatetimeIndex,
-    utc_offset: UtcOffset,
-    options: ReadOptions,
-    series: Codes,
-) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`; return them with their UTC offset.
+def place_in_time(cells: Cells, column: str, read: Dated, options: ReadOptions, series: Codes) -> Dated:
+    """Apply `stamp`, and to dates of an unknown UTC offset `timezone`.
 
     Local times move by `stamp` before they become UTC: the hour that ends at 02:00 twice in autumn begins at 01:00
     twice.
     """
+    dates, utc_offset = read
     step = _find_step(dates, series, options) if options.stamp == "end" else NO_TIME
     dates = pd.DatetimeIndex(dates - step) if step else dates
     if utc_offset == UtcOffset() and options.timezone is not None:
@@ -444,7 +407,7 @@ def _to_utc(
 
 
 def _steps(dates: pd.DatetimeIndex, series: Codes) -> np.ndarray:
-    """Return the differences of consecutive dates within each series."""
+    """The differences of consecutive dates within each series."""
     order = np.argsort(series, kind="stable")
     return np.diff(dates.to_numpy()[order])[np.diff(series[order]) == 0]
 
@@ -471,27 +434,18 @@ def _is_summer(dates: pd.DatetimeIndex, series: Codes, zone: ZoneInfo) -> Bool[n
 
 
 def is_days(dates: pd.DatetimeIndex) -> bool:
-    """Return whether all dates are at midnight."""
+    """Whether all dates are at midnight."""
     return bool((dates == dates.normalize()).all())
 
 
-def without_zone(dates: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, UtcOffset]:
-    """Remove the time zone from dates and return them with their UTC offset.
-
-    Dates become local times if the offset is the same in all of them, else UTC. Days stay days.
-    """
+def without_zone(dates: pd.DatetimeIndex) -> Dated:
+    """Dates of a time zone as local times if the UTC offset is the same in all of them, else in UTC; days stay days."""
     if dates.tz is None:
         return dates, UtcOffset()
     zone, local = str(dates.tz), dates.tz_localize(None)
     if is_days(dates):
         return local, UtcOffset(None, zone)
-    if not has_one_offset(dates):
+    offsets = local.to_numpy() - dates.tz_convert(None).to_numpy()
+    if (offsets != offsets[0]).any():
         return dates.tz_convert(None), UtcOffset(0, zone)
-    ahead = local[:1].to_numpy() - dates[:1].tz_convert(None).to_numpy()
-    return local, UtcOffset(int(ahead[0] / np.timedelta64(1, "m")) if len(ahead) else None, zone)
-
-
-def has_one_offset(dates: pd.DatetimeIndex) -> bool:
-    """Return whether all dates of a time zone have the same UTC offset."""
-    offsets = dates.tz_localize(None).to_numpy() - dates.tz_convert(None).to_numpy()
-    return not len(offsets) or bool((offsets == offsets[0]).all())
+    return local, UtcOffset(int(offsets[0] / np.timedelta64(1, "m")), zone)

@@ -1,7 +1,6 @@
 """The regular grid of dates of a table: order, step, one row per date, and the alignment of its rows to a panel."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -11,17 +10,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from forecast.data.calendars import Calendar, CalendarSetting, find_calendar
 from forecast.data.files.cells import FRAME
-from forecast.data.files.table_rows import TableRows, take_static
-from forecast.data.files.text import quote
+from forecast.data.files.table_rows import Block, TableRows, take_static
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    StoredValues,
-    Values,
-    first_measured,
-    last_measured,
-    ranges,
-)
+from forecast.data.row_ranges import PerSeries, RowRanges, find_target_rows, ranges
 from forecast.data.time_features import (
     describe_frequency,
     infer_calendar_step,
@@ -35,16 +26,12 @@ from forecast.system.formatting import plural, shorten
 DUPLICATES = ("first", "last", "mean", "sum")
 STEPS = ("dates", "rows")
 
-MAX_EXAMINED_SERIES = 20
-"""Largest number of series, the longest ones, from which the step is inferred."""
-
-MAX_DATES_PER_ROW = 2
-"""Dates per row from which series do not share one calendar."""
+MAX_EXAMINED_SERIES = 20  # largest number of series, the longest ones, from which the step is inferred
+MAX_DATES_PER_ROW = 2  # dates per row from which series do not share one calendar
 
 _OTHER_STEP = ": correct the date, or give another step (data.freq)"
 
-SPARSE = 10
-"""Dates of the grid per row from which the step is wrong."""
+SPARSE = 10  # dates of the grid per row from which the step is wrong
 
 MAX_PLACES_PER_ROW = 1_000
 """Steps of all series, from the first to the last row of each, per row from which the step is wrong."""
@@ -70,10 +57,8 @@ def align(
         sort, duplicates: see `order_rows`.
         is_part: the rows are a part of a series, which may begin and end with missing values.
 
-    Raises:
-        DataError: repeated dates, dates between two steps, infinite numbers, a static column that changes. It names the
-            line.
-        ConfigError: an option that is not possible.
+    Raises DataError, which names the line, for repeated dates, dates between two steps, infinite numbers, and a static
+    column that changes; ConfigError for an option that is not possible.
     """
     _refuse_infinite(rows)
     rows = order_rows(rows, sort=sort, duplicates=duplicates)
@@ -111,7 +96,7 @@ def align(
 
 
 def _insert_rows(
-    block: Float64[np.ndarray, "rows columns"], at: Int64[np.ndarray, " rows"], n_rows: int
+    block: Block, at: Int64[np.ndarray, " rows"], n_rows: int
 ) -> Float64[np.ndarray, "n_rows columns"]:
     """Of `n_rows` rows, those of a block at their places, NaN elsewhere."""
     if n_rows == len(block):
@@ -127,8 +112,8 @@ def _refuse_infinite(rows: TableRows) -> None:
         infinite = np.isinf(block)
         if infinite.any():
             row, column = divmod(int(infinite.argmax()), len(names))
-            advice = ": correct it, or set data.na_values=[inf,-inf]"
-            advice = ": correct it" if rows.cells.path == FRAME else advice
+            other = "" if rows.cells.path == FRAME else ", or set data.na_values=[inf,-inf]"
+            advice = f": correct it{other}"
             raise rows.error("an infinite number", row, names[column], advice)
 
 
@@ -140,8 +125,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
         duplicates: what becomes of rows of one series and date: the `first` or `last` one, or the `mean` or `sum` of
             their numbers, see `_merge`. None: they are refused.
 
-    Raises:
-        DataError: for the first row that is out of order or repeats a date.
+    Raises DataError for the first row that is out of order or repeats a date.
     """
     codes, present = pd.factorize(rows.codes)
     rows = replace(rows, ids=rows.ids[present], codes=codes.astype(np.int32))  # type: ignore[reportArgumentType, reportCallIssue]
@@ -169,8 +153,7 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
 def _refuse_duplicate(rows: TableRows, row: int, other: int) -> NoReturn:
     """Raise DataError for a date that comes twice; clocks that go back may be the cause."""
     cells, position = rows.place(other)
-    where = cells.line(position)
-    fact = str(rows.error(f"{rows.subject(row)}is in {where} too", row, rows.roles.date))
+    fact = str(rows.error(f"{rows.subject(row)}is in {cells.line(position)} too", row, rows.roles.date))
     is_frame, has_ids = rows.cells.path == FRAME, bool(rows.roles.id_columns)
     several = "data.id_column" if is_frame else "data=long and data.id_column"
     several = "in data.id_column all columns that tell them apart" if has_ids else several
@@ -206,10 +189,8 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
     if duplicates == "last":
         return rows.take(np.append(firsts[1:], len(rows)) - 1)
     first = rows.take(firsts)
-    for block, whole, names in (
-        (first.values, rows.values, rows.roles.values),
-        (first.future, rows.future, rows.roles.future),
-    ):
+    pairs = (first.values, rows.values, rows.roles.values), (first.future, rows.future, rows.roles.future)
+    for block, whole, names in pairs:
         for column, name in enumerate(names):
             numbers = pd.Series(whole[:, column]).groupby(date)
             if how[name] != "first":
@@ -219,58 +200,13 @@ def _merge(rows: TableRows, duplicates: str, same: Bool[np.ndarray, " rows_but_o
 
 def _cut_to_targets(rows: TableRows) -> tuple[TableRows, PerSeries]:
     """The rows that `find_target_rows` keeps, and of each series the row after its last value of a target."""
-    targets = rows.values[:, : len(rows.roles.targets or ())]
-    ids = rows.ids if rows.roles.id is not None else None
-    firsts, ends, stops = find_target_rows(
-        str(rows.cells.path), targets, rows.roles.targets or (), rows.starts, rows.stops, ids,
-        keep_end=bool(rows.roles.future),
-    )  # fmt: skip
+    names, ids = rows.roles.targets or (), rows.ids if rows.roles.id is not None else None
+    where, targets, keep_end = str(rows.cells.path), rows.values[:, : len(names)], bool(rows.roles.future)
+    ranges_of_series = RowRanges(rows.starts, rows.stops)
+    firsts, ends, stops = find_target_rows(where, targets, names, ranges_of_series, ids, keep_end)
     lengths = stops - firsts
     ends = lengths.cumsum() - lengths + ends - firsts
     return rows if len(rows) == lengths.sum() else rows.take(ranges(firsts, stops)), ends
-
-
-def find_target_rows(
-    where: str,
-    targets: Values,
-    names: Sequence[str],
-    starts: PerSeries,
-    stops: PerSeries,
-    ids: pd.Index | None,
-    *,
-    keep_end: bool,
-) -> tuple[PerSeries, PerSeries, PerSeries]:
-    """Find the rows of each series from its first value of a target to the last one; warn of the others.
-
-    Args:
-        where: begins messages.
-        targets, names: the columns of the targets, and their names.
-        starts, stops: the first row of each series, and the row after its last one.
-        ids: of the series; None: there is one without a name.
-        keep_end: whether rows after the last value stay, which give future covariates.
-
-    Returns:
-        Of each series the first row that is kept, the row after the last value, and the row after the last one kept.
-
-    Raises:
-        DataError: a series has no value.
-    """
-    firsts, ends = starts, stops
-    if not isinstance(targets, StoredValues) or any(targets.missing):
-        firsts = first_measured(targets, starts, stops)
-        if (empty := firsts == stops).any():
-            series, others = "", "columns (data.columns)"
-            if ids is not None:
-                series = f" of series {quote(ids[int(empty.argmax())])}"
-                others = "columns or series (data.columns, data.ids)"
-            raise DataError(f"{where}: no value{series} of {', '.join(names[:20])}: choose other {others}")
-        ends = last_measured(targets, starts, stops, of_any=True)[:, 0] + 1
-    kept = stops if keep_end else ends
-    for count, what in ((firsts - starts, "before the first"), (stops - kept, "after the last")):
-        if count.any():
-            rows = plural(int(count.sum()), "row")
-            warnings.warn(f"{where}: left out {rows} {what} value of a target", stacklevel=3)
-    return firsts, ends, kept
 
 
 def _dates_of_rows(rows: TableRows, asked: CalendarSetting) -> tuple[pd.DatetimeIndex, Calendar]:
@@ -312,8 +248,7 @@ def _even_dates(rows: TableRows, freq: str, is_part: bool) -> pd.DatetimeIndex:
         raise rows.error(message, row, rows.roles.date, _OTHER_STEP)
     others = ~_find_dates(grid, rows.dates[starts])[1]
     if others.any():
-        every = f"every {describe_frequency(freq)} from {grid[0]}"
-        message = f"not on the other series' grid of dates, {every}"
+        message = f"not on the other series' grid of dates, every {describe_frequency(freq)} from {grid[0]}"
         raise rows.error(message, int(starts[int(others.argmax())]), rows.roles.date, _OTHER_STEP)
     return grid
 
@@ -324,22 +259,20 @@ def _infer_step(rows: TableRows) -> str:
     Else it is a step of the calendar that all dates fit, or the most common step of the longest series. Steps of months
     come first: a few of them may be as many days long.
     """
-    starts, ends = rows.starts, rows.stops
-    longest = np.argsort(starts - ends, kind="stable")[:MAX_EXAMINED_SERIES]
-    count = int(ends[longest[0]] - starts[longest[0]])
-    if count < 3:
+    longest = np.argsort(rows.starts - rows.stops, kind="stable")[:MAX_EXAMINED_SERIES]
+    of_series = [rows.dates[rows.starts[s] : rows.stops[s]] for s in longest]
+    if (count := len(of_series[0])) < 3:
         where = "" if rows.roles.id is None else " in any series"
-        raise TooFewRows(
-            f"{rows.cells.path}: too few rows{where} to tell the step between them ({count}): give it (data.freq)"
-        )
-    gaps = np.diff(rows.dates[starts[longest[0]] : ends[longest[0]]])
+        problem = f"too few rows{where} to tell the step between them ({count})"
+        raise TooFewRows(f"{rows.cells.path}: {problem}: give it (data.freq)")
+    gaps = np.diff(of_series[0])
     if gaps.min() >= np.timedelta64(28, "D") and (step := _infer_calendar_step(rows)):
         return step
-    for s in longest:
-        length = int(ends[s] - starts[s])
-        while length >= min(8, ends[s] - starts[s]):
+    for dates in of_series:
+        length = len(dates)
+        while length >= min(8, len(dates)):
             try:
-                return infer_frequency(pd.DatetimeIndex(rows.dates[starts[s] : starts[s] + length]))
+                return infer_frequency(pd.DatetimeIndex(dates[:length]))
             except DataError:
                 length //= 2
     if step := _infer_calendar_step(rows):

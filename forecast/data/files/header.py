@@ -10,34 +10,22 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from forecast.data.files.read_options import ReadOptions
-from forecast.data.files.text import (
-    DATE_OF_DIGITS,
-    DATE_OF_NUMBERS,
-    NUMBER,
-    find_parts,
-    is_date,
-    matches,
-    names_period,
-    quote,
-)
+from forecast.data.files.text import NUMBER, VALUES, find_parts, is_date, matches, names_period, quote
 from forecast.system.errors import DataError
 from forecast.system.formatting import plural, shorten, write_setting
 from forecast.system.location import Location
 
-DEFAULT_NAMES = ("date", "ds")
-"""Names of the date column where the user gives none."""
+DEFAULT_NAMES = ("date", "ds")  # names of the date column where the user gives none
 
 UNNAMED = "Unnamed: 0"
 """The name that pandas gives to a first column without one, which is the index that `DataFrame.to_csv` writes."""
 
-SAMPLED = 50
-"""Cells of a column that are looked at for dates."""
+SAMPLED = 50  # cells of a column that are looked at for dates
 
 _MAX_COLUMNS, _MAX_SAMPLE, _MAX_PREAMBLE = 100_000, 1 << 20, 100
 """Columns of a file, bytes that are looked at for advice, and lines above a header."""
 
 _SEPARATORS = ";\t,| "
-_DATES = (DATE_OF_NUMBERS, DATE_OF_DIGITS)
 
 MIN_DATES, MIN_NUMBERS = 4, 10
 """Fewest dates, and fewest numbered names such as d_1, d_2, ..., in a header that may be one of steps."""
@@ -100,9 +88,8 @@ def read_header(path: Location, raw: bytes, options: ReadOptions) -> Header:
             raise DataError(f"{path}, line {line}: {what}: give one for each")
         names, n_lines = given or [f"column_{number}" for number in range(1, width + 1)], 0
     else:  # line ends and hard spaces in names become spaces
-        names = [
-            name.strip() if name.strip().isprintable() else " ".join(name.split()) for name in map(str, names)
-        ]
+        names = [name.strip() for name in names]
+        names = [name if name.isprintable() else " ".join(name.split()) for name in names]
         if len(names) > 1:
             names[0] = names[0] or UNNAMED
     _check_names(f"{path}, line {line}", names)
@@ -123,8 +110,7 @@ def _check_names(place: str, names: Sequence[str]) -> None:
 
 
 def _no_header(problem: str) -> DataError:
-    advice = ": for a file without a header set data.header=none"
-    return DataError(problem, advice, is_for_training=True)
+    return DataError(problem, ": for a file without a header set data.header=none", is_for_training=True)
 
 
 def choose_date_column(path: Location, wanted: str, present: Sequence[str], dates: Sequence[str]) -> str:
@@ -136,12 +122,10 @@ def choose_date_column(path: Location, wanted: str, present: Sequence[str], date
         return wanted
     missing = f"{path}: no column {quote(wanted)}"
     if len(dates) > 1:
-        several = ", ".join(map(quote, dates))
-        raise DataError(
-            f"{missing}, and several look like dates ({several})", ": set data.date_column to one of them"
-        )
-    used = f"{quote(dates[0])} looks like dates and is used (data.date_column)"
-    warnings.warn(f"{missing}: {used}", stacklevel=2)
+        problem = f"{missing}, and several look like dates ({', '.join(map(quote, dates))})"
+        raise DataError(problem, ": set data.date_column to one of them")
+    first = quote(dates[0])
+    warnings.warn(f"{missing}: {first} looks like dates and is used (data.date_column)", stacklevel=2)
     return dates[0]
 
 
@@ -166,50 +150,36 @@ def find_date_columns(raw: bytes, options: ReadOptions, header: Sequence[str]) -
     return sorted(found, key=lambda name: -len(set(columns[name])))
 
 
-def refuse_names(
-    path: Location, names: Sequence[str], raw: bytes, wanted: str, options: ReadOptions
-) -> DataError:
-    """The error of a file `path` without the date column `wanted`, with likely settings.
-
-    `names` are its columns, and `raw` is its text from the header on.
-    """
-    line = options.first_line
+def refuse_names(path: Location, header: Header, raw: bytes, wanted: str, options: ReadOptions) -> DataError:
+    """The error of a file without the date column `wanted`, with likely settings; `raw` begins with the header."""
+    names = header.names
     shown = shorten(list(map(quote, filter(None, names))), 12)
-    problem = f"{path}: no column {quote(wanted)} in line {line} ({shown})"
+    problem = f"{path}: no column {quote(wanted)} in line {options.first_line} ({shown})"
     if settings := _guess_layout(raw, wanted, options):
         named = " ".join(write_setting(f"data.{key}", value) for key, value in settings.items())
-        found = (
-            [f"the header seems to be line {settings['skip_rows'] + 1}"] if "skip_rows" in settings else []
-        )
-        found += [f"it looks separated by {settings['separator']!r}"] if "separator" in settings else []
+        above, sign = settings.get("skip_rows"), settings.get("separator")
+        found = [] if above is None else [f"the header seems to be line {above + 1}"]
+        found += [] if sign is None else [f"it looks separated by {sign!r}"]
         return DataError(problem, f": {' and '.join(found)}: set {named}")
-    if any(matches(NUMBER, name) for name in names) and not names_steps(names):
+    steps, are_dates = find_steps(names)
+    if len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS):  # a row may be a series
+        numbered = "numbered steps need data.start and data.freq too"
+        advice = (
+            f": a file with one series per row needs data=long data.melt=true and data.id_column; {numbered}"
+        )
+        return DataError(problem, advice, is_for_training=True)
+    if any(matches(NUMBER, name) for name in names):
         return _no_header(problem)
     parts = [name for name, part in zip(names, find_parts(names), strict=True) if part]
-    if len(parts) > 1 and not names_steps(names):
+    if len(parts) > 1:
         return DataError(problem, f": set {write_setting('data.date_column', parts)}")
-    advice = (
-        ": set data.date_column to the name of the dates; rows without dates need data.start and data.freq"
-    )
-    if names_steps(names):
-        advice = (
-            ": a file with one series per row needs data=long data.melt=true and data.id_column; numbered steps need "
-            "data.start and data.freq too"
-        )
+    without = "rows without dates need data.start and data.freq"
+    advice = f": set data.date_column to the name of the dates; {without}"
     return DataError(problem, advice, is_for_training=True)
 
 
-def names_steps(names: Sequence[str]) -> bool:
-    """Whether names of columns are dates or numbered steps, such as d_1, d_2, ..., so that a row may be a series."""
-    steps, are_dates = find_steps(names)
-    return len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS)
-
-
 def find_steps(names: Sequence[str]) -> tuple[list[str], bool]:
-    """The names that are dates, or the most names that differ in their numbers only, such as d_1, d_2, ...
-
-    Returns them, and whether they are dates.
-    """
+    """The names that are dates, or the most names that differ in their numbers only, and whether they are dates."""
     dates = [name for name in names if names_period(name)]
     alike: dict[str, list[str]] = {}
     for name in names:
@@ -232,14 +202,11 @@ def _guess_layout(raw: bytes, wanted: str, options: ReadOptions) -> dict[str, An
         found = Counter(len(row) for row in fields if len(row) > 1).most_common(1)
         if found and found[0][1] > max(most, 1):
             (width, most), separator, rows = found[0], sign, fields
-    above = next(
-        (
-            number
-            for number, row in enumerate(rows)
-            if (wanted in row and len(row) > 1)
-            or (len(row) == width and all(row) and not any(matches((NUMBER, *_DATES), one) for one in row))
-        ),
-        0,
-    )
+
+    def is_header(row: list[str]) -> bool:
+        has_names = len(row) == width and all(row) and not any(matches(VALUES, one) for one in row)
+        return has_names or (wanted in row and len(row) > 1)
+
+    above = next((number for number, row in enumerate(rows) if is_header(row)), 0)
     settings: dict[str, Any] = {"skip_rows": above + options.first_line - 1} if above else {}
     return settings | ({"separator": separator} if separator != options.separator else {})

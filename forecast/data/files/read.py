@@ -13,14 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forecast.data.files.cells import FRAME, Cells, parse_cells, read_columns
-from forecast.data.files.columns import (
-    ColumnRoles,
-    name_ids,
-    read_ids,
-    read_numbers_or_texts,
-    take_parts,
-)
+from forecast.data.files.cells import FRAME, Cells, DateColumn, parse_cells, read_columns
+from forecast.data.files.columns import ColumnRoles, name_ids, read_ids, read_numbers_or_texts, take_parts
 from forecast.data.files.header import (
     DEFAULT_NAMES,
     NUMBERED,
@@ -43,6 +37,7 @@ from forecast.data.files.text import (
     quote,
     read_text,
     strip,
+    warn_of_skipped_lines,
 )
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.formatting import shorten, write_setting
@@ -53,19 +48,13 @@ PARQUET = (".parquet", ".pq")
 _HEAD = 1 << 20
 """Bytes at the beginning of a text in which its first line ends, and columns that may name series are sought."""
 
-TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"
-"""The beginning of a text such as 07:30:00."""
+TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"  # the beginning of a text such as 07:30:00
 
 MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
 
 
-def read_file(
-    path: Location,
-    roles: ColumnRoles,
-    date_column: str | Sequence[str],
-    options: ReadOptions,
-) -> TableRows:
+def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, options: ReadOptions) -> TableRows:
     """Read a CSV file (also compressed), a sheet of an Excel workbook, a Parquet file, or a folder of Parquet files.
 
     Raises DataError if a column is missing, an id is empty, or a number or date cannot be parsed.
@@ -73,9 +62,8 @@ def read_file(
     kind = find_kind(path)
     if kind == "parquet":
         if options.melt:
-            raise ConfigError(
-                "data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas"
-            )
+            problem = "data.melt=true is for CSV files and Excel workbooks"
+            raise ConfigError(f"{problem}: turn a Parquet file with pandas")
         with _opened_parquet(path) as dataset:
             names, kinds = dataset.schema.names, dataset.schema.types
             if options.start is None:
@@ -105,12 +93,12 @@ def read_file(
             roles = replace(roles, date=date_column)
         texts = [name for name in (*roles.keys, *roles.static) if name != roles.date]
         dated = date_column if options.start is None else ()
-        cells = parse_cells(path, raw, dated, options, texts, header=header)
-    cells.warn_of_skipped()
+        cells = parse_cells(path, raw, header, dated, options, texts)
+    warn_of_skipped_lines(path, cells.skipped)
     return rows_from_cells(cells, _resolve(path, roles, list(cells.frame.columns), options), options)
 
 
-def _begins_with_header(raw: bytes, date_column: str | Sequence[str], options: ReadOptions) -> bool:
+def _begins_with_header(raw: bytes, date_column: DateColumn, options: ReadOptions) -> bool:
     """Whether the first line of a text names the date columns."""
     first = re.split(rb"[\r\n]", raw[:_HEAD], maxsplit=1)[0].decode(errors="replace")
     names = [name.strip(" \"'") for name in first.split(options.separator)]
@@ -123,10 +111,9 @@ def _resolve(path: Location, roles: ColumnRoles, present: list[str], options: Re
     if options.start is None:
         return roles.resolve(str(path), present)
     if roles.date in present:
-        raise DataError(
-            f"{path}: column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows: leave it "
-            f"out, or set {write_setting('data.drop', [roles.date])} and data.date_column=none"
-        )
+        problem = f"column {quote(roles.date)} has dates, and data.start={options.start} numbers the rows"
+        drop = write_setting("data.drop", [roles.date])
+        raise DataError(f"{path}: {problem}: leave it out, or set {drop} and data.date_column=none")
     return roles.resolve(str(path), [*present, roles.date])
 
 
@@ -155,13 +142,10 @@ def named_parquet_errors(path: Location) -> Iterator[None]:
 
 @contextmanager
 def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
-    """Open a Parquet file, or a folder of such files. Raises DataError if it cannot be read."""
+    """Open a Parquet file, or a folder of such files."""
     if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
-    with (
-        named_parquet_errors(path),
-        nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _),
-    ):
+    with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
         yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
 
 
@@ -183,7 +167,7 @@ def cells_of_arrow(
 
 
 def find_layout(
-    path: Location, date_column: str | Sequence[str], options: ReadOptions, drop: Sequence[str]
+    path: Location, date_column: DateColumn, options: ReadOptions, drop: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
 
@@ -209,21 +193,13 @@ def choose_layout(
     """The settings of `find_layout` for the first rows of a table; `read` returns some columns of all its rows."""
     numbers = [name for name in head if head[name].dtype.kind in "iuf" and name != date]
     repeats = bool(head.duplicated([date]).any())
-    keys = [
-        name
-        for name in head
-        if name not in (date, *drop)
-        and head[name].dtype.kind not in "fb"
-        and (repeats or _is_in_runs(pd.Series(head[name])))
-    ]
+    keys = [name for name in head if name not in (date, *drop) and head[name].dtype.kind not in "fb"]
+    keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
     if not keys:
         return {}, ""
-    rows = KeyColumns(read([date, *keys]), date)
-    if rows.n_repeated < MIN_REPEATED * len(rows.codes):
-        return {}, ""
-    if hour := next((name for name in keys if rows.holds_times(name) and rows.tell_apart(name)), None):
+    hour, found = _find_keys(read([date, *keys]), date, numbers)
+    if hour is not None:
         return {"data.date_column": [date, hour]}, hour
-    found = rows.find_names([name for name in keys if find_part(name) is None], numbers)
     if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
@@ -234,55 +210,41 @@ def choose_layout(
     return {"data": "long", **settings}, " and ".join(found)
 
 
-class KeyColumns:
-    """The dates of all rows of a file, and columns that may tell rows of one date apart.
+def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
-    Attributes:
-        codes: by column, the number of each row's cell among its different cells.
-        cells: by column, the different cells.
+    The series are named by the first column that tells them apart, else by all columns of texts, else by the first two
+    or three. `numbers` may differ by chance: alone, each has a row of the date with most rows if they name series; and
+    with others, they name at most twice as many series as there are.
     """
+    parts = {str(name): pd.factorize(column) for name, column in table.items()}
+    codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)
+    cells = {name: pd.Index(found) for name, (_, found) in parts.items()}
+    if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
+        return None, []
 
-    def __init__(self, table: pd.DataFrame, date: str) -> None:
-        self.date, self.codes, self.cells = date, pd.DataFrame(), {}
-        for name, column in table.items():
-            self.codes[name], self.cells[name] = pd.factorize(column)
+    def tell_apart(names: list[str]) -> bool:
+        return not codes.duplicated([date, *names]).any()
 
-    @property
-    def n_repeated(self) -> int:
-        """Rows whose date is that of another row above."""
-        return len(self.codes) - len(self.cells[self.date])
-
-    def tell_apart(self, *names: str) -> bool:
-        """Whether no two rows of one date are alike in these columns."""
-        return not self.codes.duplicated([self.date, *names]).any()
-
-    def holds_times(self, name: str) -> bool:
-        """Whether a column has hours, or times of day."""
-        return find_part(name) == "hour" or bool(self.cells[name].astype(str).str.match(TIME_OF_DAY).all())
-
-    def find_names(self, columns: Sequence[str], numbers: Sequence[str]) -> list[str]:
-        """The first column that names the series, else all columns of texts, else the first two or three; or none.
-
-        `numbers` may differ by chance: alone, each has a row of the date with most rows if they name series; and with
-        others they name at most twice as many series as there are.
-        """
-        rows_of_date, n_rows = self.codes[self.date].value_counts(), len(self.codes)
-        most = rows_of_date.max()
-        busiest = pd.DataFrame(
-            self.codes[self.codes[self.date] == rows_of_date.idxmax()]
-        )  # quickly refuses most names
-        few = [name for name in columns if len(self.cells[name]) * MIN_ROWS_OF_ID <= n_rows]
-        texts = [name for name in few if name not in numbers]
-        for names in (*([name] for name in few if name in texts or len(self.cells[name]) <= most), texts):
-            if names and self.tell_apart(*names):
-                return names
-        for names in map(list, chain(combinations(few, 2), combinations(few, 3))):
-            is_likely = (
-                not busiest.duplicated(names).any() and len(self.codes[names].drop_duplicates()) <= 2 * most
-            )
-            if is_likely and self.tell_apart(*names):
-                return names
-        return []
+    keys = [name for name in cells if name != date]
+    for name in keys:
+        are_times = find_part(name) == "hour" or cells[name].astype(str).str.match(TIME_OF_DAY).all()
+        if are_times and tell_apart([name]):
+            return name, []
+    few = [name for name in keys if find_part(name) is None and len(cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+    rows_of_date = codes[date].value_counts()
+    texts, most = [name for name in few if name not in numbers], rows_of_date.max()
+    for names in (*([name] for name in few if name in texts or len(cells[name]) <= most), texts):
+        if names and tell_apart(names):
+            return None, names
+    busiest = pd.DataFrame(
+        codes[codes[date] == rows_of_date.idxmax()]
+    )  # refuses most names without the other dates
+    for names in map(list, chain(combinations(few, 2), combinations(few, 3))):
+        is_likely = not busiest.duplicated(names).any() and len(codes[names].drop_duplicates()) <= 2 * most
+        if is_likely and tell_apart(names):
+            return None, names
+    return None, []
 
 
 def _read_first_rows(
@@ -296,14 +258,12 @@ def _read_first_rows(
         return head, [name for name in head if head[name].dtype.kind == "M"]
     try:
         raw, header = open_text(path, options, limit)
-        head = parse_cells(path, raw, (), options, header=header).frame
+        head = parse_cells(path, raw, header, (), options).frame
         return head, find_date_columns(raw, options, header.names)
     except DataError:
         if limit is None:
             raise
-        return _read_first_rows(
-            path, kind, options, None
-        )  # the first lines end within a quote, or above the rows
+        return _read_first_rows(path, kind, options, None)  # they end within a quote, or above the rows
 
 
 def open_text(path: Location, options: ReadOptions, limit: int | None = None) -> tuple[bytes, Header]:
@@ -321,7 +281,7 @@ def _read_columns(path: Location, kind: str, names: list[str], options: ReadOpti
 
 
 def _is_in_runs(column: pd.Series) -> bool:
-    """Whether equal cells of a column follow each other, as the names of series where dates do not repeat yet."""
+    """Whether equal cells follow each other, as the names of series where dates do not repeat yet."""
     return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
@@ -353,9 +313,8 @@ def read_static(
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
             cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
     else:
-        raw, header = open_text(path, options)
-        cells = parse_cells(path, raw, (), options, [*id_columns, *names], header=header)
-        cells.warn_of_skipped()
+        cells = parse_cells(path, *open_text(path, options), (), options, [*id_columns, *names])
+        warn_of_skipped_lines(path, cells.skipped)
     present = tuple(name for name in id_columns if name in cells.frame)
     roles = ColumnRoles(present or id_columns, "", targets=(), static=tuple(names))
     roles.resolve(str(path), list(cells.frame.columns))
@@ -373,8 +332,7 @@ def read_static(
     return table.loc[wanted].set_axis(ids)
 
 
-ROW = "row"
-"""Name of a column with the numbers of the rows, for a file whose columns do not name the series."""
+ROW = "row"  # name of a column with the numbers of the rows, for a file whose columns do not name the series
 
 
 def melt_series(
@@ -386,9 +344,8 @@ def melt_series(
     `roles` names it and the file does not have it. `roles` also has the names that the columns of dates and of values
     receive; with `options.start`, the names of the steps are left out.
 
-    Raises:
-        ConfigError: there is no id column, or there are several targets.
-        DataError: a column with a role is missing, one without a role is no step, or the file cannot be parsed.
+    Raises ConfigError without an id column and for several targets, and DataError for a column without a role that is
+    no step.
     """
     if not roles.id_columns or roles.targets is None or len(roles.targets) != 1:
         raise ConfigError("data.melt=true needs data=long with data.id_column, and one target (data.target)")
@@ -397,9 +354,9 @@ def melt_series(
     named, target = {*columns.all, *columns.drop}, roles.targets[0]
     names = [name for name in header.names if name and (not is_unnamed(name) or name in named)]
     steps = [name for name in names if name not in named]
-    cells = parse_cells(path, raw, (), options, [name for name in names if name in named], header=header)
+    cells = parse_cells(path, raw, header, (), options, [name for name in names if name in named])
     if not all(cells.frame[name].dtype.kind in "iuf" for name in steps):  # they become one column of texts
-        cells = parse_cells(path, raw, (), options, names, header=header)
+        cells = parse_cells(path, raw, header, (), options, names)
     table = cells.frame
     if ROW in roles.id_columns and ROW not in table:
         table.insert(0, ROW, [str(number) for number in range(1, len(table) + 1)])
@@ -407,13 +364,9 @@ def melt_series(
     _check_steps(f"{path}, line {header.line}", steps, options)
     if options.start is not None and (again := table.duplicated(list(roles.id_columns))).any():
         named = ", ".join(f"{name}={table.loc[again, name].iloc[0]}" for name in roles.id_columns)
-        raise DataError(
-            f"{path}: {named}: several rows, and each row is a series: name more columns in "
-            "data.id_column, or remove rows"
-        )
-    long = table[[*columns.all, *steps]].melt(
-        list(columns.all), steps, var_name=roles.date, value_name=target
-    )
+        problem = f"{path}: {named}: several rows, and each row is a series"
+        raise DataError(f"{problem}: name more columns in data.id_column, or remove rows")
+    long = table.melt(list(columns.all), steps, var_name=roles.date, value_name=target)
     if long[target].dtype.kind not in "iuf":
         long[target] = long[target].mask(long[target].str.strip().isin([*MISSING, *options.na_texts]))
     if options.start is not None:

@@ -52,8 +52,7 @@ class ReadOptions(StepOptions):
         sheet: name of the sheet of an Excel workbook. None: the only one.
         na_values: further numbers and texts that mean a missing value, such as -9999.
 
-    Raises:
-        ConfigError: a value that is not possible.
+    Raises ConfigError for a value that is not possible.
     """
 
     date_format: str | None = None
@@ -73,55 +72,42 @@ class ReadOptions(StepOptions):
 
     def __post_init__(self) -> None:
         self.separator = "\t" if self.separator == r"\t" else self.separator
-        characters = {"separator": self.separator, "decimal": self.decimal, "thousands": self.thousands}
-        for key, character in characters.items():
-            if character is not None or key == "separator":
+        for key in ("separator", "decimal", "thousands"):
+            if (character := getattr(self, key)) is not None or key == "separator":
                 _check_character(key, character)
         if self.decimal_sign == self.thousands:
-            other = "," if self.thousands == "." else "."
-            raise ConfigError(
-                f"data.decimal and data.thousands are both {self.thousands!r}: they must differ, as in "
-                f"data.decimal={other} data.thousands={self.thousands}"
-            )
+            example = f"data.decimal={',' if self.thousands == '.' else '.'} data.thousands={self.thousands}"
+            both = f"data.decimal and data.thousands are both {self.thousands!r}"
+            raise ConfigError(f"{both}: they must differ, as in {example}")
         check_flag("data.day_first", self.day_first)
         check_choice("data.stamp", self.stamp, STAMPS)
         check_choice("data.header", self.header, HEADERS)
         if self.skip_rows is not None:
             check_count("data.skip_rows", self.skip_rows, unit="lines", least=0)
         if self.names and self.header != "none":
-            raise ConfigError(
-                "data.names names the columns of a file without a header: leave it out, or give data.header=none too"
-            )
+            problem = "data.names names the columns of a file without a header"
+            raise ConfigError(f"{problem}: leave it out, or give data.header=none too")
         if self.start is not None and self.freq is None:
-            raise ConfigError(
-                f"data.start={self.start} needs the step between rows: set data.freq, such as D"
-            )
-        if self.encoding is not None:
-            try:
-                "".encode(self.encoding)
-            except LookupError:
-                raise ConfigError(
-                    f"data.encoding={self.encoding} is not known: write one as latin-1"
-                ) from None
+            needed = "needs the step between rows: set data.freq, such as D"
+            raise ConfigError(f"data.start={self.start} {needed}")
+        try:
+            "".encode("utf-8" if self.encoding is None else self.encoding)
+        except LookupError:
+            raise ConfigError(f"data.encoding={self.encoding} is not known: write one as latin-1") from None
         if isinstance(self.na_values, str) or not isinstance(self.na_values, Sequence):
             raise ConfigError(f"data.na_values={self.na_values}: write a list, as in data.na_values=[-9999]")
 
     def of_rows_after(self: AnyOptions, utc_offset: UtcOffset) -> AnyOptions:
         """The options of a table of later rows, whose dates are written as those of a table read with these options."""
         order, step = utc_offset.day_first, utc_offset.stamp
-        return replace(
-            self,
-            melt=False,
-            day_first=self.day_first if order is None else order,
-            freq=name_step(step) if step else self.freq,  # too few rows may not show it
-        )
+        day_first = self.day_first if order is None else order
+        freq = name_step(step) if step else self.freq  # too few rows may not show it
+        return replace(self, melt=False, day_first=day_first, freq=freq)
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "ReadOptions":
         """The reading options among settings of a source."""
-        return ReadOptions(
-            **{name: settings[name] for name in ReadOptions.option_names() if name in settings}
-        )
+        return cls(**{name: settings[name] for name in cls.option_names() if name in settings})
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -157,8 +143,6 @@ def _check_character(key: str, character: Any) -> None:
     if character is None or len(character) != 1:
         raise ConfigError(f"data.{key}={character!r} must be one character")
     allowed = {"separator": "\t", "thousands": "\xa0\u202f"}.get(key, "")  # no-break spaces
-    is_sign = (
-        character.isascii() and character.isprintable() and not character.isalnum() and character not in '"+-'
-    )
-    if not is_sign and character not in allowed:
+    is_shown = character.isascii() and character.isprintable()
+    if not (is_shown and not character.isalnum() and character not in '"+-') and character not in allowed:
         raise ConfigError(f"data.{key}={character!r} is no character that can separate: give another")

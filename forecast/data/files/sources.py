@@ -16,7 +16,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
-from forecast.data.files.cells import FRAME, date_name
+from forecast.data.files.cells import FRAME, DateColumn, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
@@ -38,7 +38,6 @@ from forecast.system.formatting import write_setting
 from forecast.system.location import locate
 
 _EARLIEST, _LATEST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")
-
 
 Frame = Any
 """A DataFrame or a Series of pandas, or an eager DataFrame of Polars, PyArrow or another library of narwhals."""
@@ -70,25 +69,18 @@ class ColumnOptions(Source):
     drop: Sequence[str] = ()
     ids: Sequence[str] | None = None
 
-    def choose_roles(
-        self, id_columns: tuple[str, ...] = (), date: str = "", target: str | None = None
-    ) -> ColumnRoles:
+    def choose_roles(self, ids: Sequence[str] = (), date: str = "", target: str | None = None) -> ColumnRoles:
         """The roles of the columns. Raises ConfigError for an option that is no list, and for a column of two roles."""
         for key in ("columns", "past_covariates", "future_covariates", "static_covariates", "drop", "ids"):
             check_list(key, getattr(self, key))
         as_of = check_as_of(self.as_of, self.future_covariates)
-        targets = [target] if self.columns is None and id_columns and target is not None else self.columns
+        targets = [target] if self.columns is None and ids and target is not None else self.columns
+        given = (self.past_covariates, self.future_covariates, self.drop)
+        past, future, drop = (tuple(map(str, names)) for names in given)
         roles = ColumnRoles(
-            id_columns,
-            date,
-            None if targets is None else tuple(map(str, targets)),
-            past=tuple(map(str, self.past_covariates)),
-            future=(*map(str, self.future_covariates), *as_of.values()),
-            as_of=as_of,
-            static=self._static_in_table(),
-            drop=tuple(map(str, self.drop)),
-            target=target,
-        )
+            tuple(ids), date, None if targets is None else tuple(map(str, targets)), past, (*future, *as_of.values()),
+            as_of=as_of, static=self._static_in_table(), drop=drop, target=target,
+        )  # fmt: skip
         roles.check()
         return roles
 
@@ -117,7 +109,7 @@ class TableSource(ColumnOptions, StepOptions):
     """
 
     id_column: IdColumn = None
-    date_column: str | Sequence[str] = "date"
+    date_column: DateColumn = "date"
     target: str | None = None
     rows: Any = None  # checked by `parse_span`
     steps: str = "dates"
@@ -132,20 +124,18 @@ class TableSource(ColumnOptions, StepOptions):
         if self.duplicates is not None:
             check_choice("data.duplicates", self.duplicates, DUPLICATES)
         check_choice("data.steps", self.steps, STEPS)
-        if self.calendar is not None and self.steps != "rows":
-            raise ConfigError(
-                "data.calendar gives the dates of rows that are taken as steps: set data.steps=rows"
-            )
         if self.calendar is not None:
+            if self.steps != "rows":
+                problem = "data.calendar gives the dates of rows that are taken as steps"
+                raise ConfigError(f"{problem}: set data.steps=rows")
             make_calendar(self.calendar, [])  # refuses an unknown one
         self._first, self._last = parse_span(self.rows)
         if self.ids is not None and self.id_column is None:
             raise ConfigError("data.ids names series, which needs data.id_column")
         if self.columns is None and self.target is None and self.id_column is not None:
             raise ConfigError("data.target=null: name the column to forecast, or several (data.columns)")
-        self.roles = self.choose_roles(
-            list_id_columns(self.id_column), date_name(self.date_column), self.target
-        )
+        id_columns = list_id_columns(self.id_column)
+        self.roles = self.choose_roles(id_columns, date_name(self.date_column), self.target)
 
     def with_optional(self: AnySource, columns: Set[str]) -> AnySource:
         """The same source, in which these columns may be absent: then all their values are missing."""
@@ -257,9 +247,8 @@ def check_list(key: str, names: object) -> None:
         name = text[1:-1] if text.startswith("[") and text.endswith("]") else text
         raise ConfigError(f"data.{key}={names}: write a list, as in {write_setting(f'data.{key}', [name])}")
     if key in ("columns", "ids") and not names:
-        raise ConfigError(
-            f"data.{key}=[]: name a {'series' if key == 'ids' else 'column'}, or leave it out (null)"
-        )
+        what = "series" if key == "ids" else "column"
+        raise ConfigError(f"data.{key}=[]: name a {what}, or leave it out (null)")
     if len(set(map(str, names))) < len(names):
         raise ConfigError(f"data.{key}={list(names)} must name columns, each once")
 
@@ -330,7 +319,7 @@ class LongSource(FileSource):
     """A file with one row for each series and date, in any order; its columns have the field's usual names."""
 
     id_column: IdColumn = "unique_id"
-    date_column: str | Sequence[str] = "ds"
+    date_column: DateColumn = "ds"
     target: str | None = "y"
 
 
@@ -398,9 +387,8 @@ def as_frame(frame: Frame) -> pd.DataFrame:
         return nw.from_native(frame, eager_only=True).to_pandas()
     except TypeError:
         name = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
-        raise DataError(
-            f"a DataFrame of pandas, Polars or PyArrow is needed, not {name}; collect a LazyFrame first"
-        ) from None
+        needed = "a DataFrame of pandas, Polars or PyArrow is needed"
+        raise DataError(f"{needed}, not {name}; collect a LazyFrame first") from None
 
 
 def to_library_of(frame: Frame | None, table: pd.DataFrame) -> Frame:
@@ -419,10 +407,7 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
 
     They are `wanted`. If that is a default name, they are the DatetimeIndex, or the beginnings of the PeriodIndex; in a
     table that has neither, the column `date` or `ds`, or the only column that looks like dates. A name of the index
-    that a column has too is changed.
-
-    Raises:
-        DataError: nothing of the name `wanted` holds dates, or no column, or several columns of other names.
+    that a column has too is changed. Raises DataError if there are none, or several columns of other names.
     """
     index = str(frame.index.name or "date")
     while index in map(str, frame.columns):
@@ -443,9 +428,8 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
         if dates
         else "give the rows an index of dates"
     )
-    raise DataError(
-        f"{FRAME}: neither the index nor one column {quote(wanted)} holds dates: {there} (date_column)"
-    )
+    problem = f"neither the index nor one column {quote(wanted)} holds dates"
+    raise DataError(f"{FRAME}: {problem}: {there} (date_column)")
 
 
 def find_roles(
@@ -490,9 +474,8 @@ def _looks_like_dates(column: pd.Series) -> bool:
     if isinstance(column.dtype, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(column):
         return True
     first = column.dropna().head(SAMPLED)
-    return len(first) > 0 and all(
-        is_date(cell) if isinstance(cell, str) else isinstance(cell, date) for cell in first
-    )
+    are_dates = (is_date(cell) if isinstance(cell, str) else isinstance(cell, date) for cell in first)
+    return len(first) > 0 and all(are_dates)
 
 
 def read_frame(frame: Frame, **options: object) -> Panel:

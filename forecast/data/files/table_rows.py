@@ -11,18 +11,15 @@ from jaxtyping import Float64, Int32, Int64
 
 from forecast.data.calendars import UtcOffset
 from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
-from forecast.data.files.columns import (
-    ColumnRoles,
-    read_covariate,
-    read_ids,
-    read_numbers_or_texts,
-)
+from forecast.data.files.columns import ColumnRoles, read_covariate, read_ids, read_numbers_or_texts
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, SIGNED_DIGITS, matches, quote
 from forecast.data.row_ranges import PerSeries
 from forecast.system.errors import DataError, TextColumns, TooFewRows
 from forecast.system.formatting import plural, shorten, write_setting
+
+Block = Float64[np.ndarray, "rows _columns"]
 
 
 @dataclass
@@ -48,8 +45,8 @@ class TableRows:
     ids: pd.Index
     codes: Int32[np.ndarray, " rows"]
     dates: np.ndarray
-    values: Float64[np.ndarray, "rows columns"]
-    future: Float64[np.ndarray, "rows future"]
+    values: Block
+    future: Block
     static: dict[str, pd.Series] = field(default_factory=dict)
     utc_offset: UtcOffset = field(default_factory=UtcOffset)
     unit: Literal["us", "ns"] = "us"
@@ -71,7 +68,7 @@ class TableRows:
         return np.append(self.starts[1:], len(self))
 
     def date(self, row: int) -> pd.Timestamp:
-        """Return the date of a row, in the time zone of the source."""
+        """The date of a row, in the time zone of the source."""
         return self.utc_offset.zoned(pd.DatetimeIndex(self.dates[row : row + 1])).to_list()[0]
 
     def subject(self, row: int) -> str:
@@ -88,21 +85,16 @@ class TableRows:
     def error(self, message: str, row: int, column: str | None = None, advice: str = "") -> DataError:
         """A DataError that names the line, column and series of a row."""
         cells, position = self.place(row)
-        named = self.roles.id is not None
-        series = f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}: " if named else ""
-        return cells.error(f"{series}{message}", advice, row=position, column=column)
+        if self.roles.id is not None:
+            message = f"series {quote(self.ids[self.codes[row]])}, {self.date(row)}: {message}"
+        return cells.error(message, advice, row=position, column=column)
 
     def take(self, places: Int64[np.ndarray, " some"]) -> "TableRows":
         """Select or reorder rows."""
-        return replace(
-            self,
-            order=places if self.order is None else self.order[places],
-            codes=self.codes[places],
-            dates=self.dates[places],
-            values=self.values[places],
-            future=self.future[places],
-            static={name: column.iloc[places] for name, column in self.static.items()},
-        )
+        parts = {name: getattr(self, name)[places] for name in ("codes", "dates", "values", "future")}
+        static = {name: column.iloc[places] for name, column in self.static.items()}
+        order = places if self.order is None else self.order[places]
+        return replace(self, order=order, static=static, **parts)
 
     def followed_by(self, other: "TableRows") -> "TableRows":
         """Append the rows of another file that lie after the last row of their series: future covariates."""
@@ -133,9 +125,7 @@ class TableRows:
             ahead=other.cells,
         )
 
-    def _join_categories(
-        self, other: "TableRows"
-    ) -> tuple[Float64[np.ndarray, "rows future"], dict[str, Sequence[str]]]:
+    def _join_categories(self, other: "TableRows") -> tuple[Block, dict[str, Sequence[str]]]:
         """The future covariates of both files one below the other, with codes of common texts.
 
         Raises DataError for a column that is text in one file and numbers in the other.
@@ -163,8 +153,7 @@ class TableRows:
         """Raise DataError for series of the second file that the first file does not have."""
         if self.ahead is None:
             return
-        known = np.unique(self.codes[np.asarray(self.order) < len(self.cells.frame)])
-        new = np.setdiff1d(self.codes, known)
+        new = np.setdiff1d(self.codes, self.codes[np.asarray(self.order) < len(self.cells.frame)])
         if len(new):
             where = "future" if self.cells.path == FRAME else str(self.ahead.path)
             named = shorten(self.ids[new].map(quote).tolist())
@@ -216,26 +205,18 @@ def rows_from_cells(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> T
         for names in (roles.past, roles.future)
     )
     return TableRows(
-        cells=cells,
-        roles=roles,
-        ids=ids,
-        codes=codes,
-        dates=dates.to_numpy("datetime64[ns]"),
+        cells, roles, ids, codes, dates.to_numpy("datetime64[ns]"),
         values=np.hstack([targets, past]) if roles.past else targets,
         future=future,
-        static={
-            name: one if one.dtype.kind == "f" else one.astype("category") for name, one in static.items()
-        },
+        static={name: one if one.dtype.kind == "f" else one.astype("category") for name, one in static.items()},
         utc_offset=utc_offset,
         unit="ns" if dates.unit == "ns" else "us",
         texts={name: texts for name, (_, texts) in columns.items() if texts is not None},
-    )
+    )  # fmt: skip
 
 
-def read_targets(
-    cells: Cells, roles: ColumnRoles, options: ReadOptions
-) -> Float64[np.ndarray, "rows n_targets"]:
-    """Return the targets as numbers. Raises DataError that names every column with text."""
+def read_targets(cells: Cells, roles: ColumnRoles, options: ReadOptions) -> Block:
+    """The targets as numbers. Raises DataError that names every column with text."""
     names = list(roles.targets or ())
     columns: list[pd.Series] = [cells.frame[name] for name in names]  # type: ignore[reportAssignmentType]
     if all(map(are_numbers, columns)):
@@ -262,9 +243,8 @@ def _refuse_texts(cells: Cells, roles: ColumnRoles, refused: Mapping[str, DataEr
             return error
         examples[name] = texts.iloc[0]
     if roles.target in examples:
-        advice = ": choose a column of numbers (data.target)"
         problem = f"{cells.path}: target {quote(roles.target)} is text"
-        return DataError(problem, advice, is_for_training=True)
+        return DataError(problem, ": choose a column of numbers (data.target)", is_for_training=True)
     named = ", ".join(f"{quote(name)} ({quote(text)})" for name, text in [*examples.items()][:12])
     problem = f"{cells.path}: {plural(len(examples), 'column')} of text beside numbers: {named}"
     drop = write_setting("data.drop", [*roles.drop, *examples])

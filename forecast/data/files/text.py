@@ -10,7 +10,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import cast
 
 import pandas as pd
@@ -23,9 +23,8 @@ from forecast.system.formatting import plural
 from forecast.system.location import Location, opened
 from forecast.system.memory import available
 
-UNREADABLE = (
-    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, NotImplementedError,
-)  # fmt: skip
+# NotImplementedError, of an unknown compression, is a RuntimeError
+UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError)
 _ZIP = b"PK\x03\x04"
 _UNPACK: dict[bytes, Callable] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
@@ -56,22 +55,17 @@ def unpacked(location: Location, file: io.BufferedIOBase) -> Iterator[io.Buffere
             with archive.open(members[0]) as stream:
                 yield cast(io.BufferedIOBase, stream)
         return
-    unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), None)
-    if unpack is None:
-        yield file
-        return
+    unpack = next((unpack for mark, unpack in _UNPACK.items() if head.startswith(mark)), nullcontext)
     with unpack(file) as stream:
         yield stream
 
 
 def is_workbook(file: io.BufferedIOBase) -> bool:
-    """Return whether an open file is an Excel workbook (.xlsx)."""
-    head = file.read(4)
-    file.seek(0)
-    if head != _ZIP:
-        return False
-    with zipfile.ZipFile(file) as archive:
-        found = "[Content_Types].xml" in archive.namelist()
+    """Whether an open file is an Excel workbook (.xlsx)."""
+    found = file.read(4) == _ZIP
+    if found:
+        with zipfile.ZipFile(file) as archive:
+            found = "[Content_Types].xml" in archive.namelist()
     file.seek(0)
     return found
 
@@ -79,8 +73,7 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
 SHEET_ROWS = 20_000
 """Rows that are read of a sheet, or of another file that is no text, where only the first ones are needed."""
 
-_MEMORY_PER_BYTE = 2
-"""Bytes of memory that reading a sheet needs per byte of its XML."""
+_MEMORY_PER_BYTE = 2  # bytes of memory that reading a sheet needs per byte of its XML
 
 
 def _sheet_as_csv(
@@ -109,31 +102,26 @@ def _sheet_as_csv(
     except Exception as error:  # whatever a damaged part of the XML causes
         reason = " ".join(str(error).split())
         raise DataError(f"{location}: cannot be read as an Excel workbook: {reason}") from None
-    cells = cells.map(
-        lambda cell: repr(cell).replace(".", options.decimal_sign) if type(cell) is float else cell
-    )
+    sign = options.decimal_sign
+    cells = cells.map(lambda cell: repr(cell).replace(".", sign) if type(cell) is float else cell)
     return cells.to_csv(sep=options.separator, header=False, index=False).encode()
 
 
 def _check_memory(location: Location, needed: int) -> None:
     """Raise DataError for more bytes than there is free memory."""
-    if needed > available():
-        raise DataError(
-            f"{location}: needs some {needed / 2**30:,.1f} GiB of memory, and {available() / 2**30:,.1f} GiB are free"
-        )
+    free = available()
+    if needed > free:
+        size = f"{needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free"
+        raise DataError(f"{location}: needs some {size}")
 
 
-_CHUNK = 2**24
-"""Bytes read at a time; the upper limit of a line."""
+_CHUNK = 2**24  # bytes read at a time; the upper limit of a line
 
 _MAX_RATIO = 200
 """Highest accepted compression ratio. Tables reach 3 to 20, rarely 100; gzip reaches 1,030 on a repeated byte."""
 
-_BEFORE_RATIO = 2**26
-"""Unpacked bytes from which the ratio is checked."""
-
-_TABLE_PER_TEXT = 4
-"""Bytes of memory that reading a table needs per byte of its text."""
+_BEFORE_RATIO = 2**26  # unpacked bytes from which the ratio is checked
+_TABLE_PER_TEXT = 4  # bytes of memory that reading a table needs per byte of its text
 
 
 def read_text(path: Location, options: ReadOptions, limit: int | None = None) -> bytes:
@@ -203,33 +191,27 @@ def decode(path: Location, raw: bytes, encoding: str | None, *, is_whole: bool =
     try:
         return codecs.getincrementaldecoder(found)().decode(raw, final=is_whole).encode()
     except UnicodeError:
-        raise DataError(
-            f"{path}: looks like {found.upper()}, and is not: give another data.encoding"
-        ) from None
+        looks = f"looks like {found.upper()}, and is not"
+        raise DataError(f"{path}: {looks}: give another data.encoding") from None
 
 
 def check_text(path: Location, raw: bytes, first_line: int = 1) -> None:
     """Raise DataError if the bytes are not UTF-8 text; `first_line` is the line of the file at which they begin."""
+    bad, problem = raw.find(b"\0"), "a zero byte: this is no text in UTF-8"
+    advice = "set data.encoding, such as utf-16-le, or save the table as CSV, Parquet or .xlsx"
     try:
         if not raw.isascii():  # which is ten times faster than decoding
             raw.decode()
     except UnicodeDecodeError as error:
-        line = line_at(raw, error.start) + first_line - 1
+        bad, problem = error.start, "not text in UTF-8"
         advice = "set data.encoding, such as latin-1 or cp1252, or save the file as UTF-8"
-        raise DataError(f"{path}, line {line}: not text in UTF-8: {advice}") from None
-    if b"\0" in raw:
-        line = line_at(raw, raw.index(b"\0")) + first_line - 1
-        advice = "set data.encoding, such as utf-16-le, or save the table as CSV, Parquet or .xlsx"
-        raise DataError(f"{path}, line {line}: a zero byte: this is no text in UTF-8: {advice}")
-
-
-def line_at(raw: bytes, position: int) -> int:
-    """Return the number of the line that contains the byte at `position`, from 1."""
-    return raw.count(b"\n" if b"\n" in raw else b"\r", 0, position) + 1
+    if bad >= 0:
+        line = first_line + raw.count(b"\n" if b"\n" in raw else b"\r", 0, bad)
+        raise DataError(f"{path}, line {line}: {problem}: {advice}")
 
 
 def quote(text: object) -> str:
-    """Return a text of a file in quotes, shortened to 60 characters and escaped, for a message."""
+    """A text of a file in quotes, shortened to 60 characters and escaped, for a message."""
     shown = repr(str(text))
     return shown if len(shown) <= 60 else f"{shown[:56]}...'"
 
@@ -240,18 +222,17 @@ def strip(column: pd.Series, missing: Sequence[str]) -> pd.Series:
     return plain.mask(plain.isin(["", *missing]))
 
 
-def warn_of_skipped_lines(path: Location, count: int, first: int) -> None:
-    """Warn of a number of skipped lines, of which `first` is the first."""
-    if count:
-        first_of = f"line {first}" if count == 1 else f"the first is line {first}"
-        warnings.warn(f"{path}: skipped {plural(count, 'line')} without a value: {first_of}", stacklevel=3)
+def warn_of_skipped_lines(path: Location, lines: Sequence[int]) -> None:
+    """Warn of these lines, which are no rows."""
+    if lines:
+        first = f"line {lines[0]}" if len(lines) == 1 else f"the first is line {lines[0]}"
+        warnings.warn(f"{path}: skipped {plural(len(lines), 'line')} without a value: {first}", stacklevel=3)
 
 
 SIGNS_ALIKE = {" ": " \xa0\u2009\u202f", "'": "'\u2019"}
 """By thousands separator, the characters that are read as it: kinds of spaces and of apostrophes."""
 
-SIGNS = f".,{''.join(SIGNS_ALIKE.values())}"
-"""Signs before decimals and between groups of digits."""
+SIGNS = f".,{''.join(SIGNS_ALIKE.values())}"  # signs before decimals and between groups of digits
 
 NUMBER = rf"[-+]?(\d{{1,3}}([{SIGNS}]\d{{3}})+|\d*)([.,]?\d+|\d[.,])([eE][-+]?\d+)?"
 SIGNED_DIGITS = rf"[-+]?\d[\d{SIGNS}]*"
@@ -269,12 +250,11 @@ MISSING = [
 BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 """Texts that are numbers where a column has no others."""
 
-WEEK = (
-    r"(?:(?P<year>\d{4})[ -]?)?[Ww](?P<week>\d{1,2})(?:[ -]?(?P<day>[1-7]))?(?:[ -]?(?P<year_after>\d{4}))?"
-)
+_YEAR, _YEAR_AFTER = r"(?:(?P<year>\d{4})[ -]?)?", r"(?:[ -]?(?P<year_after>\d{4}))?"
+WEEK = rf"{_YEAR}[Ww](?P<week>\d{{1,2}})(?:[ -]?(?P<day>[1-7]))?{_YEAR_AFTER}"
 """A week of ISO 8601, such as 2016-W01, perhaps with the number of its day."""
 
-QUARTER = r"(?:(?P<year>\d{4})[ -]?)?[Qq](?P<quarter>[1-4])(?:[ -]?(?P<year_after>\d{4}))?"
+QUARTER = rf"{_YEAR}[Qq](?P<quarter>[1-4]){_YEAR_AFTER}"
 MONTHS = {
     r"[A-Za-z]{3}([ -])\d{4}": "%b{}%Y",
     r"[A-Za-z]{4,}([ -])\d{4}": "%B{}%Y",
@@ -287,7 +267,9 @@ SHORT_YEAR = r"^(0?[1-9]\d?([-/.])0?[1-9]\d?\2)(\d{2})(?!\d)(.*)"
 """A date whose year has two digits, such as 1/12/17, or that begins with such a year."""
 
 DATE_OF_NUMBERS = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([^\d.].*)?|(1[6-9]|2[0-2])\d\d-(0[1-9]|1[0-2])"
-DATE_OF_DIGITS = r"(19|20)\d{6}([T: ]?\d{4,6})?"
+VALUES = (NUMBER, DATE_OF_NUMBERS, r"(19|20)\d{6}([T: ]?\d{4,6})?")
+"""Numbers and dates, which are no names of columns."""
+
 _WITH_MONTH = r".*[A-Za-z]{3}.*\d.*"
 
 
@@ -308,9 +290,8 @@ def is_date(text: str) -> bool:
     if matches(WEEK, text) or not matches((DATE_OF_NUMBERS, _WITH_MONTH), text):
         return is_week(text)
     with warnings.catch_warnings(action="ignore"):
-        return matches(SHORT_YEAR, text) or any(
-            guess_datetime_format(text, dayfirst=order) for order in (False, True)
-        )
+        guesses = (guess_datetime_format(text, dayfirst=order) for order in (False, True))
+        return matches(SHORT_YEAR, text) or any(guesses)
 
 
 def names_period(text: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.data.calendars import UtcOffset
-from forecast.data.files.cells import date_name
+from forecast.data.files.cells import DateColumn, date_name
 from forecast.data.files.columns import IdColumn, list_id_columns, split_ids
 from forecast.data.files.dates import COUNTS, guess_format
 from forecast.data.files.header import read_records
@@ -37,24 +37,17 @@ class FileFormat:
     options: ReadOptions = field(default_factory=ReadOptions)
 
     def tabulate(
-        self,
-        frame: pd.DataFrame,
-        utc_offset: UtcOffset,
-        id_column: IdColumn,
-        date_column: str | Sequence[str] | None,
+        self, frame: pd.DataFrame, utc_offset: UtcOffset, id_column: IdColumn, date_column: DateColumn | None
     ) -> pd.DataFrame:
         """A table as it is written: its ids and dates have the columns of the data, which name them.
 
-        Args:
-            frame: its index, or its index and a column, hold the ids and the dates of `utc_offset.zoned`.
+        The index of `frame`, or its index and a column, hold the ids and the dates of `utc_offset.zoned`.
         """
         table = split_ids(frame, list_id_columns(id_column)).reset_index()
         columns = {str(name): table[[name]] for name in table}
         dates = next((name for name in table if pd.api.types.is_datetime64_any_dtype(table[name])), None)
         if dates is not None:
-            names = (
-                [str(dates)] if isinstance(date_column, str | None) else [str(name) for name in date_column]
-            )
+            names = [str(dates)] if isinstance(date_column, str | None) else list(map(str, date_column))
             if len(names) == 1 or dates == date_name(names):
                 written = self._write_dates(pd.DatetimeIndex(table[dates]), names, utc_offset)
                 columns[str(dates)] = pd.DataFrame({name: list(texts) for name, texts in written.items()})
@@ -100,26 +93,21 @@ class FileFormat:
         if "year" in parts and None not in parts:
             of_weeks = dict(days.isocalendar()) if "week" in parts else {}  # years differ around New Year
             values = {"hour": hours} | of_weeks
-            return {
-                name: values[part] if part in values else getattr(days, str(part))
-                for name, part in zip(names, parts, strict=True)
-            }
+            found = [values[part] if part in values else getattr(days, str(part)) for part in parts]
+            return dict(zip(names, found, strict=True))
         if len(names) > 2:
             return {"date": dates}
         units = ":".join(["%H", "%M", "%S"][: (first[1] or "::").count(":") + 1])
+        times = hours if parts[1] == "hour" else local.strftime(units)
         days = days.normalize()
-        return {
-            names[0]: self._write_whole(days, days, first[0] or "2024-01-31", day_first),
-            names[1]: hours if parts[1] == "hour" else local.strftime(units),
-        }
+        return {names[0]: self._write_whole(days, days, first[0] or "2024-01-31", day_first), names[1]: times}
 
     def _write_whole(
         self, dates: pd.DatetimeIndex, local: pd.DatetimeIndex, first: str | None, day_first: bool
     ) -> Any:
         """Dates in the format of the first one; unchanged if it is not clear, or has a UTC offset.
 
-        Args:
-            dates, local: the dates, with their time zone if it is known, and without it.
+        `dates` have their time zone if it is known, and `local` are the same without it.
         """
         how, text = self.options.date_format, (first or "").strip()
         if how in COUNTS:
@@ -131,9 +119,7 @@ class FileFormat:
         for pattern in (QUARTER, WEEK) if how is None else ():
             if (found := re.fullmatch(pattern, text)) is not None:
                 return [_replace_period(found, date) for date in local]
-        with warnings.catch_warnings(
-            action="ignore", category=UserWarning
-        ):  # where only one order is possible
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of the only possible order
             how = how or (guess_format(text, dayfirst=day_first) if text else None)
         if how is None or ("%z" in how and self.options.date_format is None):
             return dates
