@@ -47,7 +47,10 @@ def test_links_anchors_files_and_commands_of_a_page_exist(page: Path) -> None:
     text = page.read_text()
     named = re.findall(r"`((?:forecast|conf|scripts|tests|docs)/[\w./-]+)`", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
-    commands = {*re.findall(r"python -m forecast\.(\w+)", text), *re.findall(r"`forecast (\w+)", text)}
+    commands = {
+        *re.findall(r"python -m forecast\.(\w+)", text),
+        *re.findall(r"(?:`|^)forecast (\w+)", text, re.M),
+    }
     known = {path.stem for path in (ROOT / "forecast").glob("*.py")} | {"completion", "COMMAND"}
     assert sorted(commands - known) == []
     assert [t for t in re.findall(r"scripts/reproduce ([a-z][\w-]*)", text) if t not in TABLES] == []

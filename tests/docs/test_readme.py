@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines() if line.strip()]
-OURS = [command for command in COMMANDS if command.startswith("python -m forecast.")]
+OURS = [command for command in COMMANDS if command.startswith("forecast ")]
 RUN_BY_CI = ("scripts/train", "scripts/test", "pip install", "pytest")  # .ci/run
 NEEDS = {
     "trainer=ddp ": "GPUs",
@@ -92,7 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SWEEPS = [command for command in OURS if "-m " in command.removeprefix("python -m")]
+SWEEPS = [command for command in OURS if "-m " in command]
 
 
 @pytest.mark.parametrize("command", select(OURS, lambda _, command: command not in SWEEPS[1:]))
@@ -102,12 +102,12 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
             pytest.skip(f"needs {need}")
     for many, few in FEWER.items():
         command = command.replace(many, few)
-    _, _, module, *arguments = shlex.split(command, comments=True)
-    if module == "forecast.benchmark":
+    _, name, *arguments = shlex.split(command, comments=True)
+    module = f"forecast.{name}"
+    if name == "benchmark":
         run(module, [*arguments, *SMALL_BENCHMARK], tmp_path)
         assert list(tmp_path.rglob("benchmark.json"))
         return
-    name = module.removeprefix("forecast.")
     if name in MAKES or "checkpoint=" in command:
         shutil.copytree(request.getfixturevalue("place"), tmp_path, dirs_exist_ok=True)
         run(module, arguments, tmp_path)
@@ -130,7 +130,7 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
     )
     runs = list(tmp_path.rglob("backtest.json" if name == "backtest" else "metrics.json"))
     assert runs
-    if "-m " in command.removeprefix("python -m"):
+    if "-m " in command:
         (summary,) = tmp_path.rglob("summary.csv")
         assert len(pd.read_csv(summary)) > 1
         assert str(summary.relative_to(tmp_path)) in result.stdout

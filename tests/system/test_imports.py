@@ -59,7 +59,7 @@ def test_descriptions_of_commands_import_no_library(tmp_path: Path) -> None:
     answers, _ = run(tmp_path, LIBRARIES | TABLES, *asked)
     for (command, question), answer in zip(asked, answers, strict=True):
         if question == "--help":
-            assert f"python -m forecast.{command}" in answer
+            assert f"forecast {command}" in answer
         else:
             assert len(OmegaConf.create(answer)) > 3
     assert not list(tmp_path.iterdir())
