@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from forecast.tools.check.diagnosis import Diagnosis
 
 FIGURES = (".png", ".svg", ".pdf")
-CHECKED = ("seq_len", "label_len", "pred_len", "features")
-"""Keys beside those of `data` that the suggestions depend on."""
-BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
-"""Keys of `data` on which they do not depend."""
+CHECKED = ("seq_len", "label_len", "pred_len", "features")  # what suggestions depend on, beside `data`
+BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")  # on which they do not depend
 WITH_OWN_SETTINGS = ("checkpoint", "experiment")
-SLOTS = ("decoder", "cross")
-"""Slots of attention that only models with a decoder have."""
+SLOTS = ("decoder", "cross")  # of attention, that only models with a decoder have
 
 
 def check(config: DictConfig) -> None:
@@ -52,21 +49,12 @@ def check(config: DictConfig) -> None:
 
 
 def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
-    """Read and examine the data of a configuration of `forecast.check`.
-
-    Args:
-        typed: the keys below `data` that the user typed.
-    """
+    """Read and examine the data of a configuration of `forecast.check`, in which these keys below `data` were typed."""
     from forecast.tools.check.advice import Choices
     from forecast.tools.check.diagnosis import diagnose
 
-    make = partial(
-        instantiate,
-        config.data,
-        seq_len=config.seq_len or 1,
-        pred_len=config.pred_len or 1,
-        features=config.features or "M",
-    )
+    lengths = {"seq_len": config.seq_len or 1, "pred_len": config.pred_len or 1}
+    make = partial(instantiate, config.data, **lengths, features=config.features or "M")
     names = {each.name for each in fields(Choices)}
     chosen = {name: config.data[name] for name in names & config.data.keys()}
     chosen |= {name: config[name] for name in CHECKED}
@@ -87,20 +75,15 @@ def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
 
 def typed_about_data() -> dict[str, Any]:
     """The chosen data group, then the keys of the group that the user typed, which depend on it."""
-    about = {
-        key: parse([argument])[0].value()
-        for key, argument in typed_overrides().items()
-        if key.startswith("data.")
-    }
+    typed = {key: argument for key, argument in typed_overrides().items() if key.startswith("data.")}
+    about = {key: parse([argument])[0].value() for key, argument in typed.items()}
     return {"data": HydraConfig.get().runtime.choices["data"], **about}
 
 
 def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
     """Print the settings that `forecast.check` suggests and that no argument sets, and return them as overrides.
 
-    Args:
-        config: the composed configuration of the arguments, with Hydra's part.
-        arguments: the overrides as typed, without `suggest=true`.
+    `config` is composed of the arguments, the overrides as typed without `suggest=true`, and has Hydra's part.
 
     Raises:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
@@ -113,11 +96,8 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
         if key in typed and config.hydra.runtime.choices.get(key, config.get(key)):
             value = ",".join(map(str, values_of(typed[key])))
             raise ConfigError(f"suggest=true: {key}={value} has its own settings; leave suggest=true out")
-    about = {
-        key: override
-        for key, override in typed.items()
-        if key in CHECKED or (key.startswith("data.") and key not in BATCHES)
-    }
+    keys = (key for key in typed if key in CHECKED or (key.startswith("data.") and key not in BATCHES))
+    about = {key: typed[key] for key in keys}
     for key in ("data", *about):
         if key in typed and typed[key].is_sweep_override():
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
@@ -150,9 +130,8 @@ def _find_settled(
         settled.add("attention")  # the typed model has none
     model = next((str(setting.value) for setting in settings if setting.key == "model"), None)
     options = [key.removeprefix("model.") for key in typed if key.startswith("model.")]
-    if settled & {*SLOTS} or any(
-        model not in options_with_key("model", key.split(".")[0]) for key in options
-    ):
+    are_known = (model in options_with_key("model", key.split(".")[0]) for key in options)
+    if settled & {*SLOTS} or not all(are_known):
         settled.add("model")
     return settled
 

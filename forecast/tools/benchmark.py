@@ -321,8 +321,8 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 
     Each part and width of the layer has a row of its own.
     """
-    rows = rows[rows["backward"]]
-    rows = rows.assign(n=rows["length"].astype(str).str.split("/").str[0].astype(int))
+    lengths = rows["length"].astype(str).str.split("/").str[0].astype(int)
+    rows = rows.assign(n=lengths).loc[rows["backward"]]
     units = {"median": "seconds", "peak_mib": "MiB"}
     measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
     types = list(map(str, rows["attention"].unique()))

@@ -386,7 +386,7 @@ def draw_trace(axis: Axes, trace: Trace, is_dated: bool) -> None:
     """Draw a trace of Plotly as a line or as markers, with error bars if it has any."""
     x, y = pd.to_datetime(trace["x"]) if is_dated else trace["x"], np.array(trace["y"], dtype=float)
     line, symbol = trace["line"], trace.get("marker", {}).get("symbol", "circle")
-    bars = {
+    bars: dict[str, Any] = {
         name: [trace[key]["arrayminus"], trace[key]["array"]]
         for name, key in (("xerr", "error_x"), ("yerr", "error_y"))
         if key in trace

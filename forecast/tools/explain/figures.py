@@ -6,7 +6,7 @@ is less.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -112,7 +112,10 @@ def draw_curves(layer: Layer, curves: Curves) -> Picture:
     factor = 1 if curves.unit else len(when)
     heads = min(MAX_HEADS, layer.call.q.shape[1])
     figure, axes = _panels(heads, 0.5)
-    styles = {"color": FIRST, "linestyle": "-"}, {"color": SECOND, "linestyle": (0, (3, 2))}
+    styles: tuple[dict[str, Any], ...] = (
+        {"color": FIRST, "linestyle": "-"},
+        {"color": SECOND, "linestyle": (0, (3, 2))},
+    )
     for head, axis in enumerate(axes):
         for (name, values), style in zip(curves.values.items(), styles, strict=False):
             values = factor * values[0, head].numpy()
