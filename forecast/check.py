@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -32,7 +31,7 @@ SLOTS = ("decoder", "cross")  # of attention, that only models with a decoder ha
 
 def check(config: DictConfig) -> None:
     """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
-    from forecast.tools.check.report import print_report
+    from forecast.tools.check.report import collect_findings, print_report, save_figure
 
     path = None if config.output is None else output_file(config.output, *FIGURES)
     if path is not None:
@@ -43,9 +42,11 @@ def check(config: DictConfig) -> None:
     if path is None:
         print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
         return
-    with status(f"Drawing {path}"):
-        save(found, typed, path)
-    print(f"saved {path} and {path.with_suffix('.json')}")
+    beside = path.with_suffix(".json")
+    with status(f"Drawing {path}"), atomic_file(beside) as findings, atomic_file(path) as figure:
+        save_figure(found, figure)
+        write_json(findings, collect_findings(found, typed))
+    print(f"saved {path} and {beside}")
 
 
 def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
@@ -61,16 +62,6 @@ def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
     chosen |= {"batch_size": typed.get("data.batch_size"), "na_values": config.data.get("na_values")}
     with status("Examining the data"):
         return diagnose(make, Choices(**chosen, target_typed="data.target" in typed))  # type: ignore[reportArgumentType]
-
-
-def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
-    """Save the figure as `path` and the findings next to it, both or neither."""
-    from forecast.tools.check.report import collect_findings, save_figure
-
-    findings = collect_findings(diagnosis, typed)
-    with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
-        save_figure(diagnosis, figure_file)
-        write_json(json_file, findings)
 
 
 def typed_about_data() -> dict[str, Any]:

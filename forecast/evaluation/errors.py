@@ -170,10 +170,8 @@ def window_errors(
     """The `SCALED_SCORES` of each window: Σ error / (pred_len · n_targets), with an error of 0 where y is missing.
 
     The number of known values of a window is not in the denominator. The mean over the windows, divided by
-    `Errors.observed_fraction`, is therefore the score over all true values.
-
-    Returns:
-        In float64 on the CPU. The CRPS is left out if it is not given.
+    `Errors.observed_fraction`, is therefore the score over all true values. They are in float64 on the CPU; the CRPS is
+    left out if it is not given.
     """
     error = scaler.error_values(prediction.float(), series) - scaler.error_values(target, series)
     errors = [error.square(), error.abs()]

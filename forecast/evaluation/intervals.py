@@ -99,9 +99,8 @@ class IntervalSums(RunningSums):
     ) -> tuple[Float64[Tensor, "batch pred_len n_targets"], Float64[Tensor, "levels batch"]]:
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i.
 
-        Returns:
-            The CRPS of each value, NaN where it is missing or its target has no calibration, and the share of the true
-            values of each window within the interval of each level, NaN without true values.
+        Returns the CRPS of each value, NaN where it is missing or its target has no calibration, and the share of the
+        true values of each window within the interval of each level, NaN without true values.
         """
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         series, self.scaler, sums = series.to(self.device), self.scaler.to(self.device), self.sums

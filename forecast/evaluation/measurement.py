@@ -326,19 +326,9 @@ class Backtest:
         return self.panel.utc_offset.zoned(self.panel.dates(self.origins.rows))
 
     @property
-    def training_dates(self) -> pd.DatetimeIndex:
-        """The first date after the known rows, of each training."""
-        return self.panel.grid[np.array(self.trainings, dtype=np.int64)]
-
-    @property
     def known_until(self) -> pd.DatetimeIndex:
         """The last date of the known rows, of each training, in the time zone of the data."""
         return self.panel.utc_offset.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
-
-    @property
-    def latest_training(self) -> PerOrigin:
-        """The number of the latest training before each origin."""
-        return np.searchsorted(self.trainings, self.origins.positions, side="right") - 1
 
     @cached_property
     def errors(self) -> dict[str, Errors]:

@@ -30,12 +30,7 @@ from forecast.evaluation.scores import (
     name_tested,
     round_to_unit,
 )
-from forecast.evaluation.significance import (
-    SIGNIFICANCE_LEVEL,
-    LossDifference,
-    diebold_mariano,
-    sum_losses,
-)
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano, sum_losses
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots, name_step_ahead
 from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
@@ -115,7 +110,8 @@ def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
     ids = id_columns(backtest.panel, backtest.origins.series)
     columns: dict[str, Any] = {**ids, "forecast_start": backtest.zoned_dates}
     if backtest.trainings:
-        columns["trained_until"] = backtest.known_until[backtest.latest_training]
+        latest = np.searchsorted(backtest.trainings, backtest.origins.positions, side="right") - 1
+        columns["trained_until"] = backtest.known_until[latest]
     count = np.isfinite(backtest.truth).sum((1, 2))
     for name in backtest.forecasts:
         measured = np.where(np.isnan(backtest.truth), 0.0, backtest.scaled_errors(name))
@@ -338,8 +334,10 @@ def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) 
             )  # fmt: skip
         figures.limit_errors(axis, drawn[MODEL], drawn.values())
         figures.style_axis(axis)
-    trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
-    for date in trainings:
+    trainings = backtest.panel.grid[
+        np.array(backtest.trainings[1:], dtype=np.int64)
+    ]  # the rows before are known
+    for date in backtest.panel.utc_offset.shown(trainings):
         above.axvline(date, **figures.MARK)
     figures.format_dates(above, 3, 10)
     marked = "; dotted: trained again" if len(trainings) else ""

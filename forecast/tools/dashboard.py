@@ -14,8 +14,7 @@ from wandb_workspaces import expr
 from forecast.evaluation.scores import BASELINES, CONFORMAL, QUANTILE
 from forecast.system.keys import TABLE
 
-VARIANT = tuple(row.name for row in TABLE if row.variant)
-"""Keys that describe a variant."""
+VARIANT = tuple(row.name for row in TABLE if row.variant)  # keys that describe a variant
 
 GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 """Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""

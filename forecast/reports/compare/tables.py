@@ -200,7 +200,7 @@ def describe_test(task: Task) -> str:
     """Return how the significance was tested; empty if there is only one variant."""
     if len(task.variants) < 2:
         return ""
-    degrees = count_cosines(len(task.best.tested_losses), task.overlap)
+    degrees = count_cosines(len(task.best.tested_losses), task.first_run.overlap)
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]

@@ -190,11 +190,6 @@ class Task:
         return int(self.first_run.metrics["pred_len"])
 
     @property
-    def overlap(self) -> int:
-        """Number of neighbouring losses that share steps."""
-        return self.first_run.overlap
-
-    @property
     def runs(self) -> list[FinishedRun]:
         """The runs of all variants."""
         return [run for entry in self.variants for run in entry.runs]
@@ -236,21 +231,17 @@ class Task:
         The variances hold windows and seeds. Where those over seeds are not known, variants are not tested against a
         variant, and tests between variants and baselines hold for these runs only.
         """
-        tests, reference, runs = {}, self.reference, self.seed_losses
+        tests, reference, runs, overlap = {}, self.reference, self.seed_losses, self.first_run.overlap
         seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
+        own = runs.get(reference.name, {})
         # without a named reference, the best variant is chosen on the test windows
         choices = len(variants) if self.reference_name is None else 1
         for entries, factor in ((variants, max(1, choices / 2)), (self.baselines, choices)):
-            found = {
-                entry.name: add_seed_variance(
-                    diebold_mariano(entry.tested_losses, reference.tested_losses, self.overlap),
-                    seeds,
-                    runs.get(entry.name, {}),
-                    runs.get(reference.name, {}),
-                )
-                for entry in entries
-                if entry is not reference
-            }
+            found = {}
+            for entry in entries:
+                if entry is not reference:
+                    of_windows = diebold_mariano(entry.tested_losses, reference.tested_losses, overlap)
+                    found[entry.name] = add_seed_variance(of_windows, seeds, runs.get(entry.name, {}), own)
             tests |= step_down(found, factor)
         same = {name: tests.get(entry.name, NO_DIFFERENCE) for name, entry in self.distinct.items()}
         return {name: test for name, test in (tests | same).items() if name != reference.name}
