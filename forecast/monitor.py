@@ -9,9 +9,7 @@ from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, TooFewRows, user_path
 from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 
-DRIFT_STATUS = (
-    3  # the exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are those of errors
-)
+DRIFT_STATUS = 3  # exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are errors
 
 
 def monitor(config: DictConfig) -> None:

@@ -39,9 +39,7 @@ MAX_PRODUCTS, MAX_SQUARES = 1 << 28, 1 << 23
 """Largest product of the squared covariate values and the steps of all targets, and of the series and the squared steps
 of a window, at which a choice takes few seconds."""
 
-SAMPLE_DIVISOR = (
-    8  # of the windows that are read one by one where the choice of settings need not be thorough
-)
+SAMPLE_DIVISOR = 8  # of the windows that are read one by one in a choice that need not be thorough
 RIDGE = 1e-6  # of the linear baseline without covariates: with it, constant data has a solution
 
 
@@ -156,9 +154,7 @@ class NaiveShrinkage:
 
     season: int  # rows that the naive forecast repeats; 1: the last value
     weight: float  # of the linear model, from 0 to 1
-    p_value: float | None = (
-        None  # of the test that the two have equal errors; None: too few validation windows
-    )
+    p_value: float | None = None  # of the test of equal errors; None: too few validation windows
 
     def apply(self, linear: LinearWeights) -> LinearWeights:
         """Return the linear model that forecasts weight · linear + (1 − weight) · naive."""
@@ -265,9 +261,7 @@ class FittedBaselines:
     naive_mae: Float[Tensor, "series n_targets"]  # seasonal-naive MAE of the training rows in original units
     seasonal_naive_season: int  # rows that the seasonal naive repeats
     ids: Sequence[str]
-    gram: Gram | None = (
-        None  # sums over the training windows, for a warm start; None if read from a checkpoint
-    )
+    gram: Gram | None = None  # over the training windows, for a warm start; None in a checkpoint
     choice: Choice | None = None  # that `choose_linear_model` returned; None: not chosen yet
     shrinkage: NaiveShrinkage | None = None  # of the linear model of a warm start; None: not chosen yet
 

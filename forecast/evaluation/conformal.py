@@ -55,9 +55,7 @@ MAX_ERRORS = 1 << 27
 """Largest number of errors of a forecaster to calibrate on (512 MiB of float32). If there are more, use every n-th
 window. A test calibrates the model and each baseline."""
 
-POOLING = (
-    30  # horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same
-)
+POOLING = 30  # horizons of validation at which the offsets of a step and the pooled ones weigh the same
 
 RATE, MAX_RATE = 0.002, 0.1
 """Step size η for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest η.
@@ -128,9 +126,7 @@ class Calibration:
     pooled_steps: int = 1  # steps of the horizon whose errors are pooled
     horizons: float = math.nan  # that the validation rows hold; NaN: unknown
     deviation: float = math.nan  # mean |error − median offset| on the validation windows; NaN: unknown
-    ranks: Ranks | None = (
-        None  # of error trajectories (`sample_paths`); None in a checkpoint of an earlier version
-    )
+    ranks: Ranks | None = None  # of error trajectories (`sample_paths`); None in earlier checkpoints
 
     @classmethod
     def fit(

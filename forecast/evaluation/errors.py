@@ -29,10 +29,7 @@ from forecast.data.step_features import Rows
 from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 
-ZERO = (
-    1e-4,
-    1e-6,
-)  # precision lost by scaling values in float32 and back, relative to the scale and to the center
+ZERO = 1e-4, 1e-6  # lost by scaling in float32 and back, relative to the scale and to the center
 ROWS_AT_ONCE = 1 << 15
 
 Sums = TypeVar("Sums", bound="RunningSums")

@@ -43,9 +43,7 @@ Forecast = Callable[[pd.DataFrame, pd.DataFrame], ArrayLike]
 It returns an array or a column of `pred_len` values for each series, in the order of the frames.
 """
 
-LibraryForecasts = dict[
-    str, Float64[np.ndarray, "origins pred_len n_targets"]
-]  # in original units, by baseline
+LibraryForecasts = dict[str, Float64[np.ndarray, "origins pred_len n_targets"]]  # in original units
 
 
 def make_lightgbm(task: Task) -> Forecast:

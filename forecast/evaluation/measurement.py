@@ -290,15 +290,11 @@ class Backtest:
     intervals: dict[str, IntervalSums]  # by method, conformal, and perhaps adaptive and quantile
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
-    bounds: dict[str, Values] = dataclasses.field(
-        init=False
-    )  # by `name_bounds`; NaN where there is no forecast
+    bounds: dict[str, Values] = dataclasses.field(init=False)  # by `name_bounds`; NaN without a forecast
     # positions in the grid; each model was trained on all rows before one. Empty if the model came from a checkpoint
     trainings: list[int] = dataclasses.field(default_factory=list)
     training_seconds: list[float] = dataclasses.field(default_factory=list)
-    of_libraries: Mapping[str, Values] = dataclasses.field(
-        default_factory=dict
-    )  # forecasts of their baselines
+    of_libraries: Mapping[str, Values] = dataclasses.field(default_factory=dict)  # forecasts
     notes: list[str] = dataclasses.field(default_factory=list)  # cautions on how to read the scores
     # origins among the rows of `training` and of `validation` of the model of a checkpoint
     seen: dict[str, int] = dataclasses.field(default_factory=dict)

@@ -81,9 +81,7 @@ class Score(NamedTuple):
     label: str
     unit: str  # `scaled` or `units`; empty: it has none
     meaning: str
-    of: Callable[
-        [Any, Any], Any
-    ]  # of the means of the errors (`errors.CellErrors`) and of the denominators of MASE
+    of: Callable[[Any, Any], Any]  # of the means in `errors.CellErrors` and of the denominators of MASE
     is_ratio: bool = False  # whether it is not defined where its denominator is zero
 
     def heading(self, form: str) -> str:
@@ -173,9 +171,8 @@ def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
         if far:
             level, miss = max(far.items(), key=lambda item: abs(item[1]))
             of_level = {**scores, **levels[level]}
-            facts = [
-                text.format(of_level[k]) for k, text in FACTS_OF_MISS.items() if of_level.get(k) is not None
-            ]
+            known_facts = (key for key in FACTS_OF_MISS if of_level.get(key) is not None)
+            facts = [FACTS_OF_MISS[key].format(of_level[key]) for key in known_facts]
             points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
             why = f": {', '.join(facts)}" if facts else ""
             found[method] = f"the {level}% interval ({method}) covers {points} than its level{why}"

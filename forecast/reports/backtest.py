@@ -246,11 +246,7 @@ def count_origins(backtest: Backtest) -> str:
 
 
 MAX_STEPS, MIN_ORIGINS = 400, 3  # steps in the figure of forecasts; it has more for `MIN_ORIGINS` origins
-LIBRARY_COLOURS = (
-    "#8c6d4f",
-    "#b59a3f",
-    "#7a4b6d",
-)  # of baselines of other libraries, unlike attention types'
+LIBRARY_COLOURS = ("#8c6d4f", "#b59a3f", "#7a4b6d")  # those of attention types are others
 
 
 def draw_forecasts(backtest: Backtest) -> Figure:
@@ -261,9 +257,8 @@ def draw_forecasts(backtest: Backtest) -> Figure:
     series = np.unique(backtest.origins.series)
     plots, intervals = choose_plots(backtest.panel, series, backtest.columns), backtest.intervals
     # the method of `predict` and its lowest level
-    methods = sorted(
-        (name for name, sums in intervals.items() if sums.levels), key=lambda name: name != QUANTILE
-    )
+    methods = [name for name, sums in intervals.items() if sums.levels]
+    methods.sort(key=lambda name: name != QUANTILE)
     interval = (methods[0], min(intervals[methods[0]].levels)) if methods else None
     size, is_shared = (9, 1.9 * len(plots) + 1.2), len({plot.series for plot in plots}) == 1
     figure, axes = figures.subplots(len(plots), 1, figsize=size, sharex=is_shared, squeeze=False)
@@ -334,9 +329,7 @@ def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) 
             )  # fmt: skip
         figures.limit_errors(axis, drawn[MODEL], drawn.values())
         figures.style_axis(axis)
-    trainings = backtest.panel.grid[
-        np.array(backtest.trainings[1:], dtype=np.int64)
-    ]  # the rows before are known
+    trainings = backtest.panel.grid[np.array(backtest.trainings[1:], dtype=np.int64)]
     for date in backtest.panel.utc_offset.shown(trainings):
         above.axvline(date, **figures.MARK)
     figures.format_dates(above, 3, 10)

@@ -25,10 +25,7 @@ TRUTH_COLOUR = "#222222"
 MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}  # a vertical line at a date
 LEGEND_COLUMNS, MAX_TICKS = 6, 8
 MAX_RATIO = 4  # errors of baselines are shown up to this many times the highest error of the model
-LABEL_WIDTH, TITLE_WIDTH = (
-    22,
-    64,
-)  # characters in a line of a label of the vertical axis, and of a window's title
+LABEL_WIDTH, TITLE_WIDTH = 22, 64  # characters in a line of a label or title
 
 
 class Picture(Figure):

@@ -368,6 +368,11 @@ def report_results(folder: Path, config: DictConfig, rows: list[Row], device: st
     print_lines(console, [*lines, f"saved in {folder}"])
 
 
+COLUMNS = (
+    "attention type", "part", "width", "length", "batch", "ms", "fastest – slowest", "× full", "peak MiB"
+)  # fmt: skip
+
+
 def make_table(title: str, rows: list[Row]) -> Table:
     """Return milliseconds, speed relative to full attention and memory of the cases of one direction."""
 
@@ -375,17 +380,6 @@ def make_table(title: str, rows: list[Row]) -> Table:
         return tuple(str(row[key]) for key in ("part", "width", "length"))
 
     full = {place(row): row["median"] for row in rows if row["attention"] == REFERENCE}
-    names = (
-        "attention type",
-        "part",
-        "width",
-        "length",
-        "batch",
-        "ms",
-        "fastest – slowest",
-        "× full",
-        "peak MiB",
-    )
     made = []
     for row in rows:
         median, *range_of_times = (f"{1000 * row[key]:.1f}" for key in ("median", "fastest", "slowest"))
@@ -394,4 +388,4 @@ def make_table(title: str, rows: list[Row]) -> Table:
             f"{full.get(place(row), math.nan) / row['median']:.2f}", f"{row['peak_mib']:.0f}",
         ]  # fmt: skip
         made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))
-    return Table(title, [Column(name, name) for name in names], made)
+    return Table(title, [Column(name, name) for name in COLUMNS], made)

@@ -51,9 +51,7 @@ from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates,
 from forecast.reports.scores import tabulate_windows
 from forecast.system.errors import CheckpointError
 
-SMALLEST = (
-    1e-3  # smaller errors, relative to the mean of the forecaster in the test, count as this: one may be 0
-)
+SMALLEST = 1e-3  # of the mean of a forecaster in the test: smaller errors, such as 0, count as this
 MIN_BLOCKS = 4  # of a run, from which newer rows are tested against them
 MAX_COLUMNS = 5  # whose drift the terminal shows
 
@@ -246,9 +244,7 @@ class Verdict:
     the run has no intervals).
     """
 
-    baseline: (
-        str  # with the lowest MSE in the test, of those without parameters that could become out of date
-    )
+    baseline: str  # of the lowest MSE in the test among those without parameters, which become out of date
     changes: dict[str, LossDifference]
     p_values: dict[str, float]  # adjusted for the number of tests; tests that were not possible are absent
 
@@ -315,9 +311,7 @@ class Findings:
     test: Period
     newer: Period  # which may have no forecasts
     verdict: Verdict
-    coverage: dict[
-        str, dict[str, float]
-    ]  # fraction of the newer values in each interval, by method and level
+    coverage: dict[str, dict[str, float]]  # of the newer values, by method and level
     drift: dict[str, Drift]  # of each column of the inputs, the largest first
 
     def content(self) -> dict[str, Any]:

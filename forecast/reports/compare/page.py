@@ -98,9 +98,7 @@ class Chart:
 
     heading: str
     caption: str
-    choices: Mapping[
-        str, Sequence[Trace]
-    ]  # by what a menu offers, which is also the title of `axis`; no menu for one
+    choices: Mapping[str, Sequence[Trace]]  # by what a menu offers, which is also the title of `axis`
     axis: str  # that the choices name, `xaxis` or `yaxis`
     layout: dict[str, Any]  # Plotly's
 

@@ -238,9 +238,7 @@ def read_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> pd.DataF
 
 
 ROUNDING = 1.0  # seconds by which two runs may overlap, because metrics.json holds whole seconds
-TIMES = frozenset(
-    {"ms_per_window", "seconds", "windows_per_second"}
-)  # which other processes of the machine change
+TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})  # other processes change them
 
 
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:

@@ -41,9 +41,7 @@ from forecast.reports.tables import (
 )
 from forecast.system.formatting import format_tokens, plural, shorten
 
-EQUIVALENCE_MARGIN = (
-    0.05  # largest upper end of the 95% interval of an equivalent variant's relative difference
-)
+EQUIVALENCE_MARGIN = 0.05  # highest end of the 95% interval of an equivalent variant's difference
 MAX_NAMED = 3  # equivalent variants that an answer names
 
 SKILL = Column(
@@ -377,6 +375,8 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
     finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
     machines = [run.metrics["machine"] for run in runs if "machine" in run.metrics]
     shares = [share for machine in machines if (share := machine["used_by_others"]) is not None]
+    used = f"{min(shares):.0%} to {max(shares):.0%} of the processors" if shares else MISSING
+    times = " ".join(filter(None, dict.fromkeys(map(describe_times, tasks))))
     facts = {
         "compared": f"{plural(len(runs), 'run')}, by forecast {__version__} on {date.today().isoformat()}",
         "commands": shorten(list(dict.fromkeys(run.command or MISSING for run in runs))),
@@ -388,11 +388,8 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
         "machine": list_facts(
             machines, "{device}, {threads} threads, torch {torch}, Python {python}, {system}"
         ),
-        "times": " ".join(filter(None, dict.fromkeys(map(describe_times, tasks))))
-        or "no two of these runs overlapped",
-        "used by other programs": f"{min(shares):.0%} to {max(shares):.0%} of the processors"
-        if shares
-        else MISSING,
+        "times": times or "no two of these runs overlapped",
+        "used by other programs": used,
     }
     rows = [("", [Cell.from_text(name), Cell.from_text(text)]) for name, text in facts.items()]
     return Table("Card of this comparison", [Column("fact", "fact"), Column("value", "value")], rows)

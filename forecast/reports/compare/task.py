@@ -63,9 +63,7 @@ class Entry:
     """A row of the comparison: a variant or a baseline."""
 
     name: str  # unique in the task
-    runs: Sequence[
-        FinishedRun
-    ]  # of a variant, which differ only in the seed; of a baseline, one that measured it
+    runs: Sequence[FinishedRun]  # which differ only in the seed; of a baseline, one that measured it
     column: str = "model"  # prefix of its columns in the tables of the runs
     score: str = "mse"  # the error that ranks and tests it, `mse`, `mae` or `crps`
 
@@ -394,13 +392,12 @@ def make_baselines(runs: list[FinishedRun], score: str) -> list[Entry]:
 
 def format_settings(run: FinishedRun) -> dict[str, str]:
     """Return every setting of a run as text, without the seed. A class is given by its name."""
-    texts = {
-        key: value if isinstance(value, str) else json.dumps(value) for key, value in run.settings.items()
-    }
-    texts.pop("seed", None)
-    return {
-        key: text.rsplit(".", 1)[-1] if key.endswith("._target_") else text for key, text in texts.items()
-    }
+    found = {}
+    for key, value in run.settings.items():
+        if key != "seed":
+            text = value if isinstance(value, str) else json.dumps(value)
+            found[key] = text.rsplit(".", 1)[-1] if key.endswith("._target_") else text
+    return found
 
 
 def find_differences(settings: list[dict[str, str]], prefix: str = "") -> list[dict[str, str]]:

@@ -28,9 +28,7 @@ from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
 
 MAX_COLUMNS = 32  # whose groups are listed one by one; of more columns, these are evenly spaced
-SINGLE_SEASONS = (
-    7  # lag blocks of one season each; older blocks are as long as all blocks after them together
-)
+SINGLE_SEASONS = 7  # lag blocks of a season; older ones are as long as all blocks after them together
 
 Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]  # scaled
 
@@ -60,9 +58,7 @@ class InputGroup:
     kind: InputKind
     name: str  # of the column, the covariate or the calendar feature
     columns: tuple[int, ...]  # numbers of columns of `Batch.past` (history, lags, level) or of time features
-    lags: tuple[int, int] | None = (
-        None  # first and last of the block, back from the origin; None: the whole past
-    )
+    lags: tuple[int, int] | None = None  # first and last, back from the origin; None: the whole past
 
     @property
     def label(self) -> str:

@@ -29,9 +29,7 @@ from forecast.models.base import AttentionLayer, Positions
 from forecast.system.errors import ConfigError
 
 MAX_WEIGHTS = 2**27  # of all heads of a map, which then take 512 MiB; a few such tensors exist at a time
-TOLERANCE = (
-    1e-3  # largest relative difference between a measured map times values and the output of the layer
-)
+TOLERANCE = 1e-3  # relative difference between a map times values and the output of the layer
 
 Map = Float[Tensor, "heads query_len memory_len"]
 Mix = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -53,9 +53,7 @@ ARGUMENTS = {
 }  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
-WINDOWS_PER_EXCEPTION = (
-    1_000  # with ProbSparse, one window in this number may differ by more than the tolerance
-)
+WINDOWS_PER_EXCEPTION = 1_000  # with ProbSparse, of which one may differ by more than the tolerance
 
 DAY = "(dates + pd.Timedelta(days={ahead})).date"
 HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
@@ -180,9 +178,8 @@ def static_expressions(encoding: Mapping[str, Any]) -> list[dict[str, str]]:
         values = f"static[{column!r}]"
         for text in how.get("texts", ()):
             is_text = f"{values}.astype(str) == {text!r}"
-            found.append(
-                (f"{column}={text}", f"{values}.isna() | ({is_text})" if text == MISSING else is_text)
-            )
+            expression = f"{values}.isna() | ({is_text})" if text == MISSING else is_text
+            found.append((f"{column}={text}", expression))
         if "texts" not in how:
             divisor = "np.inf" if math.isinf(how["deviation"]) else repr(how["deviation"])
             found.append((column, f"({values} - {how['mean']!r}) / {divisor}"))
