@@ -1,4 +1,4 @@
-"""Forecast from many past origins with what was known at each: `python -m forecast.backtest --help`."""
+"""Forecast from many past origins with what was known at each: `forecast backtest --help`."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Measure time and peak memory of attention types, as a layer or a model: `python -m forecast.benchmark --help`."""
+"""Measure time and peak memory of attention types, as a layer or a model: `forecast benchmark --help`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Describe a data file before training: `python -m forecast.check --help`."""
+"""Describe a data file before training: `forecast check --help`."""
 
 from collections.abc import Sequence
 from dataclasses import fields

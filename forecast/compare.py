@@ -1,4 +1,4 @@
-"""Compare trained runs on one page: `python -m forecast.compare --help`."""
+"""Compare trained runs on one page: `forecast compare --help`."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ def compare(config: DictConfig) -> None:
 
     places = [config.runs] if isinstance(config.runs, str) else list(map(str, config.runs))
     if not places:
-        raise ConfigError("no runs given; name their folders, for example: python -m forecast.compare runs")
+        raise ConfigError("no runs given; name their folders, for example: forecast compare runs")
     runs, excluded = read_runs(find_run_folders(places))
     if not runs:
         reasons = "; ".join(f"{run.folder.name}: {run.reason}" for run in excluded[:3]) or "no folders"
@@ -97,10 +97,10 @@ def show_sweep(folder: Path) -> None:
             temporary.write_text(format_csv(make_rows(tasks)), encoding="utf-8")
         print(f"saved {folder / 'summary.csv'}")
         place = quote_for_shell(str(folder))
-        print(f"page of this comparison:  python -m forecast.compare {place}{options}")
+        print(f"page of this comparison:  forecast compare {place}{options}")
     if len(tasks) != 1:
         return
-    command, baseline = "python -m forecast.predict", tasks[0].best_baseline
+    command, baseline = "forecast predict", tasks[0].best_baseline
     if tasks[0].is_baseline_better:
         checkpoint = write_setting("checkpoint", str(baseline.runs[0].folder))
         print(f"forecast with {baseline.name}:  {command} {checkpoint} baseline={baseline.column}")

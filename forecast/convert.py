@@ -1,4 +1,4 @@
-"""Convert a CSV or Parquet file of any size to a store: `python -m forecast.convert --help`."""
+"""Convert a CSV or Parquet file of any size to a store: `forecast convert --help`."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Create a Weights & Biases workspace and report that compare logged runs: `python -m forecast.dashboard --help`."""
+"""Create a Weights & Biases workspace and report that compare logged runs: `forecast dashboard --help`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Score a trained model again, or on other data: `python -m forecast.evaluate --help`."""
+"""Score a trained model again, or on other data: `forecast evaluate --help`."""
 
 from omegaconf import DictConfig
 

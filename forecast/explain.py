@@ -1,4 +1,4 @@
-"""Measure the inputs of a model and visualise its attention on one window: `python -m forecast.explain --help`."""
+"""Measure the inputs of a model and visualise its attention on one window: `forecast explain --help`."""
 
 from omegaconf import DictConfig
 

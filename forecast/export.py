@@ -1,4 +1,4 @@
-"""Write a trained model as one ONNX file that runs without this package: `python -m forecast.export --help`."""
+"""Write a trained model as one ONNX file that runs without this package: `forecast export --help`."""
 
 from typing import TYPE_CHECKING, Any
 

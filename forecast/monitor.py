@@ -1,4 +1,4 @@
-"""Test on newer rows whether a model should be trained again: `python -m forecast.monitor --help`."""
+"""Test on newer rows whether a model should be trained again: `forecast monitor --help`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Forecast with a trained model: `python -m forecast.predict --help`."""
+"""Forecast with a trained model: `forecast predict --help`."""
 
 import re
 import sys
@@ -137,7 +137,7 @@ def offer_blank(
         return unknown
     typed = {**typed_overrides(), "future": f"future={blank}"}.values()
     plain = (re.sub(r"='([\w./-]*)'$", r"=\1", argument) for argument in typed)  # without Hydra's quotes
-    command = " ".join(["python -m forecast.predict", *map(quote_for_shell, plain)])
+    command = " ".join(["forecast predict", *map(quote_for_shell, plain)])
     what = f"{blank} has these steps: fill in its empty columns, and run: {command}"
     return DataError(f"{unknown.problem}; {unknown.known}; {what}")
 

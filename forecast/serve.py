@@ -1,4 +1,4 @@
-"""Serve forecasts over HTTP: `python -m forecast.serve --help`."""
+"""Serve forecasts over HTTP: `forecast serve --help`."""
 
 import signal
 import socket

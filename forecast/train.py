@@ -1,4 +1,4 @@
-"""Train a forecaster, test it beside baselines, save the results: `python -m forecast.train --help`."""
+"""Train a forecaster, test it beside baselines, save the results: `forecast train --help`."""
 
 import time
 from typing import TYPE_CHECKING

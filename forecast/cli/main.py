@@ -184,7 +184,7 @@ class BodyInRunFolder:
             check_one_device(config)
         elif search := hydra.runtime.choices.get("search"):
             raise ConfigError(
-                f"search={search} needs a multirun: python -m forecast.train -m search={search} ..."
+                f"search={search} needs a multirun: forecast train -m search={search} ..."
             )
         is_alone = hydra.mode == RunMode.RUN
         with nullcontext() if is_alone else output_in_log(folder / f"{hydra.job.name}.log"):

@@ -45,7 +45,7 @@ def open_store(path: str | Path) -> Panel:
     folder = user_path(path)
     if not is_store(folder):
         what = "no such store" if not folder.exists() else f"no store (it has no {DESCRIPTION})"
-        raise DataError(f"{folder}: {what}: make one by python -m forecast.convert data.path=FILE")
+        raise DataError(f"{folder}: {what}: make one by forecast convert data.path=FILE")
     try:
         about = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         if not _is_consistent(about):
@@ -249,7 +249,7 @@ class StoreSource(ColumnOptions):
 
     def __post_init__(self) -> None:
         if self.path is None:
-            raise ConfigError("data=store needs data.path=FOLDER, which python -m forecast.convert makes")
+            raise ConfigError("data=store needs data.path=FOLDER, which forecast convert makes")
         self.path = user_path(self.path)
         self.roles = self.choose_roles()
 

@@ -226,7 +226,7 @@ def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: b
         entity=entity,
         project=project,
         title="Attention variants",
-        description="Created by python -m forecast.dashboard from the logged runs.",
+        description="Created by forecast dashboard from the logged runs.",
         blocks=blocks,
         width="fluid",
     )

@@ -1,4 +1,4 @@
-"""The tables and their cells, those of training runs as overrides of `python -m forecast.train`. Standard library only.
+"""The tables and their cells, those of training runs as overrides of `forecast train`. Standard library only.
 
 Cells are ordered by seed first, so that an interrupted table has all cells of one seed before any cell of the next.
 """

@@ -1,4 +1,4 @@
-"""Run a training cell: `python -m forecast.train` in a new process and a new run folder, whose scores are returned."""
+"""Run a training cell: `forecast train` in a new process and a new run folder, whose scores are returned."""
 
 import csv
 import json

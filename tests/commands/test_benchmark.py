@@ -1,4 +1,4 @@
-"""The command `python -m forecast.benchmark`: cases, peak memory, growth and files."""
+"""The command `forecast benchmark`: cases, peak memory, growth and files."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`python -m forecast.check`: what it says of files with known faults, and that its suggested settings train."""
+"""`forecast check`: what it says of files with known faults, and that its suggested settings train."""
 
 import json
 import shlex
@@ -101,7 +101,7 @@ def test_a_code_for_missing_values_is_named(tmp_path: Path, capsys) -> None:
     assert content["suggested"]["data.na_values"] == [-9999]
     assert "-9999 looks like a code for a missing value" in out
     assert {column["sentinel"] for column in content["columns"]} == {-9999}
-    again = "repeat the check: python -m forecast.check data=csv data.path=my.csv 'data.na_values=[-9999]'"
+    again = "repeat the check: forecast check data=csv data.path=my.csv 'data.na_values=[-9999]'"
     assert again in out
     arguments = shlex.split(again)[6:]
     assert run(tmp_path, *arguments, "overwrite=true") == 0

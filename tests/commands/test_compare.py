@@ -1,4 +1,4 @@
-"""The command `python -m forecast.compare` and its files."""
+"""The command `forecast compare` and its files."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_the_page_and_the_tables_are_written_and_existing_files_kept(
 @pytest.mark.parametrize(
     ("mse", "facts", "page", "last"),
     [
-        (0.4, {}, "", "python -m forecast.predict checkpoint=FOLDER/1"),
+        (0.4, {}, "", "forecast predict checkpoint=FOLDER/1"),
         (0.6, {}, "", " baseline=linear"),
         (0.4, {"validation_quantile_loss": [0.0, 1.0]}, " score=crps", "checkpoint=FOLDER/0"),
     ],
@@ -68,7 +68,7 @@ def test_the_last_line_after_a_sweep_forecasts_with_what_is_best(
     *_, comparison, best = capsys.readouterr().out.splitlines()
     assert comparison.endswith(f"{tmp_path}{page}")
     assert best.endswith(last.replace("FOLDER", str(tmp_path)))
-    assert best.startswith("forecast with linear baseline:  python -m forecast.predict ") == (mse > 0.5)
+    assert best.startswith("forecast with linear baseline:  forecast predict ") == (mse > 0.5)
 
 
 def run_here(folder: Path, **changed: object) -> None:

@@ -1,4 +1,4 @@
-"""python -m forecast.convert: the store is what the table reader reads, whatever the chunks, and whoever is killed."""
+"""forecast convert: the store is what the table reader reads, whatever the chunks, and whoever is killed."""
 
 import gzip
 import os

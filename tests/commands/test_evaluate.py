@@ -119,7 +119,7 @@ def test_another_split_gives_what_training_saw_of_it(run: Path, tmp_path: Path) 
     assert run_command("evaluate", run.parents[1], *options) == 2  # the file is there
 
 
-# ---- `python -m forecast.monitor`: the errors on newer rows beside those of the test
+# ---- `forecast monitor`: the errors on newer rows beside those of the test
 
 ROWS = 400
 FIRST_NEWER = "2024-01-17 16:00:00"

@@ -1,4 +1,4 @@
-"""`python -m forecast.explain` on small models trained here: files, page, numbers, refusals."""
+"""`forecast explain` on small models trained here: files, page, numbers, refusals."""
 
 from collections.abc import Callable
 from pathlib import Path

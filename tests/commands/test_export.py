@@ -1,4 +1,4 @@
-"""`python -m forecast.export`: the exported file gives the output of PyTorch, and runs without this package."""
+"""`forecast export`: the exported file gives the output of PyTorch, and runs without this package."""
 
 import json
 import shutil

@@ -60,7 +60,7 @@ REFUSED: dict[tuple[str, str], list[Case]] = {
         Case("data.path=load.csv features=MS", "features=MS needs data.target, one of: load, temperature"),
     ],
     ("compare", "runs"): [
-        Case("", "no runs given; name their folders, for example: python -m forecast.compare runs"),
+        Case("", "no runs given; name their folders, for example: forecast compare runs"),
         Case("nowhere", "nowhere: no such folder; give run folders, sweep folders or globs such as 'runs/*'"),
         Case("empty", "no finished run in empty (empty: not a run folder)"),
         Case("stopped", "no finished run in stopped (stopped: did not finish)"),

@@ -1,4 +1,4 @@
-"""`python -m forecast.serve`: a server on real runs, asked over HTTP, and its answers by ONNX Runtime.
+"""`forecast serve`: a server on real runs, asked over HTTP, and its answers by ONNX Runtime.
 
 These equal those of PyTorch, which answers what the graph cannot. Of two runs, the server exports one.
 """

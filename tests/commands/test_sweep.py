@@ -67,8 +67,8 @@ def test_the_summary_has_one_row_a_configuration(swept) -> None:
     assert f"{row['mse']:.3f} ± {row['mse_dev']:.3f}" in result.stdout
     place = folder.relative_to(folder.parent.parent)
     best = min(results(folder), key=lambda name: results(folder)[name]["validation_mse"])
-    assert f"python -m forecast.compare {place}\n" in result.stdout
-    assert f"python -m forecast.predict checkpoint={place}/{best}\n" in result.stdout
+    assert f"forecast compare {place}\n" in result.stdout
+    assert f"forecast predict checkpoint={place}/{best}\n" in result.stdout
 
 
 @pytest.fixture(scope="module")

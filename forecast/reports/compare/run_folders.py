@@ -213,7 +213,7 @@ def read_command(folder: Path) -> str:
         return ""
     typed = [remove_folders(str(each), folder) for each in parse_settings(path.read_text(encoding="utf-8"))]
     shown = [quote_for_shell(each) for each in typed if each != "hydra.mode=MULTIRUN"]
-    return " ".join(["python -m forecast.train", *["-m"] * swept, *shown])
+    return " ".join(["forecast train", *["-m"] * swept, *shown])
 
 
 def remove_folders(text: str, folder: Path) -> str:

@@ -190,7 +190,7 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
     ]
     assert r"sample, features=M & 12 & \textbf{0.400 $\pm$ 0.000} & 0.410" in write_latex(table)
     card = {cells[0].text: cells[1].text for _, cells in make_card_table(tasks).rows}
-    assert card["commands"] == "python -m forecast.train -m data.path=my.csv attention=full,linear"
+    assert card["commands"] == "forecast train -m data.path=my.csv attention=full,linear"
     assert card["machine"] == "a CPU, 2 threads, torch 2.13, Python 3.11, Linux"
     assert card["code"] == "forecast 1.0, commit abc; forecast 1.0, commit def"
     assert card["used by other programs"] == "1% to 40% of the processors"
