@@ -60,7 +60,6 @@ complete -c forecast -n 'test (count (commandline -opc)) -gt 1' -f -a '(__foreca
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 HOW = 'eval "$(forecast completion bash)"; zsh: the same with zsh; fish: forecast completion fish | source'
-"""How completion is switched on in each shell."""
 
 
 def main() -> None:
@@ -96,16 +95,10 @@ def list_commands() -> dict[str, str]:
 
 def describe(commands: dict[str, str]) -> str:
     """The help text."""
-    lines = [f"  {name:<{max(map(len, commands))}}  {purpose}" for name, purpose in commands.items()]
-    return "\n".join(
-        [
-            "usage: forecast COMMAND KEY=VALUE ...   forecast COMMAND --help   forecast --version",
-            "",
-            *lines,
-            "",
-            f"Completion in bash: {HOW}",
-        ]
-    )
+    width = max(map(len, commands))
+    lines = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in commands.items())
+    usage = "usage: forecast COMMAND KEY=VALUE ...   forecast COMMAND --help   forecast --version"
+    return f"{usage}\n\n{lines}\n\nCompletion in bash: {HOW}"
 
 
 def refuse(name: str, commands: dict[str, str]) -> str:

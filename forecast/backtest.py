@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 OWN_KEYS = tuple(row.name for row in BACKTEST_KEYS)
 
+# with a checkpoint: keys that may be given, and keys whose value comes from the command
 ALLOWED_WITH_CHECKPOINT = {*OWN_KEYS, "checkpoint", "levels", "data", "trainer", "output_root", "hydra"}
-"""Keys that may be given together with `checkpoint`. All other values come from the checkpoint."""
-
 FROM_COMMAND = (*OWN_KEYS, "output_dir", "callbacks", "trainer")
-"""Keys whose value comes from the command and not from the checkpoint."""
 
 
 def backtest(config: DictConfig) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -24,18 +23,15 @@ if TYPE_CHECKING:
     from forecast.tools.check.diagnosis import Diagnosis
 
 FIGURES = (".png", ".svg", ".pdf")
-CHECKED = ("seq_len", "label_len", "pred_len", "features")
-"""Keys beside those of `data` that the suggestions depend on."""
-BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")
-"""Keys of `data` on which they do not depend."""
+CHECKED = ("seq_len", "label_len", "pred_len", "features")  # what suggestions depend on, beside `data`
+BATCHES = ("data.batch_size", "data.eval_batch_size", "data.windows_per_epoch")  # on which they do not depend
 WITH_OWN_SETTINGS = ("checkpoint", "experiment")
-SLOTS = ("decoder", "cross")
-"""Slots of attention that only models with a decoder have."""
+SLOTS = ("decoder", "cross")  # of attention, that only models with a decoder have
 
 
 def check(config: DictConfig) -> None:
     """Read and examine the data, print the findings, and save them as a figure and as JSON if `output` is given."""
-    from forecast.tools.check.report import print_report
+    from forecast.tools.check.report import collect_findings, print_report, save_figure
 
     path = None if config.output is None else output_file(config.output, *FIGURES)
     if path is not None:
@@ -46,27 +42,20 @@ def check(config: DictConfig) -> None:
     if path is None:
         print("nothing is saved: output=check.png saves a picture, and these findings as check.json")
         return
-    with status(f"Drawing {path}"):
-        save(found, typed, path)
-    print(f"saved {path} and {path.with_suffix('.json')}")
+    beside = path.with_suffix(".json")
+    with status(f"Drawing {path}"), atomic_file(beside) as findings, atomic_file(path) as figure:
+        save_figure(found, figure)
+        write_json(findings, collect_findings(found, typed))
+    print(f"saved {path} and {beside}")
 
 
 def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
-    """Read and examine the data of a configuration of `forecast.check`.
-
-    Args:
-        typed: the keys below `data` that the user typed.
-    """
+    """Read and examine the data of a configuration of `forecast.check`, in which these keys below `data` were typed."""
     from forecast.tools.check.advice import Choices
     from forecast.tools.check.diagnosis import diagnose
 
-    make = partial(
-        instantiate,
-        config.data,
-        seq_len=config.seq_len or 1,
-        pred_len=config.pred_len or 1,
-        features=config.features or "M",
-    )
+    lengths = {"seq_len": config.seq_len or 1, "pred_len": config.pred_len or 1}
+    make = partial(instantiate, config.data, **lengths, features=config.features or "M")
     names = {each.name for each in fields(Choices)}
     chosen = {name: config.data[name] for name in names & config.data.keys()}
     chosen |= {name: config[name] for name in CHECKED}
@@ -75,32 +64,17 @@ def examine(config: DictConfig, typed: dict[str, Any]) -> "Diagnosis":
         return diagnose(make, Choices(**chosen, target_typed="data.target" in typed))  # type: ignore[reportArgumentType]
 
 
-def save(diagnosis: "Diagnosis", typed: dict[str, Any], path: Path) -> None:
-    """Save the figure as `path` and the findings next to it, both or neither."""
-    from forecast.tools.check.report import collect_findings, save_figure
-
-    findings = collect_findings(diagnosis, typed)
-    with atomic_file(path.with_suffix(".json")) as json_file, atomic_file(path) as figure_file:
-        save_figure(diagnosis, figure_file)
-        write_json(json_file, findings)
-
-
 def typed_about_data() -> dict[str, Any]:
     """The chosen data group, then the keys of the group that the user typed, which depend on it."""
-    about = {
-        key: parse([argument])[0].value()
-        for key, argument in typed_overrides().items()
-        if key.startswith("data.")
-    }
+    typed = {key: argument for key, argument in typed_overrides().items() if key.startswith("data.")}
+    about = {key: parse([argument])[0].value() for key, argument in typed.items()}
     return {"data": HydraConfig.get().runtime.choices["data"], **about}
 
 
 def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
     """Print the settings that `forecast.check` suggests and that no argument sets, and return them as overrides.
 
-    Args:
-        config: the composed configuration of the arguments, with Hydra's part.
-        arguments: the overrides as typed, without `suggest=true`.
+    `config` is composed of the arguments, the overrides as typed without `suggest=true`, and has Hydra's part.
 
     Raises:
         ConfigError: the data or the lengths are swept over, or a checkpoint or an experiment sets them.
@@ -113,11 +87,8 @@ def suggest_settings(config: DictConfig, arguments: Sequence[str]) -> list[str]:
         if key in typed and config.hydra.runtime.choices.get(key, config.get(key)):
             value = ",".join(map(str, values_of(typed[key])))
             raise ConfigError(f"suggest=true: {key}={value} has its own settings; leave suggest=true out")
-    about = {
-        key: override
-        for key, override in typed.items()
-        if key in CHECKED or (key.startswith("data.") and key not in BATCHES)
-    }
+    keys = (key for key in typed if key in CHECKED or (key.startswith("data.") and key not in BATCHES))
+    about = {key: typed[key] for key in keys}
     for key in ("data", *about):
         if key in typed and typed[key].is_sweep_override():
             raise ConfigError(f"suggest=true: {key} decides the suggested settings; give it one value")
@@ -150,9 +121,8 @@ def _find_settled(
         settled.add("attention")  # the typed model has none
     model = next((str(setting.value) for setting in settings if setting.key == "model"), None)
     options = [key.removeprefix("model.") for key in typed if key.startswith("model.")]
-    if settled & {*SLOTS} or any(
-        model not in options_with_key("model", key.split(".")[0]) for key in options
-    ):
+    are_known = (model in options_with_key("model", key.split(".")[0]) for key in options)
+    if settled & {*SLOTS} or not all(are_known):
         settled.add("model")
     return settled
 

@@ -19,14 +19,7 @@ TABLE_SUFFIXES, FIGURE_SUFFIX = (".csv", ".md", ".tex"), ".pdf"
 
 
 def compare(config: DictConfig) -> None:
-    """Read the runs, group them into tasks and variants, and write the page and its tables.
-
-    Either all files are written or none.
-
-    Raises:
-        ConfigError: no run folder is given, one does not exist, no run is finished, an output file exists, or there is
-            no such reference.
-    """
+    """Read the runs, group them into tasks and variants, and write the page and its tables: all files or none."""
     from forecast.evaluation.scores import SCALED_SCORES
     from forecast.reports.compare.run_folders import find_run_folders, read_runs
     from forecast.reports.compare.task import group_into_tasks
@@ -66,9 +59,8 @@ def compare(config: DictConfig) -> None:
             path.write_text(content, encoding="utf-8")
         write_figures(tasks, figures)
     tables.print_tables(tasks, excluded)
-    print(
-        f"saved {output}; tables in {', '.join(path.name for path in paths[1:-1])}; figures in {paths[-1].name}"
-    )
+    names = [path.name for path in paths[1:]]
+    print(f"saved {output}; tables in {', '.join(names[:-1])}; figures in {names[-1]}")
 
 
 def check_score(runs: "Sequence[FinishedRun]", score: str) -> None:
@@ -97,9 +89,8 @@ def show_sweep(folder: Path) -> None:
     tasks = group_into_tasks(runs, score="crps" if has_quantiles else "mse")
     print_tables(tasks, [])
     if has_quantiles:
-        print(
-            "ranked and tested by CRPS, as the runs have trained quantiles: skill, too, is that of the CRPS"
-        )
+        why = "as the runs have trained quantiles"
+        print(f"ranked and tested by CRPS, {why}: skill, too, is that of the CRPS")
     options = " score=crps" * has_quantiles
     if tasks:
         with atomic_file(folder / "summary.csv") as temporary:

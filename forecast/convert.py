@@ -37,26 +37,16 @@ def convert(config: DictConfig) -> None:
     kind = find_kind(file)
     if kind == "workbook":
         raise ConfigError(f"{file}: an Excel workbook, which needs no store: use data=csv data.path={file}")
+    chosen = {key: options[key] for key in ("id_column", "date_column", "columns", "drop")}
     chunks = (ParquetChunks if kind == "parquet" else CsvChunks)(
-        file,
-        id_column=options["id_column"],
-        date_column=options["date_column"],
-        columns=options["columns"],
-        options=reading,
-        size=config.chunk,
-        drop=options["drop"],
+        file, options=reading, size=config.chunk, **chosen
     )
     with bar(chunks.total, "Converting", chunks.unit) as progress:
 
         def show(done: int) -> None:
             progress.update(done - progress.n)
 
-        convert_chunks(
-            chunks,
-            output,
-            freq=config.data.freq,
-            show_progress=show,
-        )
+        convert_chunks(chunks, output, freq=config.data.freq, show_progress=show)
     report(file, output)
 
 
@@ -75,9 +65,8 @@ def report(file: Path, output: Path) -> None:
         print(f"missing    {missing:,} numbers; they stay missing in the store")
     print(f"store      {output}: {panel.values.mapped.dtype}, {size / 2**20:,.3g} MiB")
     if texts:
-        print(
-            f"text       {', '.join(f'{name} ({len(found):,} texts)' for name, found in texts.items())}: covariates"
-        )
+        counts = ", ".join(f"{name} ({len(found):,} texts)" for name, found in texts.items())
+        print(f"text       {counts}: covariates")
     covariates = {"data.past_covariates": list(texts)} if texts else {}
     print(f"next       {write_command({'data': 'store', 'data.path': str(output), **covariates}, ())}")
 

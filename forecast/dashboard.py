@@ -42,11 +42,7 @@ def write_specification(config: DictConfig) -> None:
 
 
 def publish_dashboard(config: DictConfig) -> None:
-    """Save a new workspace and a new report on the server. Print the address of each as soon as it is saved.
-
-    Raises:
-        ConfigError: the project does not exist or holds no runs, or the server refuses or cannot be reached.
-    """
+    """Save a new workspace and a new report on the server. Print the address of each as soon as it is saved."""
     import wandb
 
     from forecast.tools.dashboard import RunFilter, make_report, make_workspace
@@ -75,11 +71,7 @@ def has_account() -> bool:
 
 
 def check_project(api: Any, entity: str, project: str) -> None:
-    """Check that a project exists and holds runs.
-
-    Raises:
-        ConfigError: it does not.
-    """
+    """Raise ConfigError unless a project exists and holds runs."""
     place = f"{entity}/{project}"
     try:
         n_runs = len(api.runs(place, per_page=1))

@@ -39,12 +39,7 @@ def export(config: DictConfig) -> None:
     import torch  # a file is refused before
 
     from forecast.inference.model import load
-    from forecast.tools.export.graph import (
-        ForecastGraph,
-        compare_with_pytorch,
-        trace_forecast,
-        write_onnx,
-    )
+    from forecast.tools.export.graph import ForecastGraph, compare_with_pytorch, trace_forecast, write_onnx
 
     trained = load(config.checkpoint)
     data = trained.data(data)

@@ -9,16 +9,11 @@ from forecast.cli.main import main_without_run_folder
 from forecast.system.errors import ConfigError, TooFewRows, user_path
 from forecast.system.files import atomic_file, check_output_files, output_file, write_json
 
-DRIFT_STATUS = 3
-"""Exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are those of errors."""
+DRIFT_STATUS = 3  # exit status for the verdict `retrain`, with exit_code=true; 1 and 2 are errors
 
 
 def monitor(config: DictConfig) -> None:
-    """Print what the newer rows show, and write it as JSON with a picture.
-
-    Raises:
-        SystemExit: with `DRIFT_STATUS`, if the verdict is `retrain` and `exit_code` is true.
-    """
+    """Print what the newer rows show, and write it as JSON with a picture."""
     from forecast.inference.model_data import read_model_data
 
     check_checkpoint(config)

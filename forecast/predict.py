@@ -36,8 +36,8 @@ def predict(config: DictConfig) -> None:
     to_screen = config.output == "-"
     file = user_path(config.output)
     check_forecast(config)
-    samples_file = file.with_name(f"{file.stem}_samples{file.suffix}") if config.samples else None
-    files = [each for each in (file, samples_file, file.with_suffix(".png")) if each]
+    samples_files = [file.with_name(f"{file.stem}_samples{file.suffix}")] if config.samples else []
+    files = [file, *samples_files, file.with_suffix(".png")]
     if not to_screen:
         if file.suffix not in TABLES:
             raise ConfigError(f"output={config.output}: give a name that ends in .csv or .parquet, or -")
@@ -50,9 +50,8 @@ def predict(config: DictConfig) -> None:
     console.print(f"checkpoint {model.path}")
     for line in [*describe_forecast(found), *describe_test(found)]:
         console.print(line)
-    keys, found = model.key_columns(config.data), found.rounded()
-    frames = {file: found.frame()} | ({} if samples_file is None else {samples_file: found.sample_frame()})
-    form = choose_format(config, data)
+    keys, found, form = model.key_columns(config.data), found.rounded(), choose_format(config, data)
+    frames = {file: found.frame()} | {path: found.sample_frame() for path in samples_files}
     tables = {path: form.tabulate(frame, found.panel.utc_offset, **keys) for path, frame in frames.items()}
     tables = {path: form.with_all_columns(table) for path, table in tables.items()}
     if to_screen:
@@ -68,11 +67,7 @@ def predict(config: DictConfig) -> None:
 
 
 def make_forecast(model: "ModelData", config: DictConfig) -> "tuple[DataModule, Forecast]":
-    """Read the data and forecast them, as the configuration says; return the data and the forecast.
-
-    Raises:
-        ConfigError: a setting that this model cannot use.
-    """
+    """Read the data and forecast them, as the configuration says. Raises ConfigError for an impossible setting."""
     from forecast.inference.model_data import add_future
 
     given: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
@@ -118,16 +113,14 @@ def choose_format(config: DictConfig, data: "DataModule") -> "FileFormat":
     if config.format == "csv":
         return FileFormat()
     if str(config.output).endswith(".parquet"):
-        raise ConfigError("format=as_file writes text: give output a name that ends in .csv")
-    if config.hierarchy is not None:
-        raise ConfigError(
-            "format=as_file: the file has series and no sums over them: leave format or hierarchy out"
-        )
-    if (found := read_format(data.source)) is None:
-        raise ConfigError(
-            f"format=as_file: {data.name} is not a text file with a row for each date: leave format out"
-        )
-    return found
+        why = "it writes text: give output a name that ends in .csv"
+    elif config.hierarchy is not None:
+        why = "the file has series and no sums over them: leave format or hierarchy out"
+    elif (found := read_format(data.source)) is None:
+        why = f"{data.name} is not a text file with a row for each date: leave format out"
+    else:
+        return found
+    raise ConfigError(f"format=as_file: {why}")
 
 
 def offer_blank(
@@ -147,14 +140,11 @@ def offer_blank(
         write_blank(blank, unknown, model, data.source, OmegaConf.to_container(config.data))  # type: ignore[arg-type]
     except ForecastError:
         return unknown
-    typed = {**typed_overrides(), "future": f"future={blank}"}
-    plain = (
-        re.sub(r"='([\w./-]*)'$", r"=\1", argument) for argument in typed.values()
-    )  # without Hydra's quotes
+    typed = {**typed_overrides(), "future": f"future={blank}"}.values()
+    plain = (re.sub(r"='([\w./-]*)'$", r"=\1", argument) for argument in typed)  # without Hydra's quotes
     command = " ".join(["forecast predict", *map(quote_for_shell, plain)])
-    return DataError(
-        f"{unknown.problem}; {unknown.known}; {blank} has these steps: fill in its empty columns, and run: {command}"
-    )
+    what = f"{blank} has these steps: fill in its empty columns, and run: {command}"
+    return DataError(f"{unknown.problem}; {unknown.known}; {what}")
 
 
 if __name__ == "__main__":

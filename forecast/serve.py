@@ -46,12 +46,8 @@ def serve(config: DictConfig) -> None:
     elif config.runtime == AUTO:
         print(f"export     no model is exported for ONNX Runtime: {lacking}")
     pool = WorkerPool(
-        models,
-        workers=config.workers,
-        max_waiting=config.max_waiting,
-        timeout=config.timeout,
-        use_graphs=use_graphs,
-    )
+        models, workers=config.workers, max_waiting=config.max_waiting, timeout=config.timeout, use_graphs=use_graphs
+    )  # fmt: skip
     try:
         with status(f"Loading {len(models)} models in {config.workers} processes"):
             pool.wait_until_loaded()
@@ -91,9 +87,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
         listening.listen()
     except OSError as error:
-        raise ConfigError(
-            f"host={host} port={port}: {error.strerror}: give another port, or port=0"
-        ) from None
+        why = error.strerror
+        raise ConfigError(f"host={host} port={port}: {why}: give another port, or port=0") from None
     return listening
 
 

@@ -32,36 +32,27 @@ from forecast.models.linear_model import LinearWeights, without_covariates
 LINEAR_LEVEL, NAIVE_LEVEL = 0.2, 0.05
 """Below these p-values the better one of the two, the linear model or the naive forecast, is used alone."""
 
-MAX_VALUES = 1 << 24
-"""Largest number of validation values on which forecasts are compared."""
-
-WINDOWS_AT_ONCE = 256
-"""Number of validation windows that are forecast at once."""
+MAX_VALUES = 1 << 24  # validation values on which forecasts are compared
+WINDOWS_AT_ONCE = 256  # validation windows that are forecast at once
 
 MAX_PRODUCTS, MAX_SQUARES = 1 << 28, 1 << 23
 """Largest product of the squared covariate values and the steps of all targets, and of the series and the squared steps
 of a window, at which a choice takes few seconds."""
 
-SAMPLE_DIVISOR = 8
-"""Divisor of the windows that are read one by one where the choice of settings need not be thorough."""
-
-RIDGE = 1e-6
-"""Ridge of the linear baseline without covariates. With it, constant data has a solution."""
+SAMPLE_DIVISOR = 8  # of the windows that are read one by one in a choice that need not be thorough
+RIDGE = 1e-6  # of the linear baseline without covariates: with it, constant data has a solution
 
 
 class Baseline(ABC):
     """A forecaster of the same windows as the model.
 
-    Attributes:
-        name: key of the baseline in `forecast.evaluation.scores.BASELINES`.
-        is_recursive: whether the steps beyond the pred_len of training are forecast from forecasts. If not, the
-            `windows.pred_len` of a call may exceed it.
-        weights: weights of the linear model; None: the baseline is not linear and reads the past of the targets only.
+    If it `is_recursive`, the steps beyond the pred_len of training are forecast from forecasts. If not, the
+    `windows.pred_len` of a call may exceed it.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # key in `forecast.evaluation.scores.BASELINES`
     is_recursive: ClassVar[bool] = False
-    weights: LinearWeights | None = None
+    weights: LinearWeights | None = None  # None: it is not linear and reads the past of the targets only
 
     @abstractmethod
     def __call__(self, windows: Windows, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
@@ -125,9 +116,8 @@ class SeasonalNaive(Baseline):
         phase = torch.arange(windows.pred_len, device=windows.device) % self.season
         origins, first = windows.origins(index)[:, None], windows.first_rows[windows.series(index)][:, None]
         last = last_measured(windows, batch)[:, None].to(windows.device)
-        found = torch.full(
-            (len(index), windows.pred_len, len(windows.target_index)), torch.nan, device=windows.device
-        )
+        shape = len(index), windows.pred_len, len(windows.target_index)
+        found = torch.full(shape, torch.nan, device=windows.device)
         for seasons in range(1, SEASONS_BACK + 1 if windows.fill else 2):
             rows = origins + phase - seasons * self.season  # (batch, pred_len)
             earlier = windows.targets(rows.clamp(min=first))
@@ -153,26 +143,18 @@ class Linear(Baseline):
         weights, targets = self.weights.to(batch.past.device), windows.target_index
         mean = batch.past.mean(1, keepdim=True)
         centred = batch.past - mean
-        forecast = (
-            torch.einsum("blc,lp->bpc", centred[..., targets], weights.past_weight.to(centred))
-            + mean[..., targets]
-        )
+        changes = torch.einsum("blc,lp->bpc", centred[..., targets], weights.past_weight.to(centred))
+        forecast = changes + mean[..., targets]
         return forecast + weights.of_covariates(centred, batch.past_time, batch.future_time)
 
 
 @dataclass(frozen=True)
 class NaiveShrinkage:
-    """A combination of a linear model and of a naive forecast.
+    """A combination of a linear model and of a naive forecast."""
 
-    Attributes:
-        season: rows that the naive forecast repeats; 1: the last value.
-        weight: weight of the linear model, from 0 to 1.
-        p_value: of the test that the two have equal errors; None if there are too few validation windows for a test.
-    """
-
-    season: int
-    weight: float
-    p_value: float | None = None
+    season: int  # rows that the naive forecast repeats; 1: the last value
+    weight: float  # of the linear model, from 0 to 1
+    p_value: float | None = None  # of the test of equal errors; None: too few validation windows
 
     def apply(self, linear: LinearWeights) -> LinearWeights:
         """Return the linear model that forecasts weight · linear + (1 − weight) · naive."""
@@ -189,9 +171,8 @@ class NaiveShrinkage:
         """Say what the combination consists of; empty if it is the linear model alone."""
         if self.weight == 1:
             return ""
-        naive = (
-            "the naive forecast" if self.season == 1 else f"the seasonal naive forecast of {self.season} rows"
-        )
+        seasonal = f"the seasonal naive forecast of {self.season} rows"
+        naive = "the naive forecast" if self.season == 1 else seasonal
         if self.weight == 0:
             return f"replaced by {naive}, which has a lower error on validation windows"
         why = "too few validation windows for a test" if self.p_value is None else f"p = {self.p_value:.2g}"
@@ -248,10 +229,8 @@ def compute_losses(
 ) -> tuple[Float[np.ndarray, "models observations"], int]:
     """Compute the MSE of linear models on every `stride`-th validation window, summed by observation.
 
-    Windows without a measured value are left out.
-
-    Returns:
-        Sums, and how many neighbours share steps; see `choose_observations`.
+    Windows without a measured value are left out. The second result is the number of neighbours that share steps, see
+    `choose_observations`.
     """
     windows, losses = data.windows["val"], []
     numbers = torch.arange(0, len(windows), stride, device=windows.device)
@@ -274,22 +253,17 @@ def compute_losses(
 class FittedBaselines:
     """Parameters of the baselines and of MASE, fitted to training rows and saved in checkpoints.
 
-    Attributes:
-        naive_mae: seasonal-naive MAE of the training rows of each series in original units.
-        seasonal_naive_season: number of rows that the seasonal naive repeats. `naive_mae` has the season of the data
-            instead, so that MASE does not depend on the choice and stays comparable with published values.
-        gram: sums over the training windows, for a warm start; None if read from a checkpoint.
-        choice: the settings of the linear model that `choose_linear_model` returned; None: not chosen yet.
-        shrinkage: what the linear model of a warm start is combined with; None: not chosen yet.
+    `naive_mae` has the season of the data, not that of the seasonal naive, so that MASE does not depend on the choice
+    and stays comparable with published values.
     """
 
     linear: LinearWeights
-    naive_mae: Float[Tensor, "series n_targets"]
-    seasonal_naive_season: int
+    naive_mae: Float[Tensor, "series n_targets"]  # seasonal-naive MAE of the training rows in original units
+    seasonal_naive_season: int  # rows that the seasonal naive repeats
     ids: Sequence[str]
-    gram: Gram | None = None
-    choice: Choice | None = None
-    shrinkage: NaiveShrinkage | None = None
+    gram: Gram | None = None  # over the training windows, for a warm start; None in a checkpoint
+    choice: Choice | None = None  # that `choose_linear_model` returned; None: not chosen yet
+    shrinkage: NaiveShrinkage | None = None  # of the linear model of a warm start; None: not chosen yet
 
     @classmethod
     def fit(cls, data: DataModule, *, thorough: bool = True) -> "FittedBaselines":
@@ -299,10 +273,8 @@ class FittedBaselines:
         windows, because there are too many weights for plain least squares. Unless `thorough`, fewer settings are
         compared, on validation windows alone, and fewer windows are read, where all would take over some seconds.
         """
-        train = data.windows["train"]
+        train, steps, choice = data.windows["train"], data.seq_len + data.pred_len, None
         n_values = len(find_covariate_steps(train).step)
-        choice = None
-        steps = data.seq_len + data.pred_len
         is_short = n_values**2 * data.n_targets * steps <= MAX_PRODUCTS
         if thorough or (is_short and len(train.starts) * steps**2 <= MAX_SQUARES):
             gram = window_gram(train)
@@ -313,9 +285,8 @@ class FittedBaselines:
             tested = window_gram(data.windows["val"], SAMPLE_DIVISOR)
             choice = choose_linear_model([(gram, tested)], ridges=RIDGES[::2])
         linear = fit_linear_baseline(gram, choice)
-        naive_mae = seasonal_naive_mae(
-            train.values, train.target_index, data.target_scaler, data.rows["train"], data.season
-        )
+        rows, scaler = data.rows["train"], data.target_scaler
+        naive_mae = seasonal_naive_mae(train.values, train.target_index, scaler, rows, data.season)
         return cls(linear, naive_mae, choose_season(data), data.panel.ids.tolist(), gram, choice)
 
     def refit(self, data: DataModule) -> "FittedBaselines":
@@ -326,11 +297,8 @@ class FittedBaselines:
     def fit_linear(self, data: DataModule, chosen_on: DataModule) -> LinearWeights:
         """Fit the linear model of a warm start to the training windows of `data`, and shrink it to a naive forecast.
 
-        The settings and the shrinkage are chosen once, for the first model and for a refit.
-
-        Args:
-            data: the model is fitted on its training windows.
-            chosen_on: the data that the baselines are fitted to; the settings are chosen on its windows.
+        The settings and the shrinkage are chosen once, for the first model and for a refit, on the windows of
+        `chosen_on`, the data that the baselines are fitted to.
         """
         assert self.gram is not None, "baselines of a checkpoint fit no linear model"
         if self.choice is None:
@@ -347,10 +315,9 @@ class FittedBaselines:
         """
         if self.choice is None or self.gram is None:
             return {}
-        about: dict[str, Any] = {"ridge": self.choice.ridge, "regressions": self.choice.n_lookbacks}
-        about["covariates"] = list(self.choice.roles)
-        if self.shrinkage is not None:
-            about["shrinkage"] = asdict(self.shrinkage)
+        choice, shrinkage = self.choice, self.shrinkage
+        about = {"ridge": choice.ridge, "regressions": choice.n_lookbacks, "covariates": list(choice.roles)}
+        about |= {} if shrinkage is None else {"shrinkage": asdict(shrinkage)}
         return {"with_covariates" if self.gram.steps.roles else "without_covariates": about}
 
     def baselines(self) -> dict[str, Baseline]:

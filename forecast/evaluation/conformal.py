@@ -46,8 +46,7 @@ from forecast.evaluation.sample_paths import Ranks, rank_trajectories
 from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, windows_needed
 from forecast.evaluation.significance import diebold_mariano
 
-MAX_POOLED = 1 << 20
-"""Largest number of errors that are pooled. If there are more, windows are drawn."""
+MAX_POOLED = 1 << 20  # errors that are pooled; if there are more, windows are drawn
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
@@ -56,8 +55,7 @@ MAX_ERRORS = 1 << 27
 """Largest number of errors of a forecaster to calibrate on (512 MiB of float32). If there are more, use every n-th
 window. A test calibrates the model and each baseline."""
 
-POOLING = 30
-"""Number of horizons in the validation rows at which the offsets of each step and the pooled ones weigh the same."""
+POOLING = 30  # horizons of validation at which the offsets of a step and the pooled ones weigh the same
 
 RATE, MAX_RATE = 0.002, 0.1
 """Step size η for each row between two forecasts, as a share of the width of the calibrated 80% interval; largest η.
@@ -120,25 +118,15 @@ def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | flo
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled offsets from a point forecast to each quantile.
+    """Scaled offsets from a point forecast to each quantile."""
 
-    Attributes:
-        quantiles: their probabilities.
-        offsets: NaN for a step without errors.
-        windows: validation windows from which the offsets of each step come, at least.
-        pooled_steps: steps of the horizon whose errors are pooled.
-        horizons: number of horizons that the validation rows hold; NaN: unknown.
-        deviation: mean |error − median offset| on the validation windows, over all variables; NaN: unknown.
-        ranks: of error trajectories, which order samples (`sample_paths`); None in a checkpoint of an earlier version.
-    """
-
-    quantiles: tuple[float, ...]
-    offsets: Float[Tensor, "*series quantiles steps n_targets"]
-    windows: int
-    pooled_steps: int = 1
-    horizons: float = math.nan
-    deviation: float = math.nan
-    ranks: Ranks | None = None
+    quantiles: tuple[float, ...]  # their probabilities
+    offsets: Float[Tensor, "*series quantiles steps n_targets"]  # NaN for a step without errors
+    windows: int  # validation windows from which the offsets of each step come, at least
+    pooled_steps: int = 1  # steps of the horizon whose errors are pooled
+    horizons: float = math.nan  # that the validation rows hold; NaN: unknown
+    deviation: float = math.nan  # mean |error − median offset| on the validation windows; NaN: unknown
+    ranks: Ranks | None = None  # of error trajectories (`sample_paths`); None in earlier checkpoints
 
     @classmethod
     def fit(
@@ -188,9 +176,8 @@ class Calibration:
 
     def deciles(self) -> "Calibration":
         """The calibration of the deciles alone."""
-        return replace(
-            self, quantiles=DECILES, offsets=self.offsets[[self.quantiles.index(p) for p in DECILES]]
-        )
+        offsets = self.offsets[[self.quantiles.index(p) for p in DECILES]]
+        return replace(self, quantiles=DECILES, offsets=offsets)
 
     def first(self, steps: int) -> "Calibration":
         """The calibration of the first steps of the horizon."""
@@ -241,8 +228,7 @@ def calibrate(
     """Calibrate on windows of a split: those `chosen`, or every n-th one, for at most `MAX_ERRORS` errors.
 
     Args:
-        predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch.
-        scaler: of the targets; forecasts outside its bounds are clipped.
+        predict: returns the scaled point forecasts (batch, pred_len, n_targets) of a batch, which are clipped.
         levels: intervals, in percent, that the calibration must have.
         progress: wraps the batches, for example in a progress bar.
         horizon: first steps of the windows that are calibrated; None: all.
@@ -266,18 +252,15 @@ def window_stride(windows: int, errors_per_window: int) -> int:
 
 def calibrated_levels(calibration: Calibration, levels: Sequence[Level]) -> tuple[Level, ...]:
     """Keep the levels that the calibration has enough windows for; warn of each other level."""
-    kept = []
-    for level in levels:
-        if calibration.supports(level):
-            kept.append(level)
-        else:
-            needed = windows_needed(level, calibration.pooled_steps)
-            warnings.warn(
-                f"levels: {level:g}% needs {needed} validation windows to calibrate on, and there are "
-                f"{calibration.windows}: left out; a larger validation part (data.split) has more",
-                stacklevel=2,
-            )
-    return tuple(kept)
+    kept = tuple(filter(calibration.supports, levels))
+    for level in sorted({*levels} - {*kept}):
+        needed = windows_needed(level, calibration.pooled_steps)
+        warnings.warn(
+            f"levels: {level:g}% needs {needed} validation windows to calibrate on, and there are "
+            f"{calibration.windows}: left out; a larger validation part (data.split) has more",
+            stacklevel=2,
+        )
+    return kept
 
 
 def adapt(

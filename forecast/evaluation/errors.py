@@ -29,12 +29,8 @@ from forecast.data.step_features import Rows
 from forecast.evaluation.scores import SCALED_SCORES, SCORES
 from forecast.models.layers import sum_over_processes
 
-ZERO = 1e-4, 1e-6
-"""Precision lost by scaling values in float32 and back, relative to the scale and to the center."""
-
+ZERO = 1e-4, 1e-6  # lost by scaling in float32 and back, relative to the scale and to the center
 ROWS_AT_ONCE = 1 << 15
-"""Number of rows that are read at once."""
-
 
 Sums = TypeVar("Sums", bound="RunningSums")
 
@@ -102,8 +98,7 @@ class Errors:
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
         """Each score of each variable."""
         pooled = CellErrors(*(self.step_sums.sum(1) / self.step_counts.sum(0)))
-        each = self.by_series()
-        means = {name: average(name, each[name].T, self.series_counts.T) for name in SCORES}
+        means = {name: average(name, each.T, self.series_counts.T) for name, each in self.by_series().items()}
         return means | pooled.scores(SCALED_SCORES)
 
     def by_series(self) -> dict[str, Float[Tensor, "series n_targets"]]:
@@ -172,10 +167,8 @@ def window_errors(
     """The `SCALED_SCORES` of each window: Σ error / (pred_len · n_targets), with an error of 0 where y is missing.
 
     The number of known values of a window is not in the denominator. The mean over the windows, divided by
-    `Errors.observed_fraction`, is therefore the score over all true values.
-
-    Returns:
-        In float64 on the CPU. The CRPS is left out if it is not given.
+    `Errors.observed_fraction`, is therefore the score over all true values. They are in float64 on the CPU; the CRPS is
+    left out if it is not given.
     """
     error = scaler.error_values(prediction.float(), series) - scaler.error_values(target, series)
     errors = [error.square(), error.abs()]
@@ -188,10 +181,7 @@ def window_errors(
 class ErrorSums(RunningSums):
     """Running sums of errors in float64; `compute()` adds them up over the processes of a run.
 
-    Args:
-        pred_len: number of forecast steps.
-        scaler: of the targets.
-        naive_mae: seasonal-naive MAE of the training rows of each series in original units (series, n_targets).
+    `naive_mae` is the seasonal-naive MAE of the training rows of each series in original units.
     """
 
     def __init__(self, pred_len: int, scaler: Scaler, naive_mae: Float[Tensor, "series n_targets"]) -> None:
@@ -213,10 +203,7 @@ class ErrorSums(RunningSums):
         series: Int64[Tensor, " batch"],
         crps: Float[Tensor, "batch pred_len n_targets"] | None = None,
     ) -> None:
-        """Add a batch of scaled forecasts and truths, NaN where missing; `series[i]` is the series of window i.
-
-        `crps` is the CRPS of each forecast; None: there are no quantiles.
-        """
+        """Add a batch of scaled forecasts and truths, NaN where missing, and their CRPS if there are quantiles."""
         prediction, target, series = (part.to(self.device) for part in (prediction, target, series))
         crps = None if crps is None else crps.to(self.device)
         self.scaler, sums = self.scaler.to(self.device), self.sums
@@ -239,13 +226,7 @@ def seasonal_naive_mae(
     """Mean |y(t) − y(t − season)| over these rows of each series, in original units.
 
     Pairs with a missing value do not count. A series with no more rows than a season uses season 1. A series without a
-    pair gets NaN. Source: Hyndman and Koehler 2006.
-
-    Args:
-        values: scaled columns of the panel, of which `columns` are the targets.
-        scaler: of the targets.
-        rows: those that count, of each series.
-        season: the lag, in rows.
+    pair gets NaN. Source: Hyndman and Koehler 2006. `values` are scaled, and `columns` are those of the targets.
     """
     lengths = rows.stop - rows.first
     lag = np.where(lengths > season, season, 1)

@@ -68,8 +68,6 @@ class IntervalSums(RunningSums):
     Args:
         at: probabilities of the quantiles, which include the deciles and the bounds of each level.
         levels: the intervals to score, in percent.
-        scaler: of the targets.
-        pred_len: number of steps of a forecast.
         validation: the errors on validation windows, to which those of the test are compared.
     """
 
@@ -101,9 +99,8 @@ class IntervalSums(RunningSums):
     ) -> tuple[Float64[Tensor, "batch pred_len n_targets"], Float64[Tensor, "levels batch"]]:
         """Add a batch of scaled quantile forecasts and truths (NaN: missing); `series[i]` is the series of window i.
 
-        Returns:
-            The CRPS of each value, NaN where it is missing or its target has no calibration, and the share of the true
-            values of each window within the interval of each level, NaN without true values.
+        Returns the CRPS of each value, NaN where it is missing or its target has no calibration, and the share of the
+        true values of each window within the interval of each level, NaN without true values.
         """
         quantiles, target = quantiles.to(self.device).float(), target.to(self.device).float()
         series, self.scaler, sums = series.to(self.device), self.scaler.to(self.device), self.sums
@@ -135,16 +132,14 @@ class IntervalSums(RunningSums):
         `error_ratio` and `horizons` where the errors of the validation windows are known.
         """
         sums = self.totals()
-        sums["inside"], count = sums["inside"].sum(1), sums["count"].sum(0)
-        losses = sums["losses"] / count.sum()
+        count, losses = sums["count"].sum(0), sums["losses"] / sums["count"].sum()
+        by_variable = {"coverage": sums["inside"].sum(1)}
+        by_variable |= {name: sums[name] for name in ("above", "below", "width", "width_raw")}
         scores: dict[str, dict[str, float] | float] = {}
         for i, (level, sides) in enumerate(zip(self.levels, self.sides, strict=True)):
-            means = {
-                name: (sums[name][i] / count).nanmean().item()
-                for name in ("inside", "above", "below", "width", "width_raw")
-            }
+            means = {name: (each[i] / count).nanmean().item() for name, each in by_variable.items()}
             score = losses[[*sides]].sum().item() * 2 / (1 - level / 100)
-            scores[f"{level:g}"] = {"coverage": means.pop("inside"), **means, "score": score}
+            scores[f"{level:g}"] = {**means, "score": score}
         scores["pinball"] = losses[[self.at.index(p) for p in DECILES]].mean().item()
         scores["crps"] = crps(losses, self.at).item()
         if self.validation is not None and self.validation.deviation > 0:
@@ -153,28 +148,22 @@ class IntervalSums(RunningSums):
             scores["horizons"] = self.validation.horizons
         return scores
 
-    def coverage_by_step(self) -> Float64[Tensor, "levels pred_len"]:
-        """Coverage of each step, averaged over the variables. Every process must call this."""
+    def coverage_by(self, by: Literal["step", "variable"]) -> Float64[Tensor, "levels rows"]:
+        """Coverage of each step, averaged over the variables, or of each variable; NaN without true values."""
         sums = self.totals()
-        return (sums["inside"] / sums["count"]).nanmean(-1)
-
-    def coverage_by_variable(self) -> Float64[Tensor, "levels n_targets"]:
-        """Coverage of each variable; NaN without true values. Every process must call this."""
-        sums = self.totals()
+        if by == "step":
+            return (sums["inside"] / sums["count"]).nanmean(-1)
         return sums["inside"].sum(1) / sums["count"].sum(0)
 
 
-Intervals = Mapping[str, IntervalSums]
-"""Sums of the interval scores, by method."""
+Intervals = Mapping[str, IntervalSums]  # by method
 
 
 def tabulate_coverage(
     sums: Intervals, by: Literal["step", "variable"]
 ) -> dict[str, Float64[np.ndarray, " rows"]]:
     """Return the coverage of each step, or of each variable, as columns of a table. Every process must call this."""
-    return name_coverage(
-        sums, {method: getattr(each, f"coverage_by_{by}")() for method, each in sums.items()}
-    )
+    return name_coverage(sums, {method: each.coverage_by(by) for method, each in sums.items()})
 
 
 def name_coverage(
@@ -196,12 +185,9 @@ def make_interval_sums(
     pred_len: int,
     calibrated: Sequence[str] = (CONFORMAL,),
 ) -> dict[str, IntervalSums]:
-    """Create empty sums of the interval scores, by method.
+    """Create empty sums of the interval scores, by method, which scores those of the levels that it has.
 
-    Args:
-        probabilities: probabilities of the trained quantiles; None without any.
-        levels: the intervals to score, in percent; each method scores those that it has.
-        calibrated: the methods that use the calibration.
+    `probabilities` are those of the trained quantiles; None without any. `calibrated` methods use the calibration.
     """
     found = dict.fromkeys(calibrated, (calibration.quantiles, calibrated_levels(calibration, levels)))
     if probabilities is not None:

@@ -21,34 +21,20 @@ from forecast.evaluation.measurement import Origins
 from forecast.system.errors import ConfigError, NotInstalled, user_path
 from forecast.system.progress import status
 
-CONTEXT = 1024
-"""Rows before an origin that a library reads; more where the model reads more."""
-
-MAX_TRAINING_ROWS = 1 << 20
-"""Largest number of rows on which a library trains, the last ones of each series before the first origin."""
-
-ORIGINS_AT_ONCE = 1024
-"""Origins whose contexts are in memory at once."""
+CONTEXT = 1024  # rows before an origin that a library reads; more where the model reads more
+MAX_TRAINING_ROWS = 1 << 20  # on which a library trains, the last ones of each series before the first origin
+ORIGINS_AT_ONCE = 1024  # whose contexts are in memory at once
 
 
 class Task(NamedTuple):
-    """What a library may know before it forecasts.
+    """What a library may know before it forecasts."""
 
-    Attributes:
-        known: the rows before the first origin.
-        covariates: names of the future covariates, columns of every frame.
-        freq: step between rows as a pandas offset alias.
-        season: rows of a season.
-        pred_len: steps to forecast.
-        checkpoint: Hugging Face model or folder of a pretrained model.
-    """
-
-    known: pd.DataFrame
-    covariates: Sequence[str]
-    freq: str
-    season: int
+    known: pd.DataFrame  # the rows before the first origin
+    covariates: Sequence[str]  # names of the future covariates, columns of every frame
+    freq: str  # step between rows as a pandas offset alias
+    season: int  # in rows
     pred_len: int
-    checkpoint: str
+    checkpoint: str  # Hugging Face model or folder of a pretrained model
 
 
 Forecast = Callable[[pd.DataFrame, pd.DataFrame], ArrayLike]
@@ -57,9 +43,7 @@ Forecast = Callable[[pd.DataFrame, pd.DataFrame], ArrayLike]
 It returns an array or a column of `pred_len` values for each series, in the order of the frames.
 """
 
-
-LibraryForecasts = dict[str, Float64[np.ndarray, "origins pred_len n_targets"]]
-"""The forecasts of each baseline from all origins, in original units."""
+LibraryForecasts = dict[str, Float64[np.ndarray, "origins pred_len n_targets"]]  # in original units
 
 
 def make_lightgbm(task: Task) -> Forecast:
@@ -103,15 +87,9 @@ def make_chronos(task: Task) -> Forecast:
 
     def forecast(history: pd.DataFrame, future: pd.DataFrame) -> ArrayLike:
         found = pipeline.predict_df(
-            history,
-            future_df=future if task.covariates else None,
-            id_column="unique_id",
-            timestamp_column="ds",
-            target="y",
-            prediction_length=task.pred_len,
-            quantile_levels=[0.5],
-            freq=task.freq,
-        )
+            history, future_df=future if task.covariates else None, id_column="unique_id", timestamp_column="ds",
+            target="y", prediction_length=task.pred_len, quantile_levels=[0.5], freq=task.freq,
+        )  # fmt: skip
         return found["predictions"]
 
     return forecast
@@ -121,11 +99,7 @@ MADE = {"lightgbm": make_lightgbm, "chronos": make_chronos}
 
 
 def find_library_baseline(name: str) -> Callable[[Task], Forecast]:
-    """Return the function that makes a baseline: one of this module, or one of the user's, as `module.function`.
-
-    Raises:
-        ConfigError: there is no such function.
-    """
+    """Return the function that makes a baseline: one of this module, or one of the user's, as `module.function`."""
     if name in MADE:
         return MADE[name]
     module, _, function = name.rpartition(".")
@@ -158,14 +132,8 @@ def forecast_with_libraries(
             f"baselines=[{','.join(names)}]: other libraries forecast evenly spaced rows only, and {data.name} has "
             f"rows {panel.describe_step()}: leave them out"
         )
-    task = Task(
-        tabulate_known(data, origins),
-        name_covariates(data),
-        panel.freq,
-        data.season,
-        data.pred_len,
-        checkpoint,
-    )
+    known, covariates = tabulate_known(data, origins), name_covariates(data)
+    task = Task(known, covariates, panel.freq, data.season, data.pred_len, checkpoint)
     makers = {name: find_library_baseline(name) for name in names}
     forecasters = {name: make_library_baseline(name, make, task) for name, make in makers.items()}
     starts = range(ORIGINS_AT_ONCE, len(origins), ORIGINS_AT_ONCE)
@@ -209,10 +177,8 @@ def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:
     """The last rows of each series before the first origin of any series, of at most `MAX_TRAINING_ROWS` in all."""
     panel, cut = data.panel, int(origins.positions.min())
     stops = np.minimum(panel.ends, panel.starts + cut - panel.grid_starts)
-    series = np.flatnonzero(stops - panel.starts >= data.seq_len)
-    series = series[
-        choose_evenly_spaced(len(series), max(1, MAX_TRAINING_ROWS // (CONTEXT * data.n_targets)))
-    ]
+    series, most = np.flatnonzero(stops - panel.starts >= data.seq_len), MAX_TRAINING_ROWS // CONTEXT
+    series = series[choose_evenly_spaced(len(series), max(1, most // data.n_targets))]
     longest = int((stops - panel.starts)[series].max())
     rows = min(longest, MAX_TRAINING_ROWS // (len(series) * data.n_targets))
     return tabulate_rows(data, stops[series], np.arange(-rows, 0), series)
@@ -247,10 +213,8 @@ def tabulate_rows(
     if panel.future is not None:
         covariates = panel.future[place].astype(np.float64)
         read = panel.ahead_index if is_ahead else range(len(panel.future_covariates))
-        columns |= {
-            name: of_each_target(covariates[..., column])
-            for name, column in zip(name_covariates(data), read, strict=True)
-        }
+        for name, column in zip(name_covariates(data), read, strict=True):
+            columns[name] = of_each_target(covariates[..., column])
     frame = pd.DataFrame(columns).loc[of_each_target(rows[:, None] + steps >= first)]
     return fill_gaps(frame.reset_index(drop=True))
 
@@ -264,7 +228,6 @@ def fill_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     """Interpolate the missing values of each series; 0 where it has none at all."""
     for name in frame.columns[frame.isna().any()]:
         by_series = frame.groupby("unique_id")[name]
-        frame[name] = by_series.transform(lambda values: values.interpolate(limit_direction="both")).fillna(
-            0.0
-        )
+        filled = by_series.transform(lambda values: values.interpolate(limit_direction="both"))
+        frame[name] = filled.fillna(0.0)
     return frame

@@ -30,11 +30,8 @@ from forecast.models.layers import sum_over_processes
 
 Points = Float[Tensor, "batch pred_len n_targets"]
 
-BATCH = 256
-"""Number of windows that are scored at once."""
-
-MAX_SCORED = 1 << 24
-"""Number of quantiles that are scored at once: 64 MiB of float32, a few times over."""
+BATCH = 256  # windows that are scored at once
+MAX_SCORED = 1 << 24  # quantiles that are scored at once: 64 MiB of float32, a few times over
 
 PerOrigin = Int64[np.ndarray, " origins"]
 Values = Float64[np.ndarray, "origins pred_len n_targets"]
@@ -44,22 +41,16 @@ Values = Float64[np.ndarray, "origins pred_len n_targets"]
 class Results:
     """Scores of the model and of the baselines on one split.
 
-    Attributes:
-        errors: errors of the model (first) and of each baseline, by name.
-        windows: scores of each window (n_windows, scores), in the order of `SCALED_SCORES`, by forecaster; sums of
-            errors divided by the mean number of measured values of a window, see `errors.window_errors`.
-        intervals: scores of the intervals by method, from `IntervalSums.compute`.
-        coverage_by_step, coverage_by_variable, coverage_by_window: fraction of true values within an interval, see
-            `intervals.name_coverage`; NaN for a window without true values.
-        baselines: the baselines that were measured.
+    Those of a window are sums of errors, divided by the mean number of measured values of a window, see
+    `errors.window_errors`. The columns of coverage are those of `intervals.name_coverage`.
     """
 
-    errors: dict[str, Errors]
-    windows: dict[str, Tensor]
-    intervals: dict[str, dict[str, Any]]
+    errors: dict[str, Errors]  # of the model (first) and of each baseline
+    windows: dict[str, Tensor]  # by forecaster (n_windows, scores), in the order of `SCALED_SCORES`
+    intervals: dict[str, dict[str, Any]]  # by method, from `IntervalSums.compute`
     coverage_by_step: dict[str, Float64[np.ndarray, " pred_len"]]
     coverage_by_variable: dict[str, Float64[np.ndarray, " n_targets"]]
-    coverage_by_window: dict[str, Float64[np.ndarray, " n_windows"]]
+    coverage_by_window: dict[str, Float64[np.ndarray, " n_windows"]]  # NaN without true values
     baselines: dict[str, Baseline]
 
     @cached_property
@@ -97,9 +88,8 @@ class SplitScorer:
 
     Args:
         calibrations: of the model and of each baseline, by name.
-        probabilities: probabilities of the quantiles in the forecasts of the model; None without any.
-        levels: levels of the intervals, in percent.
-        device: the device of the batches.
+        probabilities: those of the quantiles in the forecasts of the model; None without any.
+        device: that of the batches.
     """
 
     def __init__(
@@ -158,11 +148,8 @@ class SplitScorer:
 
     def compute(self) -> Results:
         """The results over the batches of all processes. Every process must call this."""
-        errors, intervals = (
-            {name: sums.compute() for name, sums in self._sums.items()},
-            self._intervals[MODEL],
-        )
-        observed = errors[MODEL].observed_fraction
+        errors = {name: sums.compute() for name, sums in self._sums.items()}
+        observed, intervals = errors[MODEL].observed_fraction, self._intervals[MODEL]
         windows, covered = (
             {name: sum_over_processes(each.to(self.device)).cpu() for name, each in of_windows.items()}
             for of_windows in (self._windows, self._covered)
@@ -203,13 +190,9 @@ class ValidationErrors:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
         windows, every = self.data.windows["val"], self._stride
         index = torch.arange(0, len(windows), every, device=windows.device)
-        horizons, joint = windows.count_horizons(every), windows.align(index)
-        return {
-            name: Calibration.fit(
-                sum_over_processes(errors.to(self.device)), self.levels, horizons=horizons, joint=joint
-            )
-            for name, errors in self._errors.items()
-        }
+        fit = partial(Calibration.fit, horizons=windows.count_horizons(every), joint=windows.align(index))
+        errors = ((name, sum_over_processes(one.to(self.device))) for name, one in self._errors.items())
+        return {name: fit(one, self.levels) for name, one in errors}
 
 
 def forecast_baselines(
@@ -230,12 +213,7 @@ def score_windows(
     *,
     stride: int = 1,
 ) -> dict[str, dict[str, float]]:
-    """The scores of point forecasts on every `stride`-th window of a split, as training measures them.
-
-    Args:
-        forecasters: by name, what forecasts the scaled values of a batch.
-        fitted: the baselines, whose naive error scales the MASE.
-    """
+    """The scores of scaled point forecasts on every `stride`-th window of a split, as training measures them."""
     windows = data.windows[split]
     sums = {name: new_sums(fitted, data, windows.device) for name in forecasters}
     for index in torch.arange(0, len(windows), stride).split(BATCH):
@@ -258,19 +236,12 @@ def sums_device(device: torch.device) -> torch.device:
 
 @dataclasses.dataclass(frozen=True)
 class Origins:
-    """Origins of forecasts, ordered by series: the row of a panel that each forecast predicts first.
-
-    Attributes:
-        rows: row number of each origin.
-        series: number of the series of each origin.
-        positions: position in the grid of the date of each origin.
-        stride: rows between two origins of a series.
-    """
+    """Origins of forecasts, ordered by series: the row of a panel that each forecast predicts first."""
 
     rows: PerOrigin
-    series: PerOrigin
-    positions: PerOrigin
-    stride: int
+    series: PerOrigin  # number of its series
+    positions: PerOrigin  # of its date in the grid
+    stride: int  # rows between two origins of a series
 
     @classmethod
     def between(cls, panel: Panel, first: PerSeries, stop: PerSeries, stride: int) -> "Origins":
@@ -305,45 +276,29 @@ class Origins:
 class Backtest:
     """Forecasts from every origin beside the truth, in original units.
 
-    Attributes:
-        title, attention: names of the data and of the attention type.
-        columns: names of the targets.
-        panel: the data.
-        origins: where the forecasts begin.
-        truth: true values of the forecast steps.
-        forecasts: forecasts of the model and of each baseline, by name.
-        intervals: running scores of the intervals by method, conformal, and perhaps adaptive and quantile.
-        bounds: bounds of the model's intervals in original units, by names such as `conformal-lo-80`, see
-            `name_bounds`; NaN where there is no forecast.
-        scaler: of the scaled errors: that of the first model that forecast the series, NaN until then.
-        naive_mae: denominator of MASE (series, n_targets), from the training rows of that model; NaN for a series
-            without training rows.
-        trainings: positions in the grid; each model was trained on all rows before one. Empty if the model came from a
-            checkpoint.
-        training_seconds: seconds of each training.
-        of_libraries: forecasts of the baselines of other libraries.
-        notes: cautions on how to read the scores.
-        seen: numbers of origins among the rows of `training` and of `validation` of the model of a checkpoint.
-        is_untrained: whether every training kept only the linear model.
+    `scaler`, of the scaled errors, is that of the first model that forecast the series, NaN until then. `naive_mae`,
+    the denominator of MASE, is from the training rows of that model, NaN for a series without any.
     """
 
-    title: str
+    title: str  # name of the data
     attention: str
-    columns: list[str]
+    columns: list[str]  # the targets
     panel: Panel
     origins: Origins
     truth: Values
-    forecasts: dict[str, Values]
-    intervals: dict[str, IntervalSums]
+    forecasts: dict[str, Values]  # of the model and of each baseline
+    intervals: dict[str, IntervalSums]  # by method, conformal, and perhaps adaptive and quantile
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
-    bounds: dict[str, Values] = dataclasses.field(init=False)
+    bounds: dict[str, Values] = dataclasses.field(init=False)  # by `name_bounds`; NaN without a forecast
+    # positions in the grid; each model was trained on all rows before one. Empty if the model came from a checkpoint
     trainings: list[int] = dataclasses.field(default_factory=list)
     training_seconds: list[float] = dataclasses.field(default_factory=list)
-    of_libraries: Mapping[str, Values] = dataclasses.field(default_factory=dict)
-    notes: list[str] = dataclasses.field(default_factory=list)
+    of_libraries: Mapping[str, Values] = dataclasses.field(default_factory=dict)  # forecasts
+    notes: list[str] = dataclasses.field(default_factory=list)  # cautions on how to read the scores
+    # origins among the rows of `training` and of `validation` of the model of a checkpoint
     seen: dict[str, int] = dataclasses.field(default_factory=dict)
-    is_untrained: bool = False
+    is_untrained: bool = False  # whether every training kept only the linear model
 
     def __post_init__(self) -> None:
         names = [name for method, sums in self.intervals.items() for name in name_bounds(method, sums.levels)]
@@ -367,19 +322,9 @@ class Backtest:
         return self.panel.utc_offset.zoned(self.panel.dates(self.origins.rows))
 
     @property
-    def training_dates(self) -> pd.DatetimeIndex:
-        """The first date after the known rows, of each training."""
-        return self.panel.grid[np.array(self.trainings, dtype=np.int64)]
-
-    @property
     def known_until(self) -> pd.DatetimeIndex:
         """The last date of the known rows, of each training, in the time zone of the data."""
         return self.panel.utc_offset.zoned(self.panel.grid[np.array(self.trainings, dtype=np.int64) - 1])
-
-    @property
-    def latest_training(self) -> PerOrigin:
-        """The number of the latest training before each origin."""
-        return np.searchsorted(self.trainings, self.origins.positions, side="right") - 1
 
     @cached_property
     def errors(self) -> dict[str, Errors]:

@@ -17,14 +17,9 @@ from torch import Tensor
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import FEW_HORIZONS
 
-MAX_TRAJECTORIES, MIN_TRAJECTORIES = 200, 20
-"""Most error trajectories; the fewest, however many values they have."""
-
-MAX_RANKS = 1 << 20
-"""Number of ranks of a forecaster (1 MiB) beyond which there are fewer than `MAX_TRAJECTORIES`."""
-
-OUTERMOST = 1e-6
-"""The smallest probability that is drawn, and the distance of the largest one from 1."""
+MAX_TRAJECTORIES, MIN_TRAJECTORIES = 200, 20  # error trajectories; the fewest, however many values they have
+MAX_RANKS = 1 << 20  # of a forecaster (1 MiB), beyond which there are fewer than `MAX_TRAJECTORIES`
+OUTERMOST = 1e-6  # the smallest probability that is drawn, and the distance of the largest one from 1
 
 Ranks = UInt8[Tensor, "trajectories ranked steps n_targets"]
 

@@ -15,39 +15,25 @@ from jaxtyping import Float64
 from forecast.system.errors import ConfigError
 
 MODEL = "model"
-
-MAX_MISS = 0.1
-"""A coverage that differs from its level by more is explained."""
-
-FEW_HORIZONS = 5
-"""Conformal intervals from fewer horizons of validation rows are called rough."""
-
+MAX_MISS = 0.1  # a coverage that differs from its level by more is explained
+FEW_HORIZONS = 5  # conformal intervals from fewer horizons of validation rows are called rough
 Level = int | float  # nominal coverage of an interval, in percent
 QUANTILE_LOSS = "quantile"
 CONFORMAL, QUANTILE, ADAPTIVE = INTERVAL_METHODS = ("conformal", "quantile", "adaptive")
 """Where the bounds of intervals come from: errors on validation windows, quantiles that the network forecasts, or
 conformal bounds that follow the errors on rows after training."""
 DECILES = tuple(n / 10 for n in range(1, 10))
-MIN_WINDOWS = 3
-"""Fewest validation windows on which an interval is calibrated."""
+MIN_WINDOWS = 3  # fewest validation windows on which an interval is calibrated
 
 
 class BaselineFacts(NamedTuple):
-    """Facts about a baseline for tables and figures.
-
-    Attributes:
-        label: its name in tables and figures.
-        colour: of its lines, a grey: colours are those of attention types.
-        dashes: of its lines, as Matplotlib names them.
-        depends_on: the setting or the entry of metrics.json that changes its forecast; None: nothing does.
-        has_parameters: whether it has weights, which later rows can make out of date.
-    """
+    """Facts about a baseline for tables and figures."""
 
     label: str
-    colour: str
-    dashes: str
-    depends_on: str | None = None
-    has_parameters: bool = False
+    colour: str  # of its lines, a grey: colours are those of attention types
+    dashes: str  # of its lines, as Matplotlib names them
+    depends_on: str | None = None  # the setting or the entry of metrics.json that changes its forecast
+    has_parameters: bool = False  # whether it has weights, which later rows can make out of date
 
 
 BASELINES = {
@@ -58,7 +44,6 @@ BASELINES = {
 """The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
 
 LABELS = {name: facts.label for name, facts in BASELINES.items()}
-"""Labels of the baselines in tables and figures."""
 
 SAME_ERROR = 5e-4
 """Two forecasters of an origin, a series or a run are equal if their errors differ by less: by 0.0% when printed.
@@ -67,11 +52,13 @@ If only the linear model was kept, it can be the linear baseline up to round-off
 """
 
 LINEAR_ALONE = " (linear model alone)"
-"""Follows the name of a model of which only the linear model was kept, so that attention has no part in its scores."""
 
 
 def name_tested(attention: str, *, untrained: bool) -> str:
-    """Name the model in a row of scores: by its attention type, and whether only its linear model was kept."""
+    """Name the model in a row of scores: by its attention type, and whether only its linear model was kept.
+
+    In this case, attention has no part in its scores.
+    """
     return attention + LINEAR_ALONE * untrained
 
 
@@ -89,21 +76,13 @@ def labels(attention: str, baselines: Iterable[str] = BASELINES) -> dict[str, st
 
 
 class Score(NamedTuple):
-    """A score of forecasts, of which lower values are better.
-
-    Attributes:
-        label: its name in tables.
-        unit: `scaled` or `units`; empty: it has none.
-        meaning: what it is, in words.
-        of: function of the means of the errors (`errors.CellErrors`) and of the denominators of MASE.
-        is_ratio: whether it is not defined where its denominator is zero.
-    """
+    """A score of forecasts, of which lower values are better."""
 
     label: str
-    unit: str
+    unit: str  # `scaled` or `units`; empty: it has none
     meaning: str
-    of: Callable[[Any, Any], Any]
-    is_ratio: bool = False
+    of: Callable[[Any, Any], Any]  # of the means in `errors.CellErrors` and of the denominators of MASE
+    is_ratio: bool = False  # whether it is not defined where its denominator is zero
 
     def heading(self, form: str) -> str:
         """The label with the unit in a form such as `{} ({})`; the label alone without a unit."""
@@ -146,32 +125,22 @@ SCALED_SCORES = tuple(name for name, score in SCORES.items() if score.unit == "s
 
 @dataclasses.dataclass(frozen=True)
 class ReportedScores:
-    """Scores of a test that `predict` prints with a forecast.
+    """Scores of a test that `predict` prints with a forecast."""
 
-    Attributes:
-        mse: of the model and of each baseline, by name.
-        coverage: share of the true values that each interval covered, by method and level.
-        misses: why a coverage misses its level, by method, from `explain_misses`.
-    """
-
-    mse: dict[str, float]
-    coverage: dict[str, dict[str, float]]
-    misses: dict[str, str] = dataclasses.field(default_factory=dict)
+    mse: dict[str, float]  # of the model and of each baseline, by name
+    coverage: dict[str, dict[str, float]]  # of each interval, by method and level
+    misses: dict[str, str] = dataclasses.field(default_factory=dict)  # by method, from `explain_misses`
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> "ReportedScores":
         """Read what `Results.content` returned; an older version may have had fewer baselines."""
-        mse = {MODEL: content["test"], **content["baselines"]}
-        return cls(
-            {name: float(scores["mse"]) for name, scores in mse.items()},
-            {
-                method: {
-                    level: float(each["coverage"]) for level, each in scores.items() if isinstance(each, dict)
-                }
-                for method, scores in content["intervals"].items()
-            },
-            explain_misses(content["intervals"]),
-        )
+        by_name, intervals = {MODEL: content["test"], **content["baselines"]}, content["intervals"]
+        mse = {name: float(scores["mse"]) for name, scores in by_name.items()}
+        coverage = {
+            method: {level: float(of["coverage"]) for level, of in scores.items() if isinstance(of, dict)}
+            for method, scores in intervals.items()
+        }
+        return cls(mse, coverage, explain_misses(intervals))
 
     @property
     def best_baseline(self) -> str:
@@ -189,31 +158,25 @@ FACTS_OF_MISS = {
 
 
 def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Explain, by method, a coverage that differs from its level by more than `MAX_MISS`; of several, the farthest.
+    """Explain a coverage that differs from its level by more than `MAX_MISS`; of several of a method, the farthest.
 
-    Args:
-        intervals: by method, what `IntervalSums.compute` returned.
+    `intervals` has, by method, what `IntervalSums.compute` returned, or the same from JSON, in which NaN is None.
     """
     found = {}
     for method, scores in intervals.items():
         levels = {level: each for level, each in scores.items() if isinstance(each, Mapping)}
-        misses = {level: nan_if_none(each["coverage"]) - float(level) / 100 for level, each in levels.items()}
+        known = {level: each["coverage"] for level, each in levels.items() if each["coverage"] is not None}
+        misses = {level: coverage - float(level) / 100 for level, coverage in known.items()}
         far = {level: miss for level, miss in misses.items() if abs(miss) > MAX_MISS}  # NaN is not
         if far:
             level, miss = max(far.items(), key=lambda item: abs(item[1]))
-            known = {**scores, **levels[level]}
-            facts = [
-                text.format(known[key]) for key, text in FACTS_OF_MISS.items() if known.get(key) is not None
-            ]
+            of_level = {**scores, **levels[level]}
+            known_facts = (key for key in FACTS_OF_MISS if of_level.get(key) is not None)
+            facts = [FACTS_OF_MISS[key].format(of_level[key]) for key in known_facts]
             points = f"{100 * abs(miss):.0f} points {'less' if miss < 0 else 'more'}"
             why = f": {', '.join(facts)}" if facts else ""
             found[method] = f"the {level}% interval ({method}) covers {points} than its level{why}"
     return found
-
-
-def nan_if_none(value: float | None) -> float:
-    """A score of JSON, in which NaN is None."""
-    return math.nan if value is None else value
 
 
 def round_values(

@@ -6,34 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-SIGNIFICANCE_LEVEL = 0.05
-"""Tests with a smaller p-value are significant."""
-
-ROUND_OFF = 1e-6
-"""Relative difference of losses that comes from float32 arithmetic."""
+SIGNIFICANCE_LEVEL = 0.05  # tests with a smaller p-value are significant
+ROUND_OFF = 1e-6  # relative difference of losses that comes from float32 arithmetic
 
 
 @dataclass(frozen=True)
 class LossDifference:
-    """Loss of one forecaster minus the loss of another, and the test that its mean is zero.
+    """Loss of one forecaster minus the loss of another, and the test that its mean is zero."""
 
-    mean: mean difference over the test windows.
-    variance: of the mean; NaN where there are too few windows.
-    degrees_of_freedom: of the variance; 0 where there are too few windows.
-    comparisons: factor of the p-value that corrects it for tests made together.
-    base: mean loss of the other forecaster.
-    base_variance, base_covariance: variance of `base`, and its covariance with `mean`.
-    independent: number of windows that share no step; NaN where windows are not what is lacking.
-    """
-
-    mean: float
-    variance: float
-    degrees_of_freedom: int | float
-    comparisons: int | float = 1
-    base: float = 1.0
+    mean: float  # over the test windows
+    variance: float  # of the mean; NaN where there are too few windows
+    degrees_of_freedom: int | float  # of the variance; 0 where there are too few windows
+    comparisons: int | float = 1  # factor of the p-value that corrects it for tests made together
+    base: float = 1.0  # mean loss of the other forecaster
     base_variance: float = 0.0
-    base_covariance: float = 0.0
-    independent: float = math.nan
+    base_covariance: float = 0.0  # of `base` with `mean`
+    independent: float = math.nan  # windows that share no step; NaN where windows are not what is lacking
 
     @property
     def statistic(self) -> float:
@@ -108,15 +96,12 @@ class SeedVariance:
 
     Runs of two variants with the same seed share its effect, such as the order of the windows, so that their difference
     has the variance of the rest alone.
-
-    variance, degrees_of_freedom: of a run; 0 degrees if no variant has two seeds.
-    rest, rest_degrees: of the rest; 0 degrees if fewer than two are left, and then runs count as independent.
     """
 
-    variance: float
-    degrees_of_freedom: int | float
-    rest: float
-    rest_degrees: int | float
+    variance: float  # of a run
+    degrees_of_freedom: int | float  # 0 if no variant has two seeds
+    rest: float  # variance of the rest
+    rest_degrees: int | float  # 0 if fewer than two are left, and then runs count as independent
 
     @classmethod
     def estimate(cls, losses: Iterable[Mapping[int, float]]) -> "SeedVariance":
@@ -181,13 +166,9 @@ def diebold_mariano(
     degrees = count_cosines(n, overlap)
     if not degrees:
         return LossDifference(mean, math.nan, 0.0, comparisons, base, independent=n / overlap)
-    cosines, of_base = (
-        np.asarray(dct(series, norm="ortho"))[1 : degrees + 1] for series in (difference, second)
-    )
-    variances = [float(np.mean(product)) / n for product in (cosines**2, of_base**2, cosines * of_base)]
-    return LossDifference(
-        mean, variances[0], float(degrees), comparisons, base, *variances[1:], independent=n / overlap
-    )
+    cosines, of_base = (np.asarray(dct(each, norm="ortho"))[1 : degrees + 1] for each in (difference, second))
+    variance, *others = (float(np.mean(x)) / n for x in (cosines**2, of_base**2, cosines * of_base))
+    return LossDifference(mean, variance, float(degrees), comparisons, base, *others, independent=n / overlap)
 
 
 def count_cosines(n: int, overlap: int) -> int:
@@ -212,10 +193,7 @@ def choose_observations(dates: np.ndarray, series: np.ndarray, overlap: int) -> 
 
 
 def add_seed_variance(
-    difference: LossDifference,
-    seeds: SeedVariance,
-    one: Mapping[int, float],
-    other: Mapping[int, float],
+    difference: LossDifference, seeds: SeedVariance, one: Mapping[int, float], other: Mapping[int, float]
 ) -> LossDifference:
     """Add the variance over seeds to the variance over windows of a loss difference.
 
@@ -226,7 +204,6 @@ def add_seed_variance(
 
     Args:
         difference: of losses that are averaged over the seeds of each forecaster.
-        seeds: the variances of a run and of the rest.
         one, other: the loss of each run of the two forecasters by seed; empty for one that is not trained.
 
     Returns:
@@ -265,12 +242,8 @@ def sum_losses(losses: np.ndarray, observations: np.ndarray) -> np.ndarray:
     Windows of many series that start on the same date share its shocks, so they count as one observation. The sums
     are scaled so that their mean equals the mean loss of all windows.
 
-    Args:
-        losses: loss of each window (n_windows,).
-        observations: forecast start, or another observation, of each window (n_windows,).
-
-    Returns:
-        Scaled sum of each observation (n_observations,).
+    `losses` and `observations`, such as forecast starts, are those of each window (n_windows,); there is a scaled sum
+    for each observation (n_observations,).
     """
     _, number = np.unique(observations, return_inverse=True)
     sums = np.bincount(number, weights=losses)
@@ -283,12 +256,10 @@ def step_down(tests: Mapping[str, LossDifference], factor: int | float) -> dict[
     The smallest p-value is multiplied by `factor` times the number of tests. Once a test is significant, it no longer
     counts for the others. Each interval has the factor of its own test, so it excludes 0 where that is significant.
 
-    Args:
-        tests: not yet corrected.
-        factor: 1 for a forecaster that was named before; then no equal forecaster is called different with a
-            probability of at least 95%. K / 2 for tests of K forecasters against the one with the lowest loss: each may
-            be that one, all differences from it are positive, and the probabilities of a wrong verdict, which are then
-            at most 5% / K for one-sided tests, add up. K for tests of others, such as baselines, against it.
+    The factor is 1 for a forecaster that was named before; then no equal forecaster is called different with a
+    probability of at least 95%. It is K / 2 for tests of K forecasters against the one with the lowest loss: each may
+    be that one, all differences from it are positive, and the probabilities of a wrong verdict, which are then at most
+    5% / K for one-sided tests, add up. It is K for tests of others, such as baselines, against it.
     """
     factors = holm_factors({name: test.p_value for name, test in tests.items()}, factor)
     return {name: replace(test, comparisons=factors[name]) for name, test in tests.items()}

@@ -30,12 +30,7 @@ from forecast.evaluation.scores import (
     name_tested,
     round_to_unit,
 )
-from forecast.evaluation.significance import (
-    SIGNIFICANCE_LEVEL,
-    LossDifference,
-    diebold_mariano,
-    sum_losses,
-)
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano, sum_losses
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots, name_step_ahead
 from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
@@ -45,17 +40,11 @@ from forecast.system.formatting import format_duration, plural
 
 
 class Verdict(NamedTuple):
-    """The comparison of a forecaster with another one.
-
-    Attributes:
-        sentence: the result in words.
-        change: MSE of the first relative to that of the other, minus 1; NaN if the other has no error.
-        p_value: of the Diebold-Mariano test of the two, corrected for the number of tests.
-    """
+    """The comparison of a forecaster with another one."""
 
     sentence: str
-    change: float
-    p_value: float
+    change: float  # MSE of the first relative to that of the other, minus 1; NaN if the other has no error
+    p_value: float  # of the Diebold-Mariano test of the two, corrected for the number of tests
 
 
 def describe_verdict(subject: str, other: str, change: float, difference: LossDifference) -> str:
@@ -69,11 +58,8 @@ def describe_verdict(subject: str, other: str, change: float, difference: LossDi
     if math.isnan(p_value):
         return f"{found}; there are too few origins to test whether that is significant"
     is_not = "" if p_value < SIGNIFICANCE_LEVEL else " not"
-    tests = plural(int(difference.comparisons), "test")
-    return (
-        f"{found}; the difference is{is_not} significant (Diebold-Mariano test, p = {p_value:.2g}, corrected for "
-        f"{tests})"
-    )
+    test = f"Diebold-Mariano test, p = {p_value:.2g}, corrected for {plural(int(difference.comparisons), 'test')}"
+    return f"{found}; the difference is{is_not} significant ({test})"
 
 
 def compare(
@@ -115,8 +101,8 @@ PRINTED = {name: heading for name, heading in HEADINGS.items() if SCORES[name].u
 
 def tabulate_scores(backtest: Backtest) -> dict[str, dict[str, float]]:
     """Scores of the model and of each baseline, averaged over all origins, steps and variables."""
-    each = {name: errors.scores() for name, errors in backtest.errors.items()}
-    return {name: {score: scores[score] for score in HEADINGS} for name, scores in each.items()}
+    each = ((name, errors.scores()) for name, errors in backtest.errors.items())
+    return {name: {score: scores[score] for score in HEADINGS} for name, scores in each}
 
 
 def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
@@ -124,22 +110,27 @@ def tabulate_origins(backtest: Backtest) -> pd.DataFrame:
     ids = id_columns(backtest.panel, backtest.origins.series)
     columns: dict[str, Any] = {**ids, "forecast_start": backtest.zoned_dates}
     if backtest.trainings:
-        columns["trained_until"] = backtest.known_until[backtest.latest_training]
+        latest = np.searchsorted(backtest.trainings, backtest.origins.positions, side="right") - 1
+        columns["trained_until"] = backtest.known_until[latest]
+    count = np.isfinite(backtest.truth).sum((1, 2))
     for name in backtest.forecasts:
-        errors = backtest.scaled_errors(name)
-        count = np.isfinite(backtest.truth).sum((1, 2))
-        measured = np.where(np.isnan(backtest.truth), 0.0, errors)
+        measured = np.where(np.isnan(backtest.truth), 0.0, backtest.scaled_errors(name))
         with np.errstate(invalid="ignore"):  # an origin without true values has no error
             columns[f"{name}_mse"] = (measured**2).sum((1, 2)) / count
             columns[f"{name}_mae"] = np.abs(measured).sum((1, 2)) / count
-    table = pd.DataFrame(columns)
-    return table.dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
+    return pd.DataFrame(columns).dropna(subset=f"{MODEL}_mse").reset_index(drop=True)
 
 
 def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
-    """One row for each origin, step and variable, in original units."""
+    """One row for each origin, step and variable, in original units.
+
+    Forecasts and bounds have `DIGITS` digits below the scale of each variable: 0 in place of −1e−9, which float32
+    leaves. A true value that equals a bound then lies within the interval.
+    """
     n, steps, targets = backtest.truth.shape
     rows = (backtest.origins.rows[:, None] + np.arange(steps)).ravel()
+    unit = backtest.scaler.error_unit.numpy()[backtest.origins.series][:, None]
+    forecasts = (backtest.forecasts | backtest.bounds).items()
     return pd.DataFrame(
         {
             **id_columns(backtest.panel, np.repeat(backtest.origins.series, steps * targets)),
@@ -147,10 +138,7 @@ def tabulate_forecasts(backtest: Backtest) -> pd.DataFrame:
             "date": backtest.panel.utc_offset.zoned(backtest.panel.dates(rows)).repeat(targets),
             "variable": pd.Categorical.from_codes(np.tile(np.arange(targets), n * steps), backtest.columns),
             "truth": backtest.truth.ravel(),
-            **{
-                name: round_to_scale(backtest, values).ravel()
-                for name, values in (backtest.forecasts | backtest.bounds).items()
-            },
+            **{name: round_to_unit(values, unit, DIGITS).ravel() for name, values in forecasts},
         }
     )
 
@@ -169,28 +157,15 @@ def tabulate_windows(backtest: Backtest, h: int) -> pd.DataFrame:
     return table.loc[is_shown].sort_values(by=[ID_COLUMN, "cutoff", "ds"], ignore_index=True)
 
 
-def round_to_scale(
-    backtest: Backtest, values: Float64[np.ndarray, "origins pred_len n_targets"]
-) -> Float64[np.ndarray, "origins pred_len n_targets"]:
-    """Round to `DIGITS` digits below the scale of each variable: 0 in place of −1e−9, which float32 leaves.
-
-    A true value that equals a bound then lies within the interval.
-    """
-    return round_to_unit(values, backtest.scaler.error_unit.numpy()[backtest.origins.series][:, None], DIGITS)
-
-
 def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
     """The content of backtest.json."""
     scores, verdict = tabulate_scores(backtest), compare_with_baseline(backtest)
+    left_out = np.delete(backtest.panel.ids, np.unique(backtest.origins.series))
     return {
         "data": backtest.title,
         "attention": backtest.attention,
         "series": backtest.n_series,
-        **series_entry(
-            backtest.panel,
-            [str(name) for name in np.delete(backtest.panel.ids, np.unique(backtest.origins.series))],
-            "series_left_out",
-        ),
+        **series_entry(backtest.panel, list(map(str, left_out)), "series_left_out"),
         "origins": len(backtest.origins),
         **{f"origins_in_{rows}_rows": backtest.seen.get(rows, 0) for rows in ("training", "validation")},
         "first_origin": str(backtest.zoned_dates.min()),
@@ -212,17 +187,14 @@ def save_backtest(folder: Path, backtest: Backtest) -> None:
     steps = tabulate_steps(backtest.errors, tabulate_coverage(intervals, "step"))
     coverage = tabulate_coverage(intervals, "variable")
     variables = tabulate_variables(backtest.columns, backtest.errors, coverage)
-    tables = {"origin": origins, "step": steps, "variable": variables}
-    for name, table in tables.items():
+    for name, table in {"origin": origins, "step": steps, "variable": variables}.items():
         with atomic_file(folder / f"errors_by_{name}.csv") as temporary:
             table.to_csv(temporary, index=False)
     with atomic_file(folder / "forecasts.parquet") as temporary:
         tabulate_forecasts(backtest).to_parquet(temporary, index=False)
-    summary = summarize_backtest(backtest)
-    title = f"{backtest.title}: {count_origins(backtest)}"
-    figures.save(draw_errors(backtest, origins, steps, title), folder / "backtest.png")
+    figures.save(draw_errors(backtest, origins, steps), folder / "backtest.png")
     figures.save(draw_forecasts(backtest), folder / "forecasts.png")
-    write_json(folder / "backtest.json", summary)
+    write_json(folder / "backtest.json", summarize_backtest(backtest))
 
 
 def print_backtest(folder: Path, backtest: Backtest) -> None:
@@ -235,13 +207,8 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     names = labels(backtest.attention, backtest.baselines) | {MODEL: tested}
     named = {names[name]: row for name, row in scores.items()}
     table = tabulate(describe(backtest), "attention,\nor baseline", PRINTED, named, {"best at": wins}, tested)
-    print_report(
-        table,
-        describe_intervals(backtest),
-        backtest.notes,
-        [compare_with_baseline(backtest).sentence],
-        folder,
-    )
+    verdict = compare_with_baseline(backtest).sentence
+    print_report(table, describe_intervals(backtest), backtest.notes, [verdict], folder)
 
 
 def describe(backtest: Backtest) -> str:
@@ -278,10 +245,8 @@ def count_origins(backtest: Backtest) -> str:
     return f"{plural(len(backtest.origins), 'origin')}{of_series(backtest.panel, backtest.n_series)}"
 
 
-MAX_STEPS, MIN_ORIGINS = 400, 3
-"""Largest number of steps in the figure of forecasts; it has more steps for `MIN_ORIGINS` origins."""
-LIBRARY_COLOURS = ("#8c6d4f", "#b59a3f", "#7a4b6d")
-"""Colours of the baselines of other libraries, which are not those of attention types."""
+MAX_STEPS, MIN_ORIGINS = 400, 3  # steps in the figure of forecasts; it has more for `MIN_ORIGINS` origins
+LIBRARY_COLOURS = ("#8c6d4f", "#b59a3f", "#7a4b6d")  # those of attention types are others
 
 
 def draw_forecasts(backtest: Backtest) -> Figure:
@@ -290,7 +255,11 @@ def draw_forecasts(backtest: Backtest) -> Figure:
     See `choose_plots` for the series and variables.
     """
     series = np.unique(backtest.origins.series)
-    plots, interval = choose_plots(backtest.panel, series, backtest.columns), select_interval(backtest)
+    plots, intervals = choose_plots(backtest.panel, series, backtest.columns), backtest.intervals
+    # the method of `predict` and its lowest level
+    methods = [name for name, sums in intervals.items() if sums.levels]
+    methods.sort(key=lambda name: name != QUANTILE)
+    interval = (methods[0], min(intervals[methods[0]].levels)) if methods else None
     size, is_shared = (9, 1.9 * len(plots) + 1.2), len({plot.series for plot in plots}) == 1
     figure, axes = figures.subplots(len(plots), 1, figsize=size, sharex=is_shared, squeeze=False)
     for axis, plot in zip(axes[:, 0], plots, strict=True):
@@ -298,7 +267,7 @@ def draw_forecasts(backtest: Backtest) -> Figure:
         figures.style_axis(axis)
         figures.label_values(axis, plot.label)
         figures.format_dates(axis, 3, 10)
-    of_method = "" if interval is None else f", {interval[0]} intervals"
+    of_method = f", {methods[0]} intervals" if methods else ""
     left_out = describe_plots(backtest.panel, len(series), len(backtest.columns))
     title = f"{backtest.title}: the last forecasts without overlap{of_method}; dotted: an origin"
     figures.add_legend(figure, axes[0, 0], title + (f"; {left_out}" if left_out else ""))
@@ -336,28 +305,14 @@ def select_successive(origins: Origins, series: int, pred_len: int) -> Int64[np.
     return np.array(chosen[: max(MIN_ORIGINS, MAX_STEPS // pred_len)][::-1], dtype=np.int64)
 
 
-def select_interval(backtest: Backtest) -> tuple[str, Level] | None:
-    """Return the method of `predict` and its lowest level; None without intervals."""
-    methods = [method for method, sums in backtest.intervals.items() if sums.levels]
-    if not methods:
-        return None
-    method = QUANTILE if QUANTILE in methods else methods[0]
-    return method, min(backtest.intervals[method].levels)
-
-
-def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, title: str) -> Figure:
+def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) -> Figure:
     """Draw the scaled MSE by origin, in local time, in the upper axes, and by step of the horizon in the lower axes.
 
-    Args:
-        origins: one row for each origin, with `forecast_start` and a column `<name>_mse` for each forecaster. The
-            errors of a date are averaged over its series.
-        steps: one row for each `step`, with the same columns.
-        title: title of the figure.
+    `origins` and `steps` are the tables of `save_backtest`. The errors of a date are averaged over its series.
     """
     names = labels(backtest.attention, backtest.baselines)
-    by_date = origins.pivot_table(
-        values=[f"{name}_mse" for name in names], index="forecast_start"
-    ).reset_index()
+    columns = [f"{name}_mse" for name in names]
+    by_date = origins.pivot_table(values=columns, index="forecast_start").reset_index()
     by_date["forecast_start"] = by_date["forecast_start"].dt.tz_localize(None)
     styles = {name: figures.style_line(label, backtest.attention) for name, label in names.items()}
     styles |= {
@@ -374,24 +329,20 @@ def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame, 
             )  # fmt: skip
         figures.limit_errors(axis, drawn[MODEL], drawn.values())
         figures.style_axis(axis)
-    trainings = backtest.panel.utc_offset.shown(backtest.training_dates[1:])
-    for date in trainings:
+    trainings = backtest.panel.grid[np.array(backtest.trainings[1:], dtype=np.int64)]
+    for date in backtest.panel.utc_offset.shown(trainings):
         above.axvline(date, **figures.MARK)
     figures.format_dates(above, 3, 10)
     marked = "; dotted: trained again" if len(trainings) else ""
     above.set_title(f"by origin, the first date forecast{marked}", fontsize=10)
     below.set_title("by step of the horizon, over all origins", fontsize=10)
     figures.label_steps(below, len(steps), backtest.panel.season, name_step_ahead(backtest.panel))
-    figures.add_legend(figure, above, title)
+    figures.add_legend(figure, above, f"{backtest.title}: {count_origins(backtest)}")
     return figure
 
 
-PolicyBacktests = Mapping[str, Backtest]
-"""The backtest of each policy of `retrain`."""
-
-
-def report_policies(folder: Path, policies: PolicyBacktests) -> None:
-    """Write retraining.json, and print the same: each policy, and what training again brings.
+def report_policies(folder: Path, policies: Mapping[str, Backtest]) -> None:
+    """Write retraining.json, and print the same: each policy of `retrain`, and what training again brings.
 
     The other policies are compared with the first one, with a correction for their number.
     """

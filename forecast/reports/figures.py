@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from forecast.evaluation.scores import BASELINES
-from forecast.reports.plots import Band, PlottedForecast, attention_colour
+from forecast.reports.plots import PlottedForecast, attention_colour
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = attention_colour("full")
@@ -22,18 +22,10 @@ BASELINE_LINES = {
     facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
 }
 TRUTH_COLOUR = "#222222"
-MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}
-"""Style of a vertical line at a date."""
-
-LEGEND_COLUMNS = 6
-MAX_TICKS = 8
-MAX_RATIO = 4
-"""Errors of baselines are shown up to this many times the highest error of the model."""
-MAX_LABEL = 22
-"""Largest number of characters in a line of a label of the vertical axis."""
-
-TITLE_WIDTH = 64
-"""Letters in a line of the title of a window."""
+MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}  # a vertical line at a date
+LEGEND_COLUMNS, MAX_TICKS = 6, 8
+MAX_RATIO = 4  # errors of baselines are shown up to this many times the highest error of the model
+LABEL_WIDTH, TITLE_WIDTH = 22, 64  # characters in a line of a label or title
 
 
 class Picture(Figure):
@@ -65,7 +57,7 @@ def style_axis(axis: Axes, which: Literal["major", "both"] = "major") -> None:
 
 def label_values(axis: Axes, label: str) -> None:
     """Label the vertical axis: a long name in several lines, and large numbers in full, such as 1,500,000."""
-    lines = textwrap.wrap(label, MAX_LABEL, max_lines=3, placeholder=" ...")
+    lines = textwrap.wrap(label, LABEL_WIDTH, max_lines=3, placeholder=" ...")
     axis.set_ylabel("\n".join(lines), fontsize=9 if len(lines) < 3 else 8, parse_math=False)
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
@@ -90,12 +82,10 @@ def draw_forecast(
     """Draw known values, and lines and bands of a forecast that begin at the last one that is not missing.
 
     Args:
-        axis: the axes.
         label: of the vertical axis.
         history: dates and values that are known.
-        dates: dates of the forecast (pred_len,).
-        lines: by name, values (pred_len,); that of the truth has the colour of the history.
-        bands: by level in percent, lower and upper bounds (pred_len,).
+        dates, lines, bands: of the forecast (pred_len,): dates; values by name, of which those of the `truth` have the
+            colour of the history; lower and upper bounds by level in percent.
         attention: attention type of the model, which has a colour of its own.
     """
     last = max(np.flatnonzero(np.isfinite(history[1])).tolist(), default=len(history[1]) - 1)
@@ -105,10 +95,9 @@ def draw_forecast(
         low, high = (np.append(known, side) for side in bands[level])
         fill_band(axis, ahead, low, high, level, attention_colour(attention))
     for name, values in lines.items():
-        style = {"linewidth": 1.6, **style_line(name, attention), "label": name}
-        if name == "truth":
-            style = {"linewidth": 1.1, "color": TRUTH_COLOUR, "label": "measured"}
-        axis.plot(ahead, np.append(known, values), **style)
+        style = {"linewidth": 1.6, "label": name, **style_line(name, attention)}
+        truth = {"linewidth": 1.1, "label": "measured", "color": TRUTH_COLOUR}
+        axis.plot(ahead, np.append(known, values), **(truth if name == "truth" else style))
     axis.axvline(history[0][-1], **MARK)
     style_axis(axis)
     label_values(axis, label)
@@ -122,40 +111,33 @@ def forecast_figure(
     pred_len: int,
     title: str,
     attention: str,
-    names: Sequence[str] = (),
-    band: Band | None = None,
-    timezone: str | None = None,
+    names: Sequence[str],
+    bands: Mapping[int | float, tuple[np.ndarray, np.ndarray]],
+    timezone: str | None,
 ) -> Figure:
     """Draw forecasts and truth in a grid with one row for each variable and one column for each window.
 
     Args:
-        dates: of each window, (shown + pred_len,) timestamps.
-        truth: of each window, (shown + pred_len, variables) in original units.
+        dates, truth, names: of each window: timestamps (shown + pred_len,), values in original units (shown + pred_len,
+            variables), and title.
         forecasts: by label, of each window, (pred_len, variables) in original units.
-        variables: names of the variables.
-        pred_len: number of forecast steps.
-        title: title of the figure.
         attention: attention type of the model, which has a colour of its own.
-        names: titles of the windows, if they have any.
-        band: intervals of the model.
+        bands: bounds of the intervals of the model (windows, pred_len, variables), by level in percent.
         timezone: of the dates, if it is known.
     """
     size = 4.6 * len(dates), 2.3 * len(variables) + 0.9
     figure, axes = subplots(len(variables), len(dates), figsize=size, squeeze=False)
     for w, when in enumerate(dates):
         for v, variable in enumerate(variables):
-            lines = {
-                "truth": truth[w][-pred_len:, v],
-                **{name: each[w][:, v] for name, each in forecasts.items()},
-            }
-            bands = {} if band is None else {band.level: (band.low[w, :, v], band.high[w, :, v])}
+            lines = {"truth": truth[w][-pred_len:, v]}
+            lines |= {name: each[w][:, v] for name, each in forecasts.items()}
+            sides = {level: (low[w, :, v], high[w, :, v]) for level, (low, high) in bands.items()}
             history = when[:-pred_len], truth[w][:-pred_len, v]
             label = variable if w == 0 else ""
-            draw_forecast(axes[v, w], label, history, when[-pred_len:], lines, bands, attention)
+            draw_forecast(axes[v, w], label, history, when[-pred_len:], lines, sides, attention)
             format_dates(axes[v, w], 2, 8, timezone if v == len(variables) - 1 else None)
             axes[v, w].tick_params(axis="x", labelsize=8)
-        if names:
-            axes[0, w].set_title(textwrap.fill(names[w], TITLE_WIDTH), fontsize=9, parse_math=False)
+        axes[0, w].set_title(textwrap.fill(names[w], TITLE_WIDTH), fontsize=9, parse_math=False)
     add_legend(figure, axes[0, 0], title)
     return figure
 
@@ -171,9 +153,7 @@ def prediction_figure(forecasts: Sequence[PlottedForecast], title: str) -> Figur
     for axis, found in zip(axes[:, 0], forecasts, strict=True):
         recent = slice(-max(4 * len(found.dates), 48), None)
         history = found.history_dates[recent], found.history[recent]
-        lines = {"forecast": found.values} | (
-            {"truth": found.truth} if np.isfinite(found.truth).any() else {}
-        )
+        lines = {"forecast": found.values, "truth": found.truth}
         bands = {level: (found.low[level], found.high[level]) for level in found.low}
         draw_forecast(axis, found.label, history, found.dates, lines, bands, "full")
         format_dates(axis, 3, 10, found.timezone if axis is axes[-1, 0] else None)
@@ -207,15 +187,10 @@ def style_line(label: str, attention: str) -> dict[str, str]:
 def step_figure(
     errors: Mapping[str, np.ndarray], title: str, attention: str, season: int, step: str
 ) -> Figure:
-    """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), one line for each label.
+    """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), those of the model first.
 
-    The legend has the highest errors of baselines that are cut, see `limit_errors`.
-
-    Args:
-        errors: by label; that of the model comes first.
-        title: title of the figure.
-        attention: attention type of the model, which has a colour of its own.
-        season, step: see `label_steps`.
+    The legend has the highest errors of baselines that are cut, see `limit_errors`; for `season` and `step`, see
+    `label_steps`.
     """
     figure, axis = subplots(figsize=(7, 3.6))
     (_, of_model), *_ = errors.items()
@@ -246,11 +221,8 @@ def limit_errors(axis: Axes, of_model: np.ndarray, errors: Iterable[np.ndarray])
 def label_steps(axis: Axes, pred_len: int, season: int, step: str) -> None:
     """Label a horizontal axis of the steps of the horizon.
 
-    Args:
-        axis: the axes.
-        pred_len: number of steps.
-        season: rows of a season; ticks are multiples of it, or of a half or quarter in a short horizon.
-        step: the time of a step, such as "hour" or "15 minutes", see `plots.name_step_ahead`.
+    Ticks are multiples of the rows of a season, or of a half or quarter in a short horizon. `step` is the time of a
+    step, such as "hour" or "15 minutes", see `plots.name_step_ahead`.
     """
     axis.set_xlabel(f"steps of {step} ahead" if step[0].isdigit() else f"{step}s ahead")
     while season % 2 == 0 and 3 * season > pred_len:

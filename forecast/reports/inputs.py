@@ -1,7 +1,5 @@
 """Mean and standard deviation of the inputs of a run in blocks of time, scaled as in training."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 import torch
@@ -11,17 +9,10 @@ from forecast.data import DataModule
 from forecast.data.row_ranges import RowRanges
 from forecast.data.time_features import choose_evenly_spaced
 
-FILE = "inputs_by_block.parquet"
-"""Name of the table in a run folder."""
-
-BLOCKS = 256
-"""Number of blocks that the rows of a run are cut into."""
-
-MAX_SERIES = 64
-"""Number of series, evenly spaced, that are read."""
-
-NUMBERS_AT_ONCE = 1 << 20
-"""Numbers that are read at once: 8 MiB of float64, a few times over."""
+FILE = "inputs_by_block.parquet"  # the table in a run folder
+BLOCKS = 256  # that the rows of a run are cut into
+MAX_SERIES = 64  # evenly spaced, that are read
+NUMBERS_AT_ONCE = 1 << 20  # numbers that are read at once: 8 MiB of float64, a few times over
 
 
 def tabulate_run_inputs(data: DataModule) -> pd.DataFrame:
@@ -37,15 +28,13 @@ def tabulate_inputs(data: DataModule, rows: RowRanges, blocks: int) -> pd.DataFr
     Of columns, the measured values count; of future covariates, the values that the model reads.
 
     Args:
-        data: a data module that is set up.
-        rows: the rows of each series.
         blocks: number of blocks of equal length; fewer if there are fewer dates.
 
     Returns:
         One row for each column and block, in order: `variable`, `block`, `dates` (their number), `count` (of values),
         `mean` and `mean_square`, NaN without values. A column without any value is left out.
     """
-    panel, names = data.panel, input_names(data)
+    panel, names = data.panel, [*data.feature_columns, *data.panel.future_covariates]
     chosen = [s for s in np.flatnonzero(rows.stop > rows.first) if data.scaled.scales.has_scale[s]]
     chosen = [chosen[i] for i in choose_evenly_spaced(len(chosen), MAX_SERIES)]
     to_grid = panel.grid_starts - panel.starts
@@ -78,13 +67,8 @@ def tabulate_inputs(data: DataModule, rows: RowRanges, blocks: int) -> pd.DataFr
     return table[(sums[0].sum(1) > 0).repeat(blocks)].reset_index(drop=True)  # type: ignore[return-value]
 
 
-def input_names(data: DataModule) -> Sequence[str]:
-    """The columns and the future covariates that the data module scales, in the order of `read_inputs`."""
-    return [*data.feature_columns, *data.panel.future_covariates]
-
-
 def read_inputs(data: DataModule, first: int, length: int) -> Float32[np.ndarray, "rows inputs"]:
-    """Consecutive scaled rows of the inputs; NaN where a column was not measured."""
+    """Consecutive scaled rows of the columns, then of the future covariates; NaN where one was not measured."""
     scaled, start = data.scaled, torch.tensor([first])
     parts = [scaled.values.windows(start, length)[0]]
     if scaled.time.future is not None:  # masks of covariates come last

@@ -27,9 +27,7 @@ MAX_PLOTTED_SERIES, MAX_PLOTTED_VARIABLES = 4, 8
 def colour_number(attention: str, others: Sequence[str] = ()) -> int:
     """Return the index of an attention type's colour in `COLOURS`.
 
-    Args:
-        attention: its name.
-        others: the names in the same figure. Types of a user's own module take the last colours in this order.
+    `others` are the names in the same figure: types of a user's own module take the last colours in this order.
     """
     if attention in ATTENTION_TYPES:
         return ATTENTION_TYPES.index(attention)
@@ -93,10 +91,7 @@ def describe_span(dates: pd.DatetimeIndex) -> str:
 
 @dataclass(frozen=True)
 class PlottedForecast:
-    """One variable of one series, in original units: its history, forecast, bounds, and truth if known.
-
-    `timezone` is that of the dates; None if it is not known.
-    """
+    """One variable of one series, in original units: its history, forecast, bounds by level, and truth if known."""
 
     label: str
     history_dates: pd.DatetimeIndex
@@ -106,13 +101,4 @@ class PlottedForecast:
     low: dict[int | float, Float64[np.ndarray, " horizon"]]
     high: dict[int | float, Float64[np.ndarray, " horizon"]]
     truth: Float64[np.ndarray, " horizon"]  # NaN where it is not known
-    timezone: str | None = None
-
-
-@dataclass(frozen=True)
-class Band:
-    """The bounds (windows, pred_len, variables) of intervals of one level, in percent, in original units."""
-
-    level: int | float
-    low: np.ndarray
-    high: np.ndarray
+    timezone: str | None = None  # of the dates; None if it is not known

@@ -1,7 +1,7 @@
 """Scores of a test: tables of each series, variable and window, and lines for the terminal."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses
 from forecast.reports.tables import format_interval, print_lines, print_table, tabulate
+
+MAX_NAMED = 5  # series with the highest MASE that the terminal names
 
 HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if name != "crps"}
 """Headings of the scores in tables of tests and backtests; the CRPS is in the line of the intervals."""
@@ -67,14 +69,10 @@ def print_scores(title: str, attention: str, results: Results, data: DataModule)
     scores = {LABELS.get(name, attention): row for name, row in results.scores.items()}
     console = Console(markup=False, highlight=False)
     print_table(tabulate(title, "attention,\nor baseline", HEADINGS, scores, best=attention), console)
-    lines = [
-        describe_skill(results.skill, LABELS[results.best_baseline]),
-        describe_significance(results, data),
-    ]
+    skill = describe_skill(results.skill, LABELS[results.best_baseline])
+    lines = [skill, describe_significance(results, data)]
     for method, found in results.intervals.items():
-        levels = [
-            f"{level}% {describe_interval(each)}" for level, each in found.items() if isinstance(each, dict)
-        ]
+        levels = [f"{level}% {describe_interval(of)}" for level, of in found.items() if isinstance(of, dict)]
         crps = "" if math.isnan(found["crps"]) else f"; CRPS {found['crps']:.3f} scaled"
         lines.append(f"intervals, {method}: {'; '.join(levels) or 'none'}{crps}")
     print_lines(console, filter(None, [*lines, *explain_misses(results.intervals).values()]))
@@ -86,10 +84,6 @@ def describe_interval(score: Mapping[str, float]) -> str:
         return "was not scored: no true value is known"
     width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in original units"
     return f"covers {100 * score['coverage']:.1f}%, width {width}"
-
-
-MAX_NAMED = 5
-"""Largest number of series with the highest MASE that the terminal names."""
 
 
 def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
@@ -113,24 +107,15 @@ def tabulate_variables(
     errors: Mapping[str, Errors],
     coverage: Mapping[str, Float64[np.ndarray, " n_targets"]],
 ) -> pd.DataFrame:
-    """Return one row for each variable: the scores of each forecaster, and the coverage of the intervals.
-
-    Args:
-        columns: the variables.
-        errors: by forecaster.
-        coverage: from `intervals.tabulate_coverage`.
-    """
+    """Return one row for each variable: the scores by forecaster, and the coverage (`intervals.tabulate_coverage`)."""
     by_variable = {name: each.by_variable() for name, each in errors.items()}
-    return _tabulate_errors({"variable": columns}, by_variable, list(SCORES), coverage)
+    return _tabulate_errors({"variable": columns}, by_variable, SCORES, coverage)
 
 
 def tabulate_steps(
     errors: Mapping[str, Errors], coverage: Mapping[str, Float64[np.ndarray, " pred_len"]]
 ) -> pd.DataFrame:
-    """Return one row for each step of the horizon: the scaled scores of each forecaster, and the coverage.
-
-    `coverage` is that of `intervals.tabulate_coverage`.
-    """
+    """Return one row for each step of the horizon: the scaled scores by forecaster, and the coverage."""
     by_step = {name: each.by_step() for name, each in errors.items()}
     steps = np.arange(1, len(by_step[MODEL]["mse"]) + 1)
     return _tabulate_errors({"step": steps}, by_step, SCALED_SCORES, coverage)
@@ -139,7 +124,7 @@ def tabulate_steps(
 def _tabulate_errors(
     rows: Mapping[str, Any],
     errors: Mapping[str, Mapping[str, Tensor]],
-    scores: Sequence[str],
+    scores: Iterable[str],
     coverage: Mapping[str, np.ndarray],
 ) -> pd.DataFrame:
     """Return the scores of each forecaster; a score that none has (CRPS in a backtest) gets no columns."""
@@ -159,16 +144,12 @@ def tabulate_windows(data: DataModule, results: Results) -> pd.DataFrame:
         for name, values in results.windows.items()
         for i, score in enumerate(SCALED_SCORES)
     }
-    return pd.DataFrame(
-        {**id_columns(data.panel, series), "forecast_start": starts, **errors, **results.coverage_by_window}
-    )
+    facts = {**id_columns(data.panel, series), "forecast_start": starts}
+    return pd.DataFrame({**facts, **errors, **results.coverage_by_window})
 
 
 def describe_series(table: pd.DataFrame, baseline: str) -> list[str]:
-    """Compare the model with a baseline by series, and name the series with the highest MASE.
-
-    `table` is that of `tabulate_series`.
-    """
+    """Compare the model with a baseline in a table of `tabulate_series`, and name the series with the highest MASE."""
     model, other = table[f"{MODEL}_mse"].to_numpy(), table[f"{baseline}_mse"].to_numpy()
     better, worse = (int((a < (1 - SAME_ERROR) * b).sum()) for a, b in ((model, other), (other, model)))
     lines = [

@@ -13,9 +13,7 @@ from rich.text import Text
 from forecast.evaluation.significance import LossDifference
 from forecast.system.formatting import decimals, format_column
 
-MISSING = "–"
-"""Text of a value that is unknown or does not exist."""
-
+MISSING = "–"  # a value that is unknown or does not exist
 LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
     "|": "$|$", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": "--", "·": r"$\cdot$",
@@ -62,7 +60,7 @@ def format_p_value(p: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its key, its heading, its explanation, and which values are better."""
+    """A column, with its explanation, and which values are better."""
 
     key: str
     heading: str
@@ -72,16 +70,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell.
-
-    text: what it shows.
-    value: what it is sorted by; None: sorted last. Text is aligned to the left.
-    style: its CSS class; `leads` is the best of its column.
-    """
+    """A table cell."""
 
     text: str
-    value: float | str | None = None
-    style: str = ""
+    value: float | str | None = None  # what it is sorted by; None: sorted last. Text is aligned to the left.
+    style: str = ""  # CSS class; `leads` is the best of its column
 
     @classmethod
     def from_number(cls, mean: float, deviation: float = math.nan, style: str = "") -> "Cell":
@@ -94,19 +87,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. Each row is its CSS class (`best`, `baseline` or none) and its cells; the first one names the row.
-
-    sentences: findings on the table.
-    note: explanation of the table.
-    sorted_by: key of the column that the rows are sorted by.
-    """
+    """A table. Each row is its CSS class (`best`, `baseline` or none) and its cells; the first one names the row."""
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[tuple[str, Sequence[Cell]]]
-    sentences: Sequence[str] = ()
-    note: str = ""
-    sorted_by: str | None = None
+    sentences: Sequence[str] = ()  # findings on the table
+    note: str = ""  # explanation of the table
+    sorted_by: str | None = None  # key of a column
 
     @property
     def text_columns(self) -> set[int]:
@@ -135,7 +123,6 @@ def tabulate(
     """Return a table with a row for each forecaster, whose scores have the decimals that the smallest one needs.
 
     Args:
-        title: title of the table.
         name: heading of the names.
         headings: the shown scores, with their headings.
         scores: by name of the row.
@@ -145,7 +132,7 @@ def tabulate(
     columns = {
         heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()
     }
-    columns |= {} if more is None else {heading: list(texts) for heading, texts in more.items()}
+    columns |= {heading: list(texts) for heading, texts in (more or {}).items()}
     rows = [
         ("best" * (each == best), [Cell.from_text(each), *(Cell(column[i]) for column in columns.values())])
         for i, each in enumerate(scores)
@@ -214,23 +201,22 @@ def write_latex(table: Table) -> str:
     rows = [
         " & ".join(emphasize(row, escape_latex, r"\textbf{{{}}}", r"\textit{{{}}}")) for row in table.rows
     ]
-    return "\n".join(
-        [
-            *(f"% {escape_latex(line)}" for line in (*table.sentences, table.note) if line),
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{escape_latex(table.title)}.}}",
-            rf"  \label{{tab:{label}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-            r"    \toprule",
-            f"    {' & '.join(escape_latex(column.heading) for column in table.columns)} \\\\",
-            r"    \midrule",
-            *(rf"    {row} \\" for row in rows),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    lines = [
+        *(f"% {escape_latex(line)}" for line in (*table.sentences, table.note) if line),
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escape_latex(table.title)}.}}",
+        rf"  \label{{tab:{label}}}",
+        rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+        r"    \toprule",
+        f"    {' & '.join(escape_latex(column.heading) for column in table.columns)} \\\\",
+        r"    \midrule",
+        *(rf"    {row} \\" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
 
 
 def emphasize(

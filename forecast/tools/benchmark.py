@@ -48,8 +48,7 @@ Row = dict[str, Any]
 def time_in_turn(works: Sequence[Work], repeats: int) -> list[Row]:
     """Time every function once per round, after one warm-up call, so that a slower machine slows all of them.
 
-    Returns:
-        For every function the seconds of one call: `median`, `fastest` and `slowest` of the rounds.
+    Returns the seconds of one call of each: `median`, `fastest` and `slowest` of the rounds.
     """
     for work in works:
         work()
@@ -61,10 +60,8 @@ def time_in_turn(works: Sequence[Work], repeats: int) -> list[Row]:
             work()
             synchronize()
             times.append(time.perf_counter() - start)
-    return [
-        {"median": statistics.median(times), "fastest": min(times), "slowest": max(times)}
-        for times in seconds
-    ]
+    statistic = {"median": statistics.median, "fastest": min, "slowest": max}
+    return [{name: of(times) for name, of in statistic.items()} for times in seconds]
 
 
 def synchronize() -> None:
@@ -100,9 +97,7 @@ def start_memory_processes(threads: int) -> ProcessPoolExecutor:
     """Start a fresh process for each call, which returns freed tensors to the system, so that its memory is exact."""
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])  # imports PyTorch once
-    return ProcessPoolExecutor(
-        1, context, initializer=map_every_tensor, initargs=(threads,), max_tasks_per_child=1
-    )
+    return ProcessPoolExecutor(1, context, map_every_tensor, (threads,), max_tasks_per_child=1)
 
 
 def map_every_tensor(threads: int) -> None:
@@ -126,33 +121,23 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
         values = [math.log(row[measured] / row["batch"]) for row in each]
         return statistics.linear_regression(lengths, values).slope
 
-    keys, found = ("attention", "part", "width", "backward"), dict[tuple[Any, ...], list[Row]]()
+    groups: dict[tuple[str, str, int, bool], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return [
-        dict(zip(keys, key, strict=True))
-        | {"time_exponent": exponent(each, "median"), "memory_exponent": exponent(each, "peak_mib")}
-        for key, each in found.items()
-    ]
+        groups.setdefault((row["attention"], row["part"], row["width"], row["backward"]), []).append(row)
+    keys = "attention", "part", "width", "backward", "time_exponent", "memory_exponent"
+    found = ((*key, exponent(each, "median"), exponent(each, "peak_mib")) for key, each in groups.items())
+    return [dict(zip(keys, values, strict=True)) for values in found]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement.
-
-    Attributes:
-        attention: attention type.
-        part: layer, its mixing alone, or model.
-        width: width of a position (d_model).
-        length: length of the sequences of a layer, or seq_len/label_len/pred_len of a model.
-        backward: whether a backward pass follows (for a model: a training step instead of inference).
-    """
+    """One measurement."""
 
     attention: str
-    part: str
-    width: int
-    length: str
-    backward: bool
+    part: str  # layer, its mixing alone, or model
+    width: int  # of a position (d_model)
+    length: str  # of the sequences of a layer, or seq_len/label_len/pred_len of a model
+    backward: bool  # whether a backward pass follows (for a model: a training step instead of inference)
 
     @property
     def steps(self) -> int:
@@ -175,11 +160,7 @@ def list_cases(config: DictConfig) -> list[Case]:
             form = "seq_len/label_len/pred_len such as 96/48/24" if of_model else "a whole number such as 512"
             raise ConfigError(f"benchmark.lengths: {length} must be {form}")
     role, asked = settings.get("role"), read_types(config)
-    types = [
-        attention
-        for attention in asked
-        if role is None or role in get_attention_factory(config, attention, role).func.roles
-    ]
+    types = [one for one in asked if not role or role in get_attention_factory(config, one, role).func.roles]
     if not types:
         raise ConfigError(f"attention_types: none of {asked} can serve benchmark.role={role}")
     parts = ["model"] if of_model else [settings.part] if settings.part else list(PARTS)
@@ -203,29 +184,22 @@ def read_types(config: DictConfig) -> list[str]:
 
 def check_choices(config: DictConfig) -> None:
     """Check the settings that choose from a list. Raises ConfigError."""
-    choices = {
-        "device": ("auto", "cpu", "cuda"),
-        "precision": tuple(DTYPES),
-        "benchmark.part": PARTS,
-        "benchmark.role": ROLES,
-    }
+    devices, precisions = ("auto", "cpu", "cuda"), tuple(DTYPES)
+    choices = {"device": devices, "precision": precisions, "benchmark.part": PARTS, "benchmark.role": ROLES}
     for key, allowed in choices.items():
         if (value := OmegaConf.select(config, key)) is not None:
             check_choice(key, value, allowed)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device=cuda: PyTorch finds no GPU; use device=cpu or device=auto")
     for key in ("attention_types", "benchmark.lengths", "benchmark.widths"):
-        values = OmegaConf.select(config, key)
-        if values is not None and not values:
+        if (values := OmegaConf.select(config, key)) is not None and not values:
             raise ConfigError(f"{key}=[] must list at least one value")
 
 
 def get_attention_factory(config: DictConfig, attention: str, role: str) -> Any:
     """Return the attention class with the options of conf/attention/<attention>.yaml, in this role."""
-    layer = {**load_type(attention), "role": role}
-    return instantiate(
-        OmegaConf.create({**{key: config[key] for key in ATTENTION_OPTIONS}, "layer": layer}).layer
-    )
+    options = {key: config[key] for key in ATTENTION_OPTIONS}
+    return instantiate(OmegaConf.create({**options, "layer": {**load_type(attention), "role": role}}).layer)
 
 
 def load_type(attention: str) -> dict[str, Any]:
@@ -283,15 +257,14 @@ def make_step(config: DictConfig, case: Case, device: str) -> Work:
     model_settings = {**config.model, **sizes, "attention": attention}
     tree = OmegaConf.create({**{key: config[key] for key in ATTENTION_OPTIONS}, "model": model_settings})
     columns = settings.n_features
-    made = create_model(tree.model, n_features=columns, n_targets=columns, n_time_features=n_time)
-    model = made.to(device)
+    model = create_model(tree.model, n_features=columns, n_targets=columns, n_time_features=n_time).to(device)
     if settings.compile:
         torch._dynamo.reset()  # after eight graphs for one module, torch.compile falls back to eager execution
         model.compile()
     rows = batch_size(config, case)
-    past, future = torch.randn(rows, seq_len, columns), torch.randn(rows, pred_len, columns)
-    past_time, future_time = torch.rand(rows, seq_len, n_time), torch.rand(rows, pred_len, n_time)
-    past, future, past_time, future_time = (x.to(device) for x in (past, future, past_time, future_time))
+    lengths = seq_len, pred_len
+    past, future = (torch.randn(rows, length, columns).to(device) for length in lengths)
+    past_time, future_time = (torch.rand(rows, length, n_time).to(device) for length in lengths)
     dtype = DTYPES[config.precision]
     autocast = nullcontext() if dtype == torch.float32 else torch.autocast(device, dtype)
     if not case.backward:
@@ -322,9 +295,7 @@ def measure_cases(config: DictConfig, device: str) -> list[Row]:
         print(f"omitted: {', '.join(omitted)} cannot serve benchmark.role={config.benchmark.role}")
     settings = config.copy()
     OmegaConf.resolve(settings)  # the process that measures memory gets plain values
-    groups = [
-        list(group) for _, group in groupby(cases, lambda case: (case.width, case.length, case.backward))
-    ]
+    groups = [[*group] for _, group in groupby(cases, lambda case: (case.width, case.length, case.backward))]
     rows = []
     with (
         bar(len(groups), "Measuring", " passes") as progress,
@@ -350,9 +321,8 @@ def growth_figure(rows: pd.DataFrame, title: str) -> Figure:
 
     Each part and width of the layer has a row of its own.
     """
-    rows = rows[rows["backward"]].assign(
-        n=lambda r: r["length"].astype(str).str.split("/").str[0].astype(int)
-    )
+    lengths = rows["length"].astype(str).str.split("/").str[0].astype(int)
+    rows = rows.assign(n=lengths).loc[rows["backward"]]
     units = {"median": "seconds", "peak_mib": "MiB"}
     measured = {column: unit for column, unit in units.items() if np.any(rows[column] > 0)}
     types = list(map(str, rows["attention"].unique()))
@@ -382,10 +352,9 @@ def report_results(folder: Path, config: DictConfig, rows: list[Row], device: st
     with atomic_file(folder / "benchmark.csv") as temporary:
         table.to_csv(temporary, index=False)
     save(growth_figure(table, title), folder / "benchmark.png")
-    resolved = OmegaConf.to_container(config, resolve=True)
-    write_json(
-        folder / "benchmark.json", {"hardware": hardware, "rows": rows, "growth": growth, "config": resolved}
-    )
+    content = {"hardware": hardware, "rows": rows, "growth": growth}
+    content["config"] = OmegaConf.to_container(config, resolve=True)
+    write_json(folder / "benchmark.json", content)
     console = Console(highlight=False, markup=False)
     for direction, backward in (("forward", False), ("forward + backward", True)):
         measured = [row for row in rows if row["backward"] == backward]
@@ -413,9 +382,9 @@ def make_table(title: str, rows: list[Row]) -> Table:
     full = {place(row): row["median"] for row in rows if row["attention"] == REFERENCE}
     made = []
     for row in rows:
-        milliseconds = [f"{1000 * row[key]:.1f}" for key in ("median", "fastest", "slowest")]
+        median, *range_of_times = (f"{1000 * row[key]:.1f}" for key in ("median", "fastest", "slowest"))
         texts = [
-            *place(row), str(row["batch"]), milliseconds[0], " – ".join(milliseconds[1:]),
+            *place(row), str(row["batch"]), median, " – ".join(range_of_times),
             f"{full.get(place(row), math.nan) / row['median']:.2f}", f"{row['peak_mib']:.0f}",
         ]  # fmt: skip
         made.append(("", [Cell.from_text(row["attention"]), *map(Cell, texts)]))

@@ -3,7 +3,8 @@
 # pyright: reportPrivateImportUsage=false
 # (wandb_workspaces.reports.v2 is the documented module, but does not mark its names as exported)
 import json
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
@@ -13,8 +14,7 @@ from wandb_workspaces import expr
 from forecast.evaluation.scores import BASELINES, CONFORMAL, QUANTILE
 from forecast.system.keys import TABLE
 
-VARIANT = tuple(row.name for row in TABLE if row.variant)
-"""Keys that describe a variant."""
+VARIANT = tuple(row.name for row in TABLE if row.variant)  # keys that describe a variant
 
 GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 """Keys whose values the runs of a variant share. The id is a hash of all settings but the seed."""
@@ -45,17 +45,14 @@ GUIDE = (
 
 @dataclass
 class Topic:
-    """A section of the workspace and of the report, with its panels in a grid.
-
-    averaged: whether the report shows means over the runs of a variant, or each run.
-    """
+    """A section of the workspace and of the report, with its panels in a grid."""
 
     name: str
     text: str
-    panels: list = field(default_factory=list)
+    panels: list
     x_axis: str = "epoch"
     per_row: int = 2
-    averaged: bool = True
+    averaged: bool = True  # whether the report shows means over the runs of a variant, or each run
 
     def __post_init__(self) -> None:
         width = GRID_WIDTH // self.per_row
@@ -98,7 +95,7 @@ def make_averaged_topics() -> list[Topic]:
             "Error by horizon step",
             "Test MSE at each step of the forecast. A model is useful up to the step at which a baseline is better.",
             [
-                make_lines(f"MSE by horizon step: {name}", f"horizon/{name}_mse", x="horizon/step")
+                make_lines(f"MSE by horizon step: {name}", f"horizon/{name}_mse", "horizon/step")
                 for name in ("model", *BASELINES)
             ],
             x_axis="horizon/step",
@@ -152,10 +149,10 @@ def make_bars(title: str, *names: str) -> wr.BarPlot:
     )  # fmt: skip
 
 
-def make_lines(title: str, *names: str, x: str = "epoch") -> wr.LinePlot:
+def make_lines(title: str, name: str, x: str = "epoch") -> wr.LinePlot:
     return wr.LinePlot(
-        title=title, x=x, y=[*names], groupby_aggfunc="mean", groupby_rangefunc="stddev",
-        smoothing_type="none", max_runs_to_show=MAX_SHOWN,
+        title=title, x=x, y=[name], groupby_aggfunc="mean", groupby_rangefunc="stddev", smoothing_type="none",
+        max_runs_to_show=MAX_SHOWN,
     )  # fmt: skip
 
 
@@ -174,24 +171,16 @@ class RunFilter:
 
     def make_expression(self) -> expr.And:
         """Return the filter as a W&B expression."""
-        conditions = [
-            (expr.Metric("State"), "finished"),
-            (expr.Metric("Group"), self.group),
-            (expr.Config("data.name"), self.data),
-            (expr.Config("features"), self.features),
-            (expr.Config("pred_len"), self.pred_len),
-        ]
+        conditions = [(expr.Metric("State"), "finished"), (expr.Metric("Group"), self.group)]
+        settings = {"data.name": self.data, "features": self.features, "pred_len": self.pred_len}
+        conditions += [(expr.Config(key), value) for key, value in settings.items()]
         return expr.And(*(key == value for key, value in conditions if value is not None))
 
 
 def list_pinned_columns() -> list[str]:
     """Return W&B's names of the table columns, where `value` follows the first part of a configuration key."""
-    names = [name.split(".", 1) for name in VARIANT]
-    return [
-        "run:displayName",
-        *(f"config:{'.value.'.join(parts) if len(parts) > 1 else parts[0] + '.value'}" for parts in names),
-        *(f"summary:{name}" for name in COLUMNS),
-    ]
+    keys = (re.sub(r"^([^.]*)", r"\1.value", name) for name in VARIANT)
+    return ["run:displayName", *(f"config:{key}" for key in keys), *(f"summary:{name}" for name in COLUMNS)]
 
 
 def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
@@ -220,11 +209,7 @@ def make_workspace(entity: str, project: str, runs: RunFilter) -> ws.Workspace:
 
 
 def make_report(entity: str, project: str, runs: RunFilter, *, project_exists: bool) -> wr.Report:
-    """Return the report.
-
-    Args:
-        project_exists: whether run sets name the project; the package then asks the server for the project's id.
-    """
+    """Return the report. If `project_exists`, run sets name it, and the package asks the server for its id."""
     blocks: list = [wr.P(GUIDE), wr.TableOfContents()]
     for topic in make_topics():
         runset = wr.Runset(
@@ -252,18 +237,10 @@ def make_specification(entity: str | None, project: str, runs: RunFilter) -> dic
     # wandb-workspaces has no public function that returns what it sends.
     view = make_workspace(entity or "", project, runs)._to_model()
     page = make_report(entity or "", project, runs, project_exists=False)._to_model()
-    return {
-        "entity": entity,
-        "project": project,
-        "workspace": {
-            "type": "project-view",
-            "displayName": view.display_name,
-            "spec": json.loads(view.spec.model_dump_json(by_alias=True, exclude_none=True)),
-        },
-        "report": {
-            "type": "runs",
-            "displayName": page.display_name,
-            "description": page.description,
-            "spec": json.loads(page.spec.model_dump_json(by_alias=True, exclude_none=True)),
-        },
-    }
+    view_spec, page_spec = (
+        json.loads(one.spec.model_dump_json(by_alias=True, exclude_none=True)) for one in (view, page)
+    )
+    workspace = {"type": "project-view", "displayName": view.display_name, "spec": view_spec}
+    report = {"type": "runs", "displayName": page.display_name, "description": page.description}
+    report["spec"] = page_spec
+    return {"entity": entity, "project": project, "workspace": workspace, "report": report}

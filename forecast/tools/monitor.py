@@ -51,32 +51,23 @@ from forecast.reports.figures import BASELINE_LINES, MODEL_COLOUR, format_dates,
 from forecast.reports.scores import tabulate_windows
 from forecast.system.errors import CheckpointError
 
-SMALLEST = 1e-3
-"""Smaller errors, relative to the mean of the forecaster in the test, count as this one: an error may be 0."""
-
-MIN_BLOCKS = 4
-"""Number of blocks of a run from which newer rows are tested against them."""
-
-MAX_COLUMNS = 5
-"""Number of columns whose drift the terminal shows."""
+SMALLEST = 1e-3  # of the mean of a forecaster in the test: smaller errors, such as 0, count as this
+MIN_BLOCKS = 4  # of a run, from which newer rows are tested against them
+MAX_COLUMNS = 5  # whose drift the terminal shows
 
 
 @dataclass(frozen=True)
 class Period:
     """Errors and coverage of the forecasts of a period, by the date of their first step.
 
-    Attributes:
-        dates: first steps, in order (n,).
-        mse: errors of the model and of each baseline by name, each (n,).
-        overlap: number of consecutive dates whose forecasts share a step.
-        coverage: share of the true values within the intervals that `predict` gives, averaged over the levels (n,); NaN
-            without true values. None without intervals.
+    The coverage is the share of the true values within the intervals that `predict` gives, averaged over the levels:
+    NaN without true values, and None without intervals.
     """
 
-    dates: pd.DatetimeIndex
-    mse: dict[str, np.ndarray]
-    overlap: int
-    coverage: np.ndarray | None = None
+    dates: pd.DatetimeIndex  # first steps, in order (n,)
+    mse: dict[str, np.ndarray]  # of the model and of each baseline, each (n,)
+    overlap: int  # number of consecutive dates whose forecasts share a step
+    coverage: np.ndarray | None = None  # (n,)
 
     @classmethod
     def empty(cls, like: "Period") -> "Period":
@@ -114,10 +105,7 @@ def average_coverage(table: pd.DataFrame) -> np.ndarray | None:
 
 
 def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame]:
-    """The test of a model's run, and the table of the run's inputs.
-
-    Raises CheckpointError if the folder of the model does not hold a finished run.
-    """
+    """The test of a model's run, and the table of the run's inputs. Raises CheckpointError without a finished run."""
     run = read_run_folder(model.path.parent.parent)
     if isinstance(run, ExcludedRun):
         raise CheckpointError(
@@ -127,10 +115,7 @@ def read_test(model: TrainedModel) -> tuple[Period, pd.DataFrame]:
 
 
 def find_end(model: TrainedModel, test: Period, panel: Panel) -> np.datetime64:
-    """The last date that the model was tested on, or trained on by a refit on all rows.
-
-    `panel` holds the newer data, see `find_last_step`.
-    """
+    """The last date that the model was tested on, or trained on by a refit on all rows; `panel` has the newer data."""
     end = find_last_step(test.dates[-1:], model.pred_len, panel)
     if model.refitted is None:
         return end
@@ -177,34 +162,27 @@ def keep_windows_after(data: DataModule, end: np.datetime64) -> None:
 
 
 class Drift(NamedTuple):
-    """Mean and standard deviation of a scaled column; with data.scaler=standard, 0 and 1 in the training rows.
-
-    p: that of `compare_with_blocks`; NaN where the run has too few blocks of this length.
-    """
+    """Mean and standard deviation of a scaled column; with data.scaler=standard, 0 and 1 in the training rows."""
 
     mean: float
     standard_deviation: float
-    p: float = math.nan
+    p: float = math.nan  # that of `compare_with_blocks`; NaN where the run has too few blocks of this length
 
 
 def measure_drift(newer: pd.DataFrame, run: pd.DataFrame) -> dict[str, Drift]:
     """The drift of each column and future covariate of newer rows, the largest |mean| + |standard deviation − 1| first.
 
     With data.scaler=standard, this sum is 0 for a column of numbers that has not changed since training. The other
-    scalers do not scale to mean 0 and standard deviation 1, and categories are not scaled: the order says less.
-
-    Args:
-        newer, run: tables of `forecast.reports.inputs.tabulate_inputs`, of the newer rows (one block) and of all rows
-            of the run.
+    scalers do not scale to mean 0 and standard deviation 1, and categories are not scaled: the order says less. `newer`
+    and `run` are tables of `reports.inputs.tabulate_inputs`, of the newer rows (one block) and of all rows of the run.
     """
     blocks, found = dict(iter(run.groupby("variable", sort=False))), {}
     for row in newer.itertuples():
         of_newer = summarize(np.array([[row.mean, row.mean_square]]))[0]  # type: ignore[attr-defined]
         p = compare_with_blocks(of_newer, merge_blocks(blocks[row.variable], row.dates))  # type: ignore[attr-defined]
         found[str(row.variable)] = Drift(*of_newer.tolist(), p)  # type: ignore[attr-defined, call-arg]
-    return dict(
-        sorted(found.items(), key=lambda item: -abs(item[1].mean) - abs(item[1].standard_deviation - 1))
-    )
+    size = {name: abs(drift.mean) + abs(drift.standard_deviation - 1) for name, drift in found.items()}
+    return {name: found[name] for name in sorted(found, key=lambda name: -size[name])}
 
 
 def summarize(moments: Float64[np.ndarray, "blocks 2"]) -> Float64[np.ndarray, "blocks 2"]:
@@ -253,28 +231,22 @@ def compare_with_blocks(newer: Float64[np.ndarray, " 2"], blocks: Float64[np.nda
 class Advice(StrEnum):
     """Advice on a trained model."""
 
-    KEEP = "keep"
-    """Neither errors, coverage nor inputs have changed beyond chance."""
-    RETRAIN = "retrain"
-    """At least one of them has."""
-    UNKNOWN = "unknown"
-    """There are too few forecasts to tell."""
+    KEEP = "keep"  # neither errors, coverage nor inputs have changed beyond chance
+    RETRAIN = "retrain"  # at least one of them has
+    UNKNOWN = "unknown"  # there are too few forecasts to tell
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The changes from the test to the newer rows.
 
-    Attributes:
-        baseline: with the lowest MSE in the test, of those without parameters that could become out of date.
-        changes: change of the log of the error relative to the baseline (`errors`) and of the mean coverage
-            (`coverage`, absent if the run has no intervals).
-        p_values: by test, adjusted for the number of tests; tests that were not possible are absent.
+    They are of the log of the error relative to the baseline (`errors`) and of the mean coverage (`coverage`, absent if
+    the run has no intervals).
     """
 
-    baseline: str
+    baseline: str  # of the lowest MSE in the test among those without parameters, which become out of date
     changes: dict[str, LossDifference]
-    p_values: dict[str, float]
+    p_values: dict[str, float]  # adjusted for the number of tests; tests that were not possible are absent
 
     @property
     def significant(self) -> list[str]:
@@ -293,9 +265,7 @@ def compare_periods(newer: Period, test: Period, drift: Mapping[str, Drift]) -> 
     """Test whether errors have grown, coverage has fallen, or inputs have changed; see the module."""
     lasting = [name for name, facts in BASELINES.items() if name in test.mse and not facts.has_parameters]
     baseline = min(lasting, key=lambda name: test.mse[name].mean())
-    errors = [
-        log_errors(period, MODEL, test) - log_errors(period, baseline, test) for period in (newer, test)
-    ]
+    errors = (log_errors(each, MODEL, test) - log_errors(each, baseline, test) for each in (newer, test))
     changes = {"errors": compare_with_test(*errors, newer.overlap, test)}  # type: ignore[call-arg]
     if newer.coverage is not None and test.coverage is not None:
         changes["coverage"] = compare_with_test(newer.coverage, test.coverage, newer.overlap, test)
@@ -335,22 +305,14 @@ def compare_with_test(
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings on newer rows.
-
-    Attributes:
-        model: the model.
-        test, newer: errors in the test and on the newer rows, which may have no forecasts.
-        verdict: the tests of the changes.
-        coverage: fraction of the newer values in each interval, by method and level.
-        drift: drift of each column of the inputs, the largest first.
-    """
+    """The findings on newer rows."""
 
     model: TrainedModel
     test: Period
-    newer: Period
+    newer: Period  # which may have no forecasts
     verdict: Verdict
-    coverage: dict[str, dict[str, float]]
-    drift: dict[str, Drift]
+    coverage: dict[str, dict[str, float]]  # of the newer values, by method and level
+    drift: dict[str, Drift]  # of each column of the inputs, the largest first
 
     def content(self) -> dict[str, Any]:
         """The findings in values that JSON can hold."""
@@ -416,29 +378,25 @@ def describe(findings: Findings) -> list[str]:
     for name, period in periods.items():
         dates = f", {period['first']} to {period['last']}" if period["origins"] else ""
         lines.append(f"{name:<10} {period['origins']:,} origins{dates}")
-    if periods["newer"]["origins"]:
-        labels = {MODEL: "MSE", verdict.baseline: f"MSE of the {LABELS[verdict.baseline]} forecast"}
-        means = [
-            f"{label} {periods['newer']['mse'][name]:.3f}, in the test {periods['test']['mse'][name]:.3f}"
-            for name, label in labels.items()
-        ]
-        lines += [
-            f"errors     {'; '.join(means)}",
-            "           the model's error relative to that forecast has changed since the test by "
-            f"{in_percent(content['relative_error'])}",
-        ]
-        if content["mean_coverage"]:
-            lines.append(f"coverage   change of the mean over levels {in_percent(content['mean_coverage'])}")
-        lines += [
-            f"inputs     {name}: mean {drift.mean:+.2f}, standard deviation {drift.standard_deviation:.2f} (scaled)"
-            for name, drift in list(findings.drift.items())[:MAX_COLUMNS]
-        ]
-    else:
-        lines.append(
-            f"           no forecast can be scored: the file needs {model.pred_len} rows after the test and "
-            f"{model.seq_len} before them"
-        )
-    return [*lines, f"verdict    {explain(verdict)}"]
+    advice = f"verdict    {explain(verdict)}"
+    if not periods["newer"]["origins"]:
+        needed = f"the file needs {model.pred_len} rows after the test and {model.seq_len} before them"
+        return [*lines, f"           no forecast can be scored: {needed}", advice]
+    labels = {MODEL: "MSE", verdict.baseline: f"MSE of the {LABELS[verdict.baseline]} forecast"}
+    newer, test = (periods[name]["mse"] for name in ("newer", "test"))
+    means = [f"{label} {newer[name]:.3f}, in the test {test[name]:.3f}" for name, label in labels.items()]
+    lines += [
+        f"errors     {'; '.join(means)}",
+        "           the model's error relative to that forecast has changed since the test by "
+        f"{in_percent(content['relative_error'])}",
+    ]
+    if content["mean_coverage"]:
+        lines.append(f"coverage   change of the mean over levels {in_percent(content['mean_coverage'])}")
+    lines += [
+        f"inputs     {name}: mean {drift.mean:+.2f}, standard deviation {drift.standard_deviation:.2f} (scaled)"
+        for name, drift in list(findings.drift.items())[:MAX_COLUMNS]
+    ]
+    return [*lines, advice]
 
 
 def in_percent(change: Mapping[str, Any]) -> str:

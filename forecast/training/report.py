@@ -33,7 +33,7 @@ from forecast.evaluation.scores import (
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs
-from forecast.reports.plots import Band, name_step_ahead
+from forecast.reports.plots import name_step_ahead
 from forecast.reports.scores import (
     describe_series,
     print_scores,
@@ -75,7 +75,7 @@ class Examples:
         dates: dates of each window, history and horizon.
         truth: true values of each window (history + pred_len, n_targets).
         forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
-        band: the model's intervals of the lowest level; None without intervals.
+        bands: the model's intervals of the lowest level, its lower and upper bounds; empty without intervals.
         ids: the column with the id of each window's series; empty if the data has no ids.
     """
 
@@ -83,7 +83,7 @@ class Examples:
     dates: list[pd.DatetimeIndex]
     truth: list[np.ndarray]
     forecasts: dict[str, np.ndarray]
-    band: Band | None
+    bands: dict[Level, tuple[np.ndarray, np.ndarray]]
     ids: dict[str, list[str]]
 
     def tabulate(self, names: list[str], variables: list[int], pred_len: int) -> pd.DataFrame:
@@ -229,7 +229,7 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
     data, results, examples = run.data, run.results, run.examples
     attention = run.metrics["attention"]
     rival, names = results.best_baseline, labels(attention)
-    variables, band = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist(), examples.band
+    variables = choose_evenly_spaced(data.n_targets, MAX_PLOTTED).tolist()
     shown = f", {len(variables)} of {data.n_targets} variables" if len(variables) < data.n_targets else ""
     dates, mses = [data.panel.utc_offset.shown(dates) for dates in examples.dates], results.windows
     ids = examples.ids.get(ID_COLUMN, [""] * len(dates))
@@ -248,7 +248,10 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
             titles,
-            band and Band(band.level, band.low[..., variables], band.high[..., variables]),
+            {
+                level: (low[..., variables], high[..., variables])
+                for level, (low, high) in examples.bands.items()
+            },
             data.panel.utc_offset.timezone,
         ),
         "error_by_step": figures.step_figure(
@@ -289,33 +292,33 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
             data.target_scaler.inverse(data.target_scaler.clip(values.float(), series), series).cpu().numpy()
         )
 
-    intervals = compute_intervals(forecaster, output)
+    bands = compute_intervals(forecaster, output)
     return Examples(
         chosen.tolist(),
         [data.panel.dates(r) for r in rows],
         list(truth),
         {name: units(prediction) for name, prediction in scaled.items()},
-        intervals and Band(intervals[0], *map(units, intervals[1:])),
+        {level: (units(low), units(high)) for level, (low, high) in bands.items()},
         {name: ids.tolist() for name, ids in id_columns(data.panel, series.cpu().numpy()).items()},
     )
 
 
-def compute_intervals(forecaster: Forecaster, output: Tensor) -> tuple[Level, Tensor, Tensor] | None:
-    """Return the lowest level of the intervals, and their scaled bounds: trained quantiles, or else conformal ones.
+def compute_intervals(forecaster: Forecaster, output: Tensor) -> dict[Level, tuple[Tensor, Tensor]]:
+    """Return the scaled bounds of the intervals of the lowest level: trained quantiles, or else conformal ones.
 
-    Returns None without levels, and with too few validation windows to calibrate on.
+    It is empty without levels, and with too few validation windows to calibrate on.
     """
     if not forecaster.levels:
-        return None
+        return {}
     level, calibration = min(forecaster.levels), forecaster.calibration
     if forecaster.quantiles is not None and not forecaster.is_untrained:
         probabilities, quantiles = forecaster.quantiles, output
     elif calibration is not None and calibration.supports(level):
         probabilities, quantiles = calibration.quantiles, calibration.around(forecaster.point(output))
     else:
-        return None
+        return {}
     low, high = (quantiles[..., probabilities.index(p)] for p in bounds(level))
-    return level, low, high
+    return {level: (low, high)}
 
 
 # ---- after the test

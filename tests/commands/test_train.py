@@ -142,11 +142,12 @@ def test_the_pictured_intervals_are_those_of_a_prediction(
     monkeypatch.setattr(figures, "forecast_figure", lambda *given: drawn.append(given) or draw(*given))
     settings = ("pictures=true", "loss=quantile", "levels=[80]", "trainer.max_epochs=1", "logger=[]")
     assert run_training(tmp_path, *settings) == 0
-    ((dates, *_, band, _),) = drawn
+    ((dates, *_, bands, _),) = drawn
+    ((low, high),) = bands.values()
     monkeypatch.chdir(tmp_path)
     found = load(only(tmp_path, "runs/*")).predict(start=dates[1][-5], levels=[80])
     for v, name in enumerate(names):
-        for side, values in (("lo", band.low), ("hi", band.high)):
+        for side, values in (("lo", low), ("hi", high)):
             np.testing.assert_allclose(values[1, :, v], found[f"{name}-{side}-80"], rtol=1e-4)
 
 

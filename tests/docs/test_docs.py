@@ -49,7 +49,7 @@ def test_links_anchors_files_and_commands_of_a_page_exist(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
     commands = {
         *re.findall(r"python -m forecast\.(\w+)", text),
-        *re.findall(r"(?:`|^)forecast (\w+)", text, re.M),
+        *re.findall(r"(?:`|^)forecast (\w+) ", text, re.M),
     }
     known = {path.stem for path in (ROOT / "forecast").glob("*.py")} | {"completion", "COMMAND"}
     assert sorted(commands - known) == []
@@ -105,7 +105,7 @@ LISTS = [
     ("docs/attention.md", r"^\| `NAME` \|", CONFIGURED),
     ("scripts/wandb_sweep.yaml", r"^  attention: .*\bNAME\b", sorted({*CONFIGURED} - {"none", "uniform"})),
     ("docs/forecasting.md", r"^\| `metrics\.json` \|.*\bNAME\b", SCORES),
-    ("docs/forecasting.md", r"forecast\.predict .*baseline=.*\bNAME\b", [*BASELINES]),
+    ("docs/forecasting.md", r"forecast predict .*baseline=.*\bNAME\b", [*BASELINES]),
 ]
 """File, pattern of a line, and the names that it must match in place of NAME."""
 

@@ -6,7 +6,7 @@ import html
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,8 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from plotly.offline import get_plotlyjs
 
+from forecast.reports.compare import tables
 from forecast.reports.compare.run_folders import ExcludedRun
-from forecast.reports.compare.tables import (
-    COSTS,
-    describe_test,
-    make_card_table,
-    make_interval_table,
-    make_overview_table,
-    make_settings_table,
-    make_task_table,
-)
 from forecast.reports.compare.task import Entry, Task
 from forecast.reports.figures import style_axis, subplots
 from forecast.reports.plots import COLOURS, colour_number
@@ -51,41 +43,39 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
         loader=(HERE / "loader.js").read_text(),
         figures=[chart.figure() for section in sections for chart in section["charts"]],
         tasks=sections,
-        overview=make_overview_table(tasks),
+        overview=tables.make_overview_table(tasks),
         excluded=excluded,
-        card=make_card_table(tasks),
+        card=tables.make_card_table(tasks),
     )
 
 
 def make_section(task: Task) -> dict[str, Any]:
     """Return the texts, tables and charts of one task."""
     starts = task.first_run.windows["forecast_start"]
-    folders = [
+    runs = [
         (entry.name, run.metrics["seed"], run.folder.name) for entry in task.variants for run in entry.runs
     ]
-    table = make_task_table(task)
-    costs = {"tokens", *(column.key for column in COSTS)}
-    scores = table.without(costs)
+    table = tables.make_task_table(task)
+    costs = {"tokens", *(column.key for column in tables.COSTS)}
     variants = [row for row in table.rows if row[0] != "baseline"]
-    settings = make_settings_table(task) if len(task.variants) > 1 else None
-    tables = (
-        replace(table, title="Cost", rows=variants).only({"name", "seeds", *costs}), make_interval_table(task), settings
-    )  # fmt: skip
+    cost = replace(table, title="Cost", rows=variants).only({"name", "seeds", *costs})
+    settings = tables.make_settings_table(task) if len(task.variants) > 1 else None
+    title = "Test scores, mean ± standard deviation over seeds"
     return {
         "title": task.title,
         "facts": f"{plural(len(starts), 'test window')}, forecast starts from {starts.min()} to {starts.max()}; "
-        f"{plural(len(task.variants), 'variant')}, {plural(len(folders), 'run')}.",
+        f"{plural(len(task.variants), 'variant')}, {plural(len(runs), 'run')}.",
         "results": table.sentences,
-        "scores": replace(scores, title="Test scores, mean ± standard deviation over seeds"),
-        "test": describe_test(task),
+        "scores": replace(table.without(costs), title=title),
+        "test": tables.describe_test(task),
         "charts": make_task_charts(task),
-        "tables": [table for table in tables if table],
+        "tables": [*filter(None, (cost, tables.make_interval_table(task), settings))],
         "shared": task.shared,
-        "runs": folders,
+        "runs": runs,
     }
 
 
-CHARTED_COSTS = [column for column in COSTS if column.better == "lower"]
+CHARTED_COSTS = [column for column in tables.COSTS if column.better == "lower"]
 SHOWN_AT_FIRST = 8  # variants drawn when the page opens; the legend shows the others
 MAX_LISTED = 40  # variants in the chart of differences
 MAX_FORECAST_VARIABLES = 4
@@ -104,19 +94,13 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart.
-
-    heading, caption: its texts.
-    choices: traces by what a menu offers, which is also the title of `axis`; no menu for one choice.
-    axis: the axis that the choices name, `xaxis` or `yaxis`.
-    layout: Plotly's layout.
-    """
+    """A chart."""
 
     heading: str
     caption: str
-    choices: Mapping[str, Sequence[Trace]]
-    axis: str
-    layout: dict[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, Sequence[Trace]]  # by what a menu offers, which is also the title of `axis`
+    axis: str  # that the choices name, `xaxis` or `yaxis`
+    layout: dict[str, Any]  # Plotly's
 
     def figure(self) -> dict[str, Any]:
         """Return the data and the layout for Plotly."""
@@ -138,7 +122,7 @@ class Chart:
             "updatemenus": [menu] if len(buttons) > 1 else [], **self.layout, **axes,
         }  # fmt: skip
         return {
-            "data": [trace | {"visible": at} for trace, at in zip(data, shown, strict=True)],
+            "data": [one | {"visible": at} for one, at in zip(data, shown, strict=True)],
             "layout": layout,
         }
 
@@ -189,11 +173,8 @@ def make_line(task: Task, entry: Entry, x: Any, y: Any, **more: Any) -> Trace:
 
 def make_task_charts(task: Task) -> list[Chart]:
     """Return the charts of a task."""
-    made = (
-        draw_differences(task), draw_costs(task), draw_scaling(task), draw_curves(task), draw_steps(task),
-        draw_forecasts(task),
-    )  # fmt: skip
-    return [chart for chart in made if chart is not None]
+    made = draw_differences, draw_costs, draw_scaling, draw_curves, draw_steps, draw_forecasts
+    return [chart for draw in made if (chart := draw(task)) is not None]
 
 
 def draw_differences(task: Task) -> Chart | None:
@@ -234,10 +215,8 @@ def draw_costs(task: Task) -> Chart | None:
         costs, errors = [entry.mean(column.key) for entry in task.variants], [e.error for e in task.variants]
         if not all(map(math.isfinite, costs)):
             continue
-        points = zip(task.variants, costs, errors, strict=True)
-        drawn = [
-            make_line(task, e, round_values([x]), round_values([y]), mode="markers") for e, x, y in points
-        ]
+        points = zip(task.variants, round_values(costs), round_values(errors), strict=True)
+        drawn = [make_line(task, entry, [x], [y], mode="markers") for entry, x, y in points]
         front = find_pareto_front(costs, errors) if task.is_compared(column.key) else []
         line = {"shape": "hv", "color": GREY, "width": 2, "dash": "dot"}
         x, y = (round_values([values[i] for i in front]) for values in (costs, errors))
@@ -254,10 +233,7 @@ def draw_costs(task: Task) -> Chart | None:
 
 
 def find_pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
-    """Return the indices of the points that no other point dominates, in ascending order of cost.
-
-    Of equal points, one is returned.
-    """
+    """Return the indices of the points that no other point dominates, one of equal ones, in ascending order of cost."""
     front: list[int] = []
     for i in sorted(range(len(costs)), key=lambda i: (costs[i], errors[i])):
         if not front or errors[i] < errors[front[-1]]:
@@ -340,14 +316,14 @@ def draw_steps(task: Task) -> Chart:
 
 def draw_forecasts(task: Task) -> Chart:
     """Draw forecasts of the same test windows, by the first run of each entry."""
-    tables: dict[Entry, Any] = {entry: entry.runs[0].forecasts for entry in (*task.variants, *task.baselines)}
+    saved: dict[Entry, Any] = {entry: entry.runs[0].forecasts for entry in (*task.variants, *task.baselines)}
     by_window: dict[Entry, dict[Any, Any]] = {
         entry: dict(iter(table.groupby(["window", "variable"], sort=False, observed=True)))
-        for entry, table in tables.items()
+        for entry, table in saved.items()
     }
     # runs with a longer seq_len save more history
-    longest = max(tables, key=lambda entry: len(tables[entry]))
-    variables = list(dict.fromkeys(tables[longest]["variable"]))[-MAX_FORECAST_VARIABLES:]
+    longest = max(saved, key=lambda entry: len(saved[entry]))
+    variables = list(dict.fromkeys(saved[longest]["variable"]))[-MAX_FORECAST_VARIABLES:]
     choices = {}
     for (window, variable), rows in by_window[longest].items():
         if variable not in variables:
@@ -407,24 +383,17 @@ def draw_figure(chart: Chart, title: str) -> Figure:
 def draw_trace(axis: Axes, trace: Trace, is_dated: bool) -> None:
     """Draw a trace of Plotly as a line or as markers, with error bars if it has any."""
     x, y = pd.to_datetime(trace["x"]) if is_dated else trace["x"], np.array(trace["y"], dtype=float)
-    symbol = trace.get("marker", {}).get("symbol", "circle")
-    x_bars, y_bars = (
-        [trace[name]["arrayminus"], trace[name]["array"]] if name in trace else None
-        for name in ("error_x", "error_y")
-    )
+    line, symbol = trace["line"], trace.get("marker", {}).get("symbol", "circle")
+    bars: dict[str, Any] = {
+        name: [trace[key]["arrayminus"], trace[key]["array"]]
+        for name, key in (("xerr", "error_x"), ("yerr", "error_y"))
+        if key in trace
+    }
     axis.errorbar(
-        x,
-        y,
-        xerr=x_bars,
-        yerr=y_bars,
-        color=trace["line"]["color"],
-        linestyle=MATPLOTLIB_STYLES[trace["line"].get("dash", "solid")]
-        if "lines" in trace["mode"]
-        else "none",
-        drawstyle="steps-post" if trace["line"].get("shape") == "hv" else "default",
+        x, y, **bars, color=line["color"], linewidth=1.2, markersize=5,
+        linestyle=MATPLOTLIB_STYLES[line.get("dash", "solid")] if "lines" in trace["mode"] else "none",
+        drawstyle="steps-post" if line.get("shape") == "hv" else "default",
         marker=MATPLOTLIB_STYLES[symbol.removesuffix("-open")] if "markers" in trace["mode"] else "",
         fillstyle="none" if symbol.endswith("-open") else "full",
         label=html.unescape(trace["name"]) if trace.get("showlegend", True) else None,
-        linewidth=1.2,
-        markersize=5,
-    )
+    )  # fmt: skip

@@ -31,11 +31,8 @@ MAX_NESTING = 50  # levels of nested settings
 def parse_settings(text: str) -> Any:
     """Parse a configuration file of a run.
 
-    Aliases and deep nesting are refused before loading: libyaml expands aliases until memory is full, and follows
-    nesting until the stack overflows.
-
-    Raises:
-        ValueError: the file contains an alias, or is nested more than MAX_NESTING levels deep.
+    Aliases, and nesting more than MAX_NESTING levels deep, raise a ValueError before loading: libyaml expands aliases
+    until memory is full, and follows nesting until the stack overflows.
     """
     if "*" in text or any(text.count(mark) > MAX_NESTING for mark in ("[", "{", "- ", "? ")):
         depth = 0
@@ -60,28 +57,18 @@ def naive_fingerprint(metrics: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A training run with its test scores.
-
-    folder: the run folder.
-    source: name of the data file.
-    metrics: content of metrics.json.
-    settings: settings that affect the tested forecasts, by dotted key.
-    curves, steps, variables, windows: tables of metrics.csv, errors_by_step.csv, errors_by_variable.csv and
-        errors_by_window.parquet.
-    disturbed: costs that were measured while another of the compared runs ran.
-    command: the command that trained it, or its sweep; empty if it is not known.
-    """
+    """A training run with its test scores."""
 
     folder: Path
-    source: str
-    metrics: dict[str, Any]
-    settings: dict[str, Any]
-    curves: pd.DataFrame
-    steps: pd.DataFrame
-    variables: pd.DataFrame
-    windows: pd.DataFrame
-    disturbed: frozenset[str] = frozenset()
-    command: str = ""
+    source: str  # name of the data file
+    metrics: dict[str, Any]  # content of metrics.json
+    settings: dict[str, Any]  # those that affect the tested forecasts, by dotted key
+    curves: pd.DataFrame  # metrics.csv
+    steps: pd.DataFrame  # errors_by_step.csv
+    variables: pd.DataFrame  # errors_by_variable.csv
+    windows: pd.DataFrame  # errors_by_window.parquet
+    disturbed: frozenset[str] = frozenset()  # costs that were measured while another of the compared runs ran
+    command: str = ""  # that trained it, or its sweep; empty if it is not known
 
     @cached_property
     def ids(self) -> list[str]:
@@ -124,10 +111,8 @@ def find_run_folders(places: Sequence[str]) -> list[Path]:
     """Return the run folders in the given places, without duplicates.
 
     A place is a run folder, a sweep folder, a folder that contains either, or a glob, whose files are ignored. A folder
-    without runs is returned itself, so that `read_runs` reports it as excluded.
-
-    Raises:
-        ConfigError: a path or glob matches nothing.
+    without runs is returned itself, so that `read_runs` reports it as excluded. Raises ConfigError if a place matches
+    nothing.
     """
     found: dict[Path, None] = {}
     for place in places:
@@ -190,12 +175,7 @@ def read_run_folder(folder: Path) -> FinishedRun | ExcludedRun:
 
 
 def read_finished_run(folder: Path) -> FinishedRun:
-    """Read the metrics, settings and tables of a training run.
-
-    Raises:
-        NotComparable: the folder holds no finished training run.
-        OSError, ValueError, ...: a file cannot be read.
-    """
+    """Read the metrics, settings and tables of a training run. Raises NotComparable if it is none, or not finished."""
     if not (folder / "config.yaml").exists():
         raise NotComparable("not a run folder")
     config = parse_settings((folder / "config.yaml").read_text(encoding="utf-8"))
@@ -210,8 +190,7 @@ def read_finished_run(folder: Path) -> FinishedRun:
         raise NotComparable("its test MSE is not a number")
     if lacking := [name for name in BASELINES if name not in state.metrics.get("baselines", {})]:
         raise NotComparable(f"metrics.json has no scores of the baseline {lacking[0]}")
-    missing = [name for name in TABLES if not (folder / name).exists()]
-    if missing:
+    if missing := [name for name in TABLES if not (folder / name).exists()]:
         raise NotComparable(f"{missing[0]} is missing")
     return FinishedRun(
         folder,
@@ -258,11 +237,8 @@ def read_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> pd.DataF
         return file.read(use_threads=False).to_pandas()
 
 
-ROUNDING = 1.0
-"""Seconds by which two runs may overlap, because metrics.json holds whole seconds."""
-
-TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})
-"""Costs that another process on the same machine changes."""
+ROUNDING = 1.0  # seconds by which two runs may overlap, because metrics.json holds whole seconds
+TIMES = frozenset({"ms_per_window", "seconds", "windows_per_second"})  # other processes change them
 
 
 def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -272,9 +248,8 @@ def mark_overlapping_runs(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     compared.
     """
     runs = list(runs)
-    periods = sorted(find_period(run) for run in runs if "finished" in run.metrics)
     overlapping, latest = set(), ("", float("-inf"))
-    for start, end, folder in periods:
+    for start, end, folder in sorted(find_period(run) for run in runs if "finished" in run.metrics):
         if latest[1] - start > ROUNDING:
             overlapping |= {latest[0], folder}
         latest = max(latest, (folder, end), key=lambda period: period[1])

@@ -41,9 +41,7 @@ from forecast.reports.tables import (
 )
 from forecast.system.formatting import format_tokens, plural, shorten
 
-EQUIVALENCE_MARGIN = 0.05
-"""Largest upper end of the 95% interval of the relative difference of an equivalent variant from the best one."""
-
+EQUIVALENCE_MARGIN = 0.05  # highest end of the 95% interval of an equivalent variant's difference
 MAX_NAMED = 3  # equivalent variants that an answer names
 
 SKILL = Column(
@@ -91,9 +89,8 @@ def is_equivalent(task: Task, entry: Entry) -> bool:
 def describe_choice(task: Task) -> str:
     """Return which variant to use, the names of those level with the best one, and the numbers of the others.
 
-    The fastest of the best variant and the equivalent ones is recommended. Another variant is faster than the best one
-    if all its times are lower than all times of that. If only inconclusive variants are close to the best one, or some
-    could not be tested, none is recommended.
+    The fastest of the best variant and the equivalent ones is recommended: all its times are lower than all times of
+    the best one. If only inconclusive variants are close to the best one, or some could not be tested, none is.
     """
     best, *others = task.variants
     equivalent = [each for each in others if is_equivalent(task, each)]
@@ -198,10 +195,10 @@ def describe_times(task: Task) -> str:
 
 
 def describe_test(task: Task) -> str:
-    """Return how the significance was tested, or an empty string if there is only one variant."""
+    """Return how the significance was tested; empty if there is only one variant."""
     if len(task.variants) < 2:
         return ""
-    degrees = count_cosines(len(task.best.tested_losses), task.overlap)
+    degrees = count_cosines(len(task.best.tested_losses), task.first_run.overlap)
     if degrees == 0:
         return "No test: it needs test windows that span at least two horizons."
     kind = {"mse": "squared error", "mae": "absolute error", "crps": "CRPS"}[task.best.score]
@@ -249,9 +246,9 @@ def make_task_table(task: Task) -> Table:
     ]
     best = {column.key: task.find_best_mean(column) for column in (*SCORE_COLUMNS, *COSTS)}
     rows = [(row_style(task, entry), make_cells(task, entry, columns, best)) for entry in task.entries]
-    count = plural(len(task.best.losses), "test window")
-    note = " ".join(filter(None, [NOTE, describe_test(task)]))
-    return Table(f"{task.title}: {count}", columns, rows, describe_task(task), note, task.best.score)
+    title = f"{task.title}: {plural(len(task.best.losses), 'test window')}"
+    note = f"{NOTE} {describe_test(task)}".strip()
+    return Table(title, columns, rows, describe_task(task), note, task.best.score)
 
 
 def make_short_table(task: Task) -> Table:
@@ -340,10 +337,8 @@ def make_interval_table(task: Task) -> Table | None:
 
 def make_settings_table(task: Task) -> Table:
     """Return the settings in which the variants differ."""
-    rows = [
-        (row_style(task, entry), [*map(Cell.from_text, (entry.name, *task.settings[entry.name].values()))])
-        for entry in task.variants
-    ]
+    texts = ((entry, (entry.name, *task.settings[entry.name].values())) for entry in task.variants)
+    rows = [(row_style(task, entry), [*map(Cell.from_text, of_entry)]) for entry, of_entry in texts]
     columns = [NAME, *(Column(name, name, name) for name in task.settings[task.best.name])]
     return Table("Settings in which the variants differ", columns, rows)
 
@@ -357,14 +352,12 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
     shared = [name for name in by_name[0] if all(name in entries for entries in by_name)]
     rows = []
     for task, entries in zip(tasks, by_name, strict=True):
-        errors = {entry: mean_and_std(entry.values(entry.score)) for entry in task.variants}
+        variants = (entries[name] for name in shared)
+        errors = ((one, mean_and_std(one.values(one.score))) for one in variants)
         cells = [
             Cell.from_text(task.title.replace(f", {task.pred_len} steps ahead", "")),
             Cell.from_number(float(task.pred_len)),
-            *(
-                Cell.from_number(*errors[entries[name]], "leads" * (entries[name] is task.best))
-                for name in shared
-            ),
+            *(Cell.from_number(*error, "leads" * (one is task.best)) for one, error in errors),
             Cell.from_number(task.best_baseline.error),
         ]
         rows.append(("", cells))
@@ -372,8 +365,7 @@ def make_overview_table(tasks: Sequence[Task]) -> Table:
         errors = pd.DataFrame([[entries[name].error for name in shared] for entries in by_name])
         ranks = (Cell(f"{rank:.2f}", rank) for rank in errors.rank(axis=1).mean())
         rows.append(("", [Cell.from_text("average rank"), Cell(MISSING), *ranks, Cell(MISSING)]))
-    names = "data", "horizon", *shared, "best baseline"
-    columns = [Column(name, name) for name in names]
+    columns = [Column(name, name) for name in ("data", "horizon", *shared, "best baseline")]
     return Table(f"{tasks[0].score_label} by data set and horizon", columns, rows)
 
 
@@ -382,6 +374,9 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
     runs = [run for task in tasks for run in task.runs]
     finished = sorted(run.metrics["finished"] for run in runs if "finished" in run.metrics)
     machines = [run.metrics["machine"] for run in runs if "machine" in run.metrics]
+    shares = [share for machine in machines if (share := machine["used_by_others"]) is not None]
+    used = f"{min(shares):.0%} to {max(shares):.0%} of the processors" if shares else MISSING
+    times = " ".join(filter(None, dict.fromkeys(map(describe_times, tasks))))
     facts = {
         "compared": f"{plural(len(runs), 'run')}, by forecast {__version__} on {date.today().isoformat()}",
         "commands": shorten(list(dict.fromkeys(run.command or MISSING for run in runs))),
@@ -393,9 +388,8 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
         "machine": list_facts(
             machines, "{device}, {threads} threads, torch {torch}, Python {python}, {system}"
         ),
-        "times": " ".join(dict.fromkeys(filter(None, map(describe_times, tasks))))
-        or "no two of these runs overlapped",
-        "used by other programs": describe_use_by_others(machines),
+        "times": times or "no two of these runs overlapped",
+        "used by other programs": used,
     }
     rows = [("", [Cell.from_text(name), Cell.from_text(text)]) for name, text in facts.items()]
     return Table("Card of this comparison", [Column("fact", "fact"), Column("value", "value")], rows)
@@ -404,12 +398,6 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
 def list_facts(machines: Sequence[Mapping[str, Any]], form: str) -> str:
     """Return what the machines of the runs have, each value once."""
     return "; ".join(dict.fromkeys(form.format(**machine) for machine in machines)) or MISSING
-
-
-def describe_use_by_others(machines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the range of the share of the processors that other programs used while the runs trained."""
-    shares = [share for machine in machines if (share := machine["used_by_others"]) is not None]
-    return f"{min(shares):.0%} to {max(shares):.0%} of the processors" if shares else MISSING
 
 
 def format_csv(rows: Iterable[dict[str, Any]]) -> str:
@@ -439,16 +427,11 @@ def make_rows(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
             difference = task.differences.get(entry.name, NO_DIFFERENCE)
             low, high = difference.interval()
             row |= {
-                "tested_score": entry.score,
-                "reference": task.reference.name,
-                "difference": difference.mean,
-                "difference_low": low,
-                "difference_high": high,
-                "p_adjusted": difference.adjusted_p_value,
-                "p_value": difference.p_value,
-                "verdict": task.get_verdict(entry),
+                "tested_score": entry.score, "reference": task.reference.name, "difference": difference.mean,
+                "difference_low": low, "difference_high": high, "p_adjusted": difference.adjusted_p_value,
+                "p_value": difference.p_value, "verdict": task.get_verdict(entry),
                 "worse_than_best_baseline": task.is_worse_than_baseline(entry),
-            }
+            }  # fmt: skip
             for method, scores in collect_interval_scores(entry).items():
                 row |= {f"{method}_{name}": value for name, (value, _) in scores.items()}
             yield row | task.settings.get(entry.name, {})

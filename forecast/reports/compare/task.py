@@ -45,11 +45,10 @@ def group_by(items: Iterable[Item], is_same: Callable[[Item, Item], bool]) -> li
     """Return groups of items, each of which is the same as the first one of its group."""
     groups: list[list[Item]] = []
     for item in items:
-        group = next((group for group in groups if is_same(group[0], item)), None)
-        if group is None:
-            groups.append([item])
-        else:
+        if group := next((group for group in groups if is_same(group[0], item)), None):
             group.append(item)
+        else:
+            groups.append([item])
     return groups
 
 
@@ -61,18 +60,12 @@ def mean_and_std(values: Iterable[float | None]) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A row of the comparison: a variant or a baseline.
+    """A row of the comparison: a variant or a baseline."""
 
-    name: its name, unique in the task.
-    runs: the runs of a variant, which differ only in the seed; for a baseline, one run that measured it.
-    column: prefix of its columns in the tables of the runs.
-    score: the error that ranks and tests it, `mse`, `mae` or `crps`.
-    """
-
-    name: str
-    runs: Sequence[FinishedRun]
-    column: str = "model"
-    score: str = "mse"
+    name: str  # unique in the task
+    runs: Sequence[FinishedRun]  # which differ only in the seed; of a baseline, one that measured it
+    column: str = "model"  # prefix of its columns in the tables of the runs
+    score: str = "mse"  # the error that ranks and tests it, `mse`, `mae` or `crps`
 
     @property
     def is_baseline(self) -> bool:
@@ -135,21 +128,14 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Runs that forecast the same test windows of the same scaled values.
+    """Runs that forecast the same test windows of the same scaled values."""
 
-    title: data, horizon and features.
-    variants, baselines: in ascending order of their error.
-    settings: by variant, the settings in which the variants differ, by short name.
-    shared: the settings that all runs have in common.
-    reference_name: the variant or baseline that the others are compared with; None: the best variant.
-    """
-
-    title: str
-    variants: list[Entry]
+    title: str  # data, horizon and features
+    variants: list[Entry]  # in ascending order of their error, as the baselines
     baselines: list[Entry]
-    settings: dict[str, dict[str, str]]
-    shared: dict[str, str]
-    reference_name: str | None = None
+    settings: dict[str, dict[str, str]]  # by variant, those in which the variants differ, by short name
+    shared: dict[str, str]  # settings that all runs have in common
+    reference_name: str | None = None  # what the others are compared with; None: the best variant
 
     @property
     def best(self) -> Entry:
@@ -190,9 +176,8 @@ class Task:
     def distinct(self) -> dict[str, Entry]:
         """By variant, the one that stands for all variants with the same forecasts in the tests."""
         in_order = sorted(self.variants, key=lambda entry: entry is not self.reference)
-        return {
-            entry.name: group[0] for group in group_by(in_order, Entry.forecasts_the_same) for entry in group
-        }
+        groups = group_by(in_order, Entry.forecasts_the_same)
+        return {entry.name: group[0] for group in groups for entry in group}
 
     @property
     def first_run(self) -> FinishedRun:
@@ -201,11 +186,6 @@ class Task:
     @property
     def pred_len(self) -> int:
         return int(self.first_run.metrics["pred_len"])
-
-    @property
-    def overlap(self) -> int:
-        """Number of neighbouring losses that share steps."""
-        return self.first_run.overlap
 
     @property
     def runs(self) -> list[FinishedRun]:
@@ -235,7 +215,7 @@ class Task:
     @cached_property
     def seed_losses(self) -> dict[str, dict[int, float]]:
         """By variant, the mean loss of each run by seed; of variants with the same forecasts, one."""
-        return {entry.name: entry.by_seed for entry in dict.fromkeys(self.distinct.values())}
+        return {entry.name: entry.by_seed for entry in self.distinct.values()}
 
     def relative_difference(self, entry: Entry) -> float:
         """Return the error minus the reference's, relative to the latter; NaN where the reference has no error."""
@@ -249,21 +229,17 @@ class Task:
         The variances hold windows and seeds. Where those over seeds are not known, variants are not tested against a
         variant, and tests between variants and baselines hold for these runs only.
         """
-        tests, reference, runs = {}, self.reference, self.seed_losses
+        tests, reference, runs, overlap = {}, self.reference, self.seed_losses, self.first_run.overlap
         seeds, variants = SeedVariance.estimate(runs.values()), list(dict.fromkeys(self.distinct.values()))
+        own = runs.get(reference.name, {})
         # without a named reference, the best variant is chosen on the test windows
         choices = len(variants) if self.reference_name is None else 1
         for entries, factor in ((variants, max(1, choices / 2)), (self.baselines, choices)):
-            found = {
-                entry.name: add_seed_variance(
-                    diebold_mariano(entry.tested_losses, reference.tested_losses, self.overlap),
-                    seeds,
-                    runs.get(entry.name, {}),
-                    runs.get(reference.name, {}),
-                )
-                for entry in entries
-                if entry is not reference
-            }
+            found = {}
+            for entry in entries:
+                if entry is not reference:
+                    of_windows = diebold_mariano(entry.tested_losses, reference.tested_losses, overlap)
+                    found[entry.name] = add_seed_variance(of_windows, seeds, runs.get(entry.name, {}), own)
             tests |= step_down(found, factor)
         same = {name: tests.get(entry.name, NO_DIFFERENCE) for name, entry in self.distinct.items()}
         return {name: test for name, test in (tests | same).items() if name != reference.name}
@@ -294,11 +270,10 @@ class Task:
 
     def find_best_mean(self, column: Column) -> float:
         """Return the best mean of a column among the variants; NaN if there is none, or if it cannot be compared."""
-        means = [float(np.mean(self.get_values(entry, column))) for entry in self.variants]
-        known = [mean for mean in means if not math.isnan(mean)]
-        if not known or column.better == "neither" or not self.is_compared(column.key):
+        if column.better == "neither" or not self.is_compared(column.key):
             return math.nan
-        return min(known) if column.better == "lower" else max(known)
+        best = np.fmin if column.better == "lower" else np.fmax  # of the numbers that are not NaN
+        return float(best.reduce([np.mean(self.get_values(entry, column)) for entry in self.variants]))
 
 
 def judge(difference: LossDifference) -> str:
@@ -319,7 +294,6 @@ def group_into_tasks(
     """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique.
 
     Args:
-        runs: the finished runs.
         score: the error that ranks and tests variants and baselines, `mse`, `mae` or `crps`.
         reference: name of the variant or baseline that the others are compared with; None: the best variant.
 
@@ -363,11 +337,7 @@ def make_title(run: FinishedRun) -> str:
 
 
 def find_reference(task: Task, name: str) -> str:
-    """Return the name of the entry that is called so, with or without the note that only its linear model was kept.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Return the name of the entry that is called so, with or without the note that only its linear model was kept."""
     names = [entry.name for entry in (*task.variants, *task.baselines)]
     for found in names:
         if name in (found, found.removesuffix(LINEAR_ALONE)):
@@ -435,10 +405,7 @@ def find_differences(settings: list[dict[str, str]], prefix: str = "") -> list[d
 
     Two kinds of settings are omitted: copies of another setting, such as `model.seq_len` of `seq_len`, and settings
     that follow from one that is already listed, such as AdamW's weight decay where every run with AdamW has the same.
-
-    Args:
-        settings: configurations as `format_settings` returns them.
-        prefix: compare only keys that start with it.
+    Only keys that start with `prefix` are compared.
     """
     keys = dict.fromkeys(key for one in settings for key in one if key.startswith(prefix))
     ordered = sorted(keys, key=lambda key: (key != ATTENTION, key.count("."), not key.endswith("._target_")))

@@ -123,7 +123,7 @@ def write_command(typed: Mapping[str, Any], settings: Sequence[Setting], program
     """Return a command, quoted for a shell: the data keys that the user typed, then the settings."""
     chosen = dict(typed) | {setting.key: setting.value for setting in settings}
     arguments = [format_argument(key, value) for key, value in chosen.items()]
-    return " ".join(["python", "-m", f"forecast.{program}", *map(quote_for_shell, arguments)])
+    return " ".join(["forecast", program, *map(quote_for_shell, arguments)])
 
 
 def format_argument(key: str, value: Any) -> str:

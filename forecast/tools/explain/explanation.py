@@ -34,8 +34,7 @@ from forecast.tools.explain.importance import (
 from forecast.tools.explain.maps import LayerMap, list_layers, measure_layer, record_calls
 from forecast.training.create_model import summarize_attention
 
-MAX_NAMED = 10
-"""Largest number of the most important inputs that the terminal and the page name."""
+MAX_NAMED = 10  # most important inputs that the terminal and the page name
 
 
 class Section(NamedTuple):
@@ -69,12 +68,8 @@ def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, o
         write_page(folder, title, facts, sections)
         if importance:
             tabulate_importance(importance).to_csv(folder / "importance.csv", index=False)
-        rows = [
-            (one.layer.call.name, one.layer.attention_type, *number)
-            for one in layers
-            for number in one.numbers.items()
-        ]
-        if rows:
+        names = ((one.layer.call.name, one.layer.attention_type, one.numbers.items()) for one in layers)
+        if rows := [(name, kind, *number) for name, kind, numbers in names for number in numbers]:
             table = pd.DataFrame(rows, columns=["layer", "kind", "number", "value"])
             table.to_csv(folder / "numbers.csv", index=False)
         files = sorted(path.name for path in folder.iterdir())
@@ -89,27 +84,17 @@ def windows_at_every_step(data: DataModule, split: str) -> Windows:
     """The windows of a split, with those that data.eval_stride leaves out."""
     windows = data.windows[split]
     first = np.maximum(data.panel.starts, data.rows[split][0] - data.seq_len).tolist()
-    return windows.with_starts(
-        [
-            range(row if rows else rows.stop, rows.stop)
-            for row, rows in zip(first, windows.starts, strict=True)
-        ]
-    )
+    starts = zip(first, windows.starts, strict=True)
+    return windows.with_starts([range(row if rows else rows.stop, rows.stop) for row, rows in starts])
 
 
 @dataclass(frozen=True)
 class Window:
-    """One window.
+    """One window."""
 
-    Attributes:
-        series: id of the series that the window lies in; empty for a table.
-        dates: of the past and the horizon (seq_len + pred_len), as local times of the data.
-        batch: the window as a batch of one, scaled.
-    """
-
-    series: str
-    dates: pd.DatetimeIndex
-    batch: Batch
+    series: str  # id of the series that the window lies in; empty for a table
+    dates: pd.DatetimeIndex  # of the past and the horizon (seq_len + pred_len), as local times of the data
+    batch: Batch  # of this window alone, scaled
 
     @property
     def origin(self) -> pd.Timestamp:
@@ -120,15 +105,12 @@ class Window:
 def choose_window(data: DataModule, split: str, wanted: str) -> Window:
     """The window that `wanted` names: first, last, or the date of its first forecast step.
 
-    Series follow one another, and a date means the first series that has such a window.
-
-    Raises:
-        ConfigError: a split or window that does not exist; the message lists the possible values.
+    Series follow one another, and a date means the first series that has such a window. Raises ConfigError for a split
+    or window that does not exist.
     """
     if split not in data.windows:
-        raise ConfigError(
-            f"split={split}: the data have no such split; choose one of {', '.join(data.windows)}"
-        )
+        splits = ", ".join(data.windows)
+        raise ConfigError(f"split={split}: the data have no such split; choose one of {splits}")
     windows, panel = windows_at_every_step(data, split), data.panel
     if wanted in ("first", "last"):
         number = 0 if wanted == "first" else len(windows) - 1
@@ -159,8 +141,7 @@ def measure_layers(
 ) -> list[LayerMap]:
     """The chosen layers on a window; none if they do not change the forecast.
 
-    Raises:
-        ConfigError: a slot that the model lacks, or a map that is too large.
+    Raises ConfigError for a slot that the model lacks, or a map that is too large.
     """
     if adds_nothing(trained):
         return []
@@ -194,16 +175,15 @@ def study_inputs(config: DictConfig, trained: TrainedModel, data: DataModule) ->
 
 def choose_variable(trained: TrainedModel) -> int | None:
     """The number of the variable whose layers over time are shown; None in models without a sequence per variable."""
-    target = main_target(trained)
-    if trained.network.tokens == "axes":
-        return trained.feature_columns.index(trained.target_columns[target])
-    return target if trained.network.tokens == "independent" else None
+    columns = {"axes": trained.feature_columns, "independent": trained.target_columns}
+    numbered = columns.get(trained.network.tokens)
+    return None if numbered is None else numbered.index(main_target(trained))
 
 
-def main_target(trained: TrainedModel) -> int:
-    """The number of the target that is drawn: data.target if it is a target, else the last one."""
+def main_target(trained: TrainedModel) -> str:
+    """The target that is drawn: data.target if it is a target, else the last one."""
     columns, wanted = trained.target_columns, trained.config["data"]["target"]
-    return columns.index(wanted) if wanted in columns else len(columns) - 1
+    return wanted if wanted in columns else columns[-1]
 
 
 def describe_window(
@@ -216,7 +196,7 @@ def describe_window(
         f"{data.seq_len} steps since {window.dates[0]}",
     ]
     if variable is not None:
-        name = trained.target_columns[main_target(trained)]
+        name = main_target(trained)
         facts.append(
             f"layers over time are those of {name}; layers over variables are those of the last patch of the horizon"
             if trained.network.tokens == "axes"
@@ -244,17 +224,15 @@ def describe_layers(trained: TrainedModel) -> list[str]:
     if cross := summarize_attention(network).get("cross"):
         notes[0] += f"; cross-attention {cross.type.lower()}"
     if network.shrinkage_weight < FULL_WEIGHT:
-        notes.insert(
-            0, f"shrinkage weight of the attention layers in the forecast: {network.shrinkage_weight:.0%}"
-        )
+        weight = f"{network.shrinkage_weight:.0%}"
+        notes.insert(0, f"shrinkage weight of the attention layers in the forecast: {weight}")
     return notes
 
 
 def write_page(folder: Path, title: str, facts: Sequence[str], sections: Sequence[Section]) -> None:
     """Write the pictures as PNG files, and index.html with everything, into `folder`."""
-    images = {
-        picture.name: _save_picture(folder, picture) for section in sections for picture in section.pictures
-    }
+    pictures = (picture for section in sections for picture in section.pictures)
+    images = {picture.name: _save_picture(folder, picture) for picture in pictures}
     template = Path(__file__).with_name("page.html")
     page = render(template, title=title, facts=facts, sections=sections, images=images)
     (folder / "index.html").write_text(page, encoding="utf-8")

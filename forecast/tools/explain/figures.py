@@ -6,7 +6,7 @@ is less.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -21,14 +21,9 @@ from forecast.reports.figures import TRUTH_COLOUR, style_axis, subplots
 from forecast.tools.explain.importance import Importance
 from forecast.tools.explain.maps import Layer, LayerMap, Timeline
 
-MAX_HEADS = 8
-"""Largest number of heads of a picture."""
-MAX_NAMES = 20
-"""Largest number of names of variables on an axis."""
-MAX_TICKS = 4
-"""Largest number of dates on an axis."""
-MAX_BARS = 30
-"""Largest number of bars of the picture of importances."""
+MAX_HEADS = 8  # of a picture
+MAX_NAMES, MAX_TICKS = 20, 4  # names of variables on an axis, and dates
+MAX_BARS = 30  # of the picture of importances
 WEIGHTS, INVISIBLE, SELECTED = "RdBu_r", "#c8c8c8", "#f3d9a4"
 FIRST, SECOND = "#0b6e99", "#c2571a"
 RELATIVE_WEIGHT = "× uniform attention"
@@ -117,12 +112,14 @@ def draw_curves(layer: Layer, curves: Curves) -> Picture:
     factor = 1 if curves.unit else len(when)
     heads = min(MAX_HEADS, layer.call.q.shape[1])
     figure, axes = _panels(heads, 0.5)
+    styles: tuple[dict[str, Any], ...] = (
+        {"color": FIRST, "linestyle": "-"},
+        {"color": SECOND, "linestyle": (0, (3, 2))},
+    )
     for head, axis in enumerate(axes):
-        for (name, values), colour, dashes in zip(
-            curves.values.items(), (FIRST, SECOND), ("-", (0, (3, 2))), strict=False
-        ):
+        for (name, values), style in zip(curves.values.items(), styles, strict=False):
             values = factor * values[0, head].numpy()
-            axis.plot(np.arange(len(when)), values, color=colour, linestyle=dashes, linewidth=1.3, label=name)
+            axis.plot(np.arange(len(when)), values, **style, linewidth=1.3, label=name)
         if not curves.unit:
             axis.axhline(1.0, color="#777777", linewidth=0.9, linestyle="--", label="uniform attention")
         for position in [] if curves.selected is None else curves.selected[0, head].nonzero()[:, 0].tolist():
@@ -188,11 +185,10 @@ def draw_importance(found: Sequence[Importance], title: str) -> Picture:
     bars = sorted(found, key=lambda one: -one.mse)[:MAX_BARS]
     figure, axis = subplots(figsize=(10, 0.22 * len(bars) + 1.1), layout="constrained")
     values, deviations = [one.mse for one in bars], [one.mse_std for one in bars]
-    drawn = axis.barh(
-        np.arange(len(bars)), values, height=0.7, color=FIRST, xerr=deviations, ecolor=TRUTH_COLOUR
-    )
+    places = np.arange(len(bars))
+    drawn = axis.barh(places, values, height=0.7, color=FIRST, xerr=deviations, ecolor=TRUTH_COLOUR)
     axis.bar_label(drawn, [f"{value:.2g}" for value in values], padding=4, fontsize=7)
-    axis.set_yticks(np.arange(len(bars)), [one.group.label for one in bars], fontsize=8, parse_math=False)
+    axis.set_yticks(places, [one.group.label for one in bars], fontsize=8, parse_math=False)
     axis.invert_yaxis()
     axis.margins(x=0.1, y=0.01)
     axis.axvline(0, color="#777777", linewidth=0.8)

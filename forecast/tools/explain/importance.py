@@ -27,14 +27,10 @@ from forecast.data.time_features import choose_evenly_spaced, time_feature_names
 from forecast.inference.model import BATCH_SIZE
 from forecast.system.progress import track
 
-MAX_COLUMNS = 32
-"""Largest number of columns whose groups are listed one by one; of more columns, these are evenly spaced."""
+MAX_COLUMNS = 32  # whose groups are listed one by one; of more columns, these are evenly spaced
+SINGLE_SEASONS = 7  # lag blocks of a season; older ones are as long as all blocks after them together
 
-SINGLE_SEASONS = 7
-"""Number of lag blocks of one season each; older blocks are as long as all blocks after them together."""
-
-Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]
-"""Scaled point forecasts of a batch."""
+Forecast = Callable[[Batch], Float[Tensor, "batch pred_len n_targets"]]  # scaled
 
 
 class InputKind(StrEnum):
@@ -49,25 +45,20 @@ class InputKind(StrEnum):
 
 
 PAST = (InputKind.HISTORY, InputKind.LEVEL, InputKind.LAGS)
-"""The kinds of groups of the past of columns."""
 
 
 @dataclass(frozen=True)
 class InputGroup:
     """Inputs that are replaced together.
 
-    Attributes:
-        kind: the values around the mean of the past (history, or lags for a block of steps), the mean (level), or
-            time features (a future covariate, calendar features or a static feature).
-        name: name of the column, the covariate or the calendar feature.
-        columns: numbers of the columns of `Batch.past` (history, lags, level) or of the time features.
-        lags: first and last step of the block, counted back from the first forecast step; None: the whole past.
+    They are the values around the mean of the past (history, or lags for a block of steps), the mean (level), or time
+    features (a future covariate, calendar features or a static feature).
     """
 
     kind: InputKind
-    name: str
-    columns: tuple[int, ...]
-    lags: tuple[int, int] | None = None
+    name: str  # of the column, the covariate or the calendar feature
+    columns: tuple[int, ...]  # numbers of columns of `Batch.past` (history, lags, level) or of time features
+    lags: tuple[int, int] | None = None  # first and last, back from the origin; None: the whole past
 
     @property
     def label(self) -> str:
@@ -81,10 +72,10 @@ class InputGroup:
         """Replace the group in each window of `batch` by that of the same window of `donors`."""
         columns = list(self.columns)
         if self.kind not in PAST:
-            past_time, future_time = batch.past_time.clone(), batch.future_time.clone()
-            past_time[..., columns] = donors.past_time[..., columns]
-            future_time[..., columns] = donors.future_time[..., columns]
-            return batch._replace(past_time=past_time, future_time=future_time)
+            time = {name: getattr(batch, name).clone() for name in ("past_time", "future_time")}
+            for name, features in time.items():
+                features[..., columns] = getattr(donors, name)[..., columns]
+            return batch._replace(**time)
         past, own, other = batch.past.clone(), batch.past[..., columns], donors.past[..., columns]
         mean, other_mean = own.mean(1, keepdim=True), other.mean(1, keepdim=True)
         if self.kind == InputKind.LEVEL:
@@ -125,12 +116,11 @@ def lag_blocks(seq_len: int, season: int) -> list[tuple[int, int]]:
     """
     size = season if seq_len >= 2 * season else max(1, -(-seq_len // 8))
     blocks: list[tuple[int, int]] = []
-    first = 1
-    while first <= seq_len:
-        length = size if len(blocks) < SINGLE_SEASONS else first - 1
-        last = min(first + length - 1, seq_len)
-        blocks.append((first, last))
+    last = 0
+    while last < seq_len:
         first = last + 1
+        last = min(last + (size if len(blocks) < SINGLE_SEASONS else last), seq_len)
+        blocks.append((first, last))
     return blocks
 
 
@@ -168,12 +158,8 @@ class WindowSample:
     """Windows of one split, and as many others whose inputs replace theirs.
 
     The windows are evenly spaced, with a random offset each, so that they meet every phase of the season. The others
-    are drawn in the same way from all steps of the split, also those that data.eval_stride leaves out.
-
-    Args:
-        windows: the windows that are scored.
-        every: the windows at all steps of the split.
-        most: number of windows at most.
+    are drawn in the same way from the windows at all steps of the split (`every`), also those that data.eval_stride
+    leaves out.
     """
 
     def __init__(self, data: DataModule, windows: Windows, every: Windows, *, most: int) -> None:

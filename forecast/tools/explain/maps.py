@@ -28,10 +28,8 @@ from forecast.models import ForecastModel
 from forecast.models.base import AttentionLayer, Positions
 from forecast.system.errors import ConfigError
 
-MAX_WEIGHTS = 2**27
-"""Largest number of weights of all heads of a map. They then take 512 MiB; a few such tensors exist at a time."""
-TOLERANCE = 1e-3
-"""Largest relative difference between a measured map times values and the output of the layer."""
+MAX_WEIGHTS = 2**27  # of all heads of a map, which then take 512 MiB; a few such tensors exist at a time
+TOLERANCE = 1e-3  # relative difference between a map times values and the output of the layer
 
 Map = Float[Tensor, "heads query_len memory_len"]
 Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -39,9 +37,9 @@ Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an attention layer. `name` is its place in the network, such as encoder.layers.0.attention."""
+    """One call of an attention layer."""
 
-    name: str
+    name: str  # its place in the network, such as encoder.layers.0.attention
     attention: Attention
     q: Queries
     k: Memory
@@ -50,8 +48,8 @@ class Call:
 
     def select_sequence(self, number: int) -> "Call":
         """The call for one sequence of the batch."""
-        one = slice(number, number + 1)
-        return Call(self.name, self.attention, self.q[one], self.k[one], self.v[one], self.mixed[one])
+        tensors = (each[number : number + 1] for each in (self.q, self.k, self.v, self.mixed))
+        return Call(self.name, self.attention, *tensors)
 
     @property
     def causal(self) -> bool:
@@ -76,9 +74,8 @@ def record_calls(
     def record(
         attention: Attention, mix: Mix, names: Iterator[str], q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
-        mixed = mix(q, k, v)
-        calls.append(Call(next(names), attention, q, k, v, mixed))
-        return mixed
+        calls.append(Call(next(names), attention, q, k, v, mix(q, k, v)))
+        return calls[-1].mixed
 
     try:
         for attention, names in places.items():
@@ -95,20 +92,13 @@ class Timeline:
 
     Steps increase within a stretch. The memory of a stack has one stretch per encoder; a sequence of several variables
     has one stretch per variable, or two in a decoder that reads the history of all of them before their horizons.
-
-    Attributes:
-        steps: the step that each position is centred on; 0 is the first of the past, seq_len the first of the horizon.
-        dates: of all steps (seq_len + pred_len).
-        seq_len: steps of the past.
-        patch_len: steps per position if positions are patches, else None.
-        variables: the variable of each position, in a sequence of several variables; else empty.
     """
 
-    steps: Int[np.ndarray, " length"]
-    dates: pd.DatetimeIndex
-    seq_len: int
-    patch_len: int | None = None
-    variables: tuple[str, ...] = ()
+    steps: Int[np.ndarray, " length"]  # that each position is centred on; seq_len is the first of the horizon
+    dates: pd.DatetimeIndex  # of all steps (seq_len + pred_len)
+    seq_len: int  # steps of the past
+    patch_len: int | None = None  # steps per position if positions are patches
+    variables: tuple[str, ...] = ()  # that of each position, in a sequence of several variables; else empty
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -142,20 +132,13 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Layer:
-    """One call of an attention layer, of one sequence.
-
-    Attributes:
-        call: the recorded queries, keys, values and outputs.
-        place: what the model says about the layer.
-        queries, keys: where their positions lie in time.
-        horizon_input: what the decoder reads in place of the horizon, in words.
-    """
+    """One call of an attention layer, of one sequence."""
 
     call: Call
-    place: AttentionLayer
+    place: AttentionLayer  # what the model says about the layer
     queries: Timeline
     keys: Timeline
-    horizon_input: str = "zeros"
+    horizon_input: str = "zeros"  # what the decoder reads in place of the horizon, in words
 
     @property
     def attention_type(self) -> str:
@@ -178,12 +161,7 @@ def list_layers(
     seq_len: int,
     columns: Sequence[str],
 ) -> list[Layer]:
-    """The layers that the model names, with the time of their positions.
-
-    Args:
-        dates: of the past and the horizon.
-        columns: those that the network reads.
-    """
+    """The layers that the model names, with the time of their positions; `columns` are those that it reads."""
     names = (*columns, *network.further_variables)
 
     def timeline(tokens: Positions) -> Timeline:
@@ -192,13 +170,7 @@ def list_layers(
 
     places = {place.name: place for place in network.attention_layers()}
     return [
-        Layer(
-            call,
-            place,
-            timeline(place.queries),
-            timeline(place.memory),
-            network.horizon_input,
-        )
+        Layer(call, place, timeline(place.queries), timeline(place.memory), network.horizon_input)
         for call in calls
         if (place := places.get(call.name)) is not None
     ]
@@ -219,8 +191,7 @@ class LayerMap:
 def measure_layer(layer: Layer) -> LayerMap:
     """Measure the map of a layer and its numbers, which are means over the heads.
 
-    Raises:
-        ConfigError: the map is too large.
+    Raises ConfigError if the map is too large.
     """
     call, heads = layer.call, layer.call.q.shape[1]
     if heads * len(layer.queries) * len(layer.keys) > MAX_WEIGHTS:
@@ -228,10 +199,8 @@ def measure_layer(layer: Layer) -> LayerMap:
             f"{layer.title}: {heads} maps of {len(layer.queries):,} × {len(layer.keys):,} positions are too "
             f"large to draw (limit: {MAX_WEIGHTS:,} weights): choose another slot="
         )
-    weights = measure_weights(call)
-    is_influence = weights is None
-    if weights is None:
-        weights = measure_influence(call)
+    exact = measure_weights(call)
+    is_influence, weights = exact is None, measure_influence(call) if exact is None else exact
     numbers = {}
     if weights.any():
         uniform = torch.ones(weights.shape[1:])

@@ -64,11 +64,10 @@ class ForecastGraph(nn.Module):
         """Forecast some windows.
 
         Args:
-            past: values in original units.
+            past, future_covariates: values in original units; steps = seq_len + pred_len.
             past_time, future_time: calendar features.
             center, scale: of the columns of `past`, then of the future covariates.
-            location, shape: parameters of the transforms; None: there are none.
-            future_covariates: in original units, steps = seq_len + pred_len.
+            location, shape: parameters of the transforms.
             known: masks of the future covariates that are known for some steps only, 1 where the value is known.
             static: encoded static features.
 
@@ -83,9 +82,8 @@ class ForecastGraph(nn.Module):
         if future_covariates is not None:
             shifted = future_covariates - center[:, None, n_features:]
             future_covariates = shifted / scale[:, None, n_features:]
-        time = join_time_features(
-            torch.cat([past_time, future_time], dim=1), future_covariates, known, static
-        )
+        calendar = torch.cat([past_time, future_time], dim=1)
+        time = join_time_features(calendar, future_covariates, known, static)
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
 
@@ -116,22 +114,13 @@ def join_time_features(
 
 
 def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str]]) -> ExportedProgram:
-    """Trace the forecast for any batch size.
-
-    Args:
-        graph: the forecast.
-        shapes: of the inputs by name, the batch first.
-    """
-    inputs = {
-        name: torch.ones((TRACED_BATCH, *map(int, shape[1:])), dtype=torch.float64)
-        for name, shape in shapes.items()
-    }
+    """Trace the forecast for any batch size; the shapes of the inputs have the batch first."""
+    sizes = {name: (TRACED_BATCH, *map(int, shape[1:])) for name, shape in shapes.items()}
+    inputs = {name: torch.ones(size, dtype=torch.float64) for name, size in sizes.items()}
     batch = Dim("batch", min=1)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # PyTorch warns of its own code
     with torch.no_grad():
-        program = torch.export.export(
-            graph, (), kwargs=inputs, dynamic_shapes={name: {0: batch} for name in shapes}
-        )
+        program = torch.export.export(graph, (), inputs, dynamic_shapes={name: {0: batch} for name in shapes})
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # which names source files of this machine
     return program
@@ -140,8 +129,7 @@ def trace_forecast(graph: ForecastGraph, shapes: Mapping[str, Sequence[int | str
 def write_onnx(program: ExportedProgram, path: Path, about: dict[str, Any]) -> None:
     """Write the forecast as an ONNX file, with its metadata `about`, whose values are saved as JSON.
 
-    Raises:
-        ConfigError: the weights are too large for one file.
+    Raises ConfigError if the weights are too large for one file.
     """
     from onnxscript.ir.passes.common import ClearMetadataAndDocStringPass  # an optional package
 
@@ -171,18 +159,13 @@ def compare_with_pytorch(
 ) -> dict[str, Any]:
     """Compare an exported file on raw values with the network on scaled values.
 
-    The first window is a batch of its own, so that the file runs with two batch sizes.
+    The first window is a batch of its own, so that the file runs with two batch sizes. The result, in values that JSON
+    can hold, is how many windows and series were compared, and the largest difference.
 
     Args:
-        run: the exported file.
-        trained: the model.
         about: the metadata of the file.
-        data: the data to compare on.
         chosen: numbers of test windows.
         tolerance: largest accepted difference, in scaled units.
-
-    Returns:
-        The result in values that JSON can hold: how many windows and series were compared, and the largest difference.
 
     Raises:
         ConfigError: more windows than `count_allowed_exceptions` differ by more than the tolerance, or a forecast is
@@ -225,10 +208,8 @@ def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[st
     inputs = read_inputs(about, scaled.panel, series.numpy(), origins.numpy())
     replace_missing(inputs["past"], scales.scaler.inverse(batch.past, series))
     scalers = scales.scaler, scales.future_scaler
-    tensors = {
-        "center": torch.cat([scaler.center[series] for scaler in scalers], dim=1),
-        "scale": torch.cat([scaler.scale[series] for scaler in scalers], dim=1),
-    }
+    parts = ("center", "scale")
+    tensors = {part: torch.cat([getattr(one, part)[series] for one in scalers], dim=1) for part in parts}
     if scales.scaler.domain.has_transforms:
         tensors |= {"location": scales.scaler.location[series], "shape": scales.scaler.shape[series]}
     if "future_covariates" in inputs:
@@ -253,14 +234,13 @@ def replace_missing(values: np.ndarray, completed: Tensor) -> None:
 def pytorch_forecast(trained: TrainedModel, data: DataModule, batch: Batch) -> dict[str, Tensor]:
     """The forecast of the network on scaled windows, and its quantiles, in original units."""
     forecast, series = trained.forecast(batch.past, batch.past_time, batch.future_time), batch.series
-    point, quantiles = data.target_scaler.clip(trained.point(forecast), series), None
+    point = data.target_scaler.clip(trained.point(forecast), series)
+    unscale = partial(data.target_scaler.inverse, series=series)
+    outputs = {"forecast": unscale(point)}
     if trained.quantiles is not None:
-        quantiles = forecast
+        outputs["quantiles"] = map_quantiles(unscale, forecast)
     elif trained.calibration is not None:
-        quantiles = trained.calibration.around(point)
-    outputs = {"forecast": data.target_scaler.inverse(point, series)}
-    if quantiles is not None:
-        outputs["quantiles"] = map_quantiles(partial(data.target_scaler.inverse, series=series), quantiles)
+        outputs["quantiles"] = map_quantiles(unscale, trained.calibration.around(point))
     return outputs
 
 

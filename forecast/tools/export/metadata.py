@@ -21,11 +21,7 @@ from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.read import PARQUET
 from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
-from forecast.data.time_features import (
-    split_code,
-    time_feature_names,
-    time_features,
-)
+from forecast.data.time_features import split_code, time_feature_names, time_features
 from forecast.inference.model_data import ModelData, name_keys
 from forecast.reports.templates import render
 from forecast.system.errors import ConfigError, DataError
@@ -57,8 +53,7 @@ ARGUMENTS = {
 }  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
-WINDOWS_PER_EXCEPTION = 1_000
-"""With ProbSparse, one window in this number may differ by more than the tolerance."""
+WINDOWS_PER_EXCEPTION = 1_000  # with ProbSparse, of which one may differ by more than the tolerance
 
 DAY = "(dates + pd.Timedelta(days={ahead})).date"
 HOLIDAY = f"np.array([*map(holidays.country_holidays({{country}}).__contains__, {DAY})]) - 0.5"
@@ -79,11 +74,9 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
     names, domain = time_feature_names(trained.freq, trained.holidays), trained.scaler.domain
     of_domain: dict[str, Any] = {}
     if domain.has_transforms:
-        of_domain["transforms"] = list(domain.transforms)
-        of_domain["transforms_are"] = (
-            "applied to each of feature_columns before the scale, in the graph: log1p(value), "
-            "arcsinh((value - location) / shape)"
-        )
+        graph = "log1p(value), arcsinh((value - location) / shape)"
+        how = f"applied to each of feature_columns before the scale, in the graph: {graph}"
+        of_domain = {"transforms": list(domain.transforms), "transforms_are": how}
     if domain.has_bounds:
         for name, bounds in (("lower", domain.lower), ("upper", domain.upper)):
             of_domain[name] = [bound if math.isfinite(bound) else None for bound in bounds]
@@ -105,7 +98,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
         "seq_len": seq_len,
         "pred_len": pred_len,
         "time_features": [
-            {"name": name, "pandas": calendar_expression(name, trained.holidays)} for name in names
+            {"name": one, "pandas": calendar_expression(one, trained.holidays)} for one in names
         ],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
@@ -153,13 +146,12 @@ def list_unread(trained: "TrainedModel", names: Sequence[str]) -> list[str]:
 def describe_series(trained: "TrainedModel") -> dict[str, Any]:
     """The columns beside those of the windows, and the scale of each trained series by its id ("" for a table)."""
     state = trained.data_state
-    center, scale = (
-        np.concatenate([state["scaler"][part], state["future_scaler"][part]], axis=1).tolist()
+    scales = {
+        part: np.concatenate([state["scaler"][part], state["future_scaler"][part]], axis=1).tolist()
         for part in ("center", "scale")
-    )
-    transforms = {}
+    }
     if trained.scaler.domain.has_transforms:
-        transforms = {part: state["scaler"][part].tolist() for part in ("location", "shape")}
+        scales |= {part: state["scaler"][part].tolist() for part in ("location", "shape")}
     return {
         "id_column": name_keys(trained.config["data"], state)["id_column"],
         "future_covariates": state["future_covariates"],
@@ -172,8 +164,7 @@ def describe_series(trained: "TrainedModel") -> dict[str, Any]:
         "scale_is": "the graph computes (value - center) / scale; center and scale have one number for each of "
         "scaled_columns; for a new series, compute them from its own rows as the scaler does",
         "series": {
-            name: {"center": center[s], "scale": scale[s]}
-            | {part: values[s] for part, values in transforms.items()}
+            name: {part: values[s] for part, values in scales.items()}
             for s, name in enumerate(state["ids"])
             if state["has_scale"][s]
         },
@@ -182,18 +173,17 @@ def describe_series(trained: "TrainedModel") -> dict[str, Any]:
 
 def static_expressions(encoding: Mapping[str, Any]) -> list[dict[str, str]]:
     """Each static feature as an expression in pandas; `static` is a DataFrame with one row per series."""
-    features = []
+    found: list[tuple[str, str]] = []
     for column, how in encoding.items():
+        values = f"static[{column!r}]"
         for text in how.get("texts", ()):
-            is_text = f"static[{column!r}].astype(str) == {text!r}"
-            if text == MISSING:
-                is_text = f"static[{column!r}].isna() | ({is_text})"
-            features.append({"name": f"{column}={text}", "pandas": is_text})
+            is_text = f"{values}.astype(str) == {text!r}"
+            expression = f"{values}.isna() | ({is_text})" if text == MISSING else is_text
+            found.append((f"{column}={text}", expression))
         if "texts" not in how:
-            mean, deviation = how["mean"], how["deviation"]
-            divisor = "np.inf" if math.isinf(deviation) else repr(deviation)
-            features.append({"name": column, "pandas": f"(static[{column!r}] - {mean!r}) / {divisor}"})
-    return features
+            divisor = "np.inf" if math.isinf(how["deviation"]) else repr(how["deviation"])
+            found.append((column, f"({values} - {how['mean']!r}) / {divisor}"))
+    return [{"name": name, "pandas": expression} for name, expression in found]
 
 
 def calendar_expression(name: str, country: str | None) -> str:
@@ -259,11 +249,7 @@ def list_missing_packages(packages: Sequence[str] = ONNX_PACKAGES) -> list[str]:
 
 
 def read_test_data(model: ModelData, given: Mapping[str, Any]) -> DataModule:
-    """Read the data to compare on: those of the training run, or those that are given instead.
-
-    Raises:
-        ConfigError, DataError: there are no test rows.
-    """
+    """Read the data to compare on, with test rows: those of the training run, or those that are given instead."""
     try:
         data = model.read_data(given)
         model.refuse_absent(data, frozenset())
@@ -283,10 +269,8 @@ def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], dat
     """Print the shapes, the result of the comparison and an example program that reads a file as `data` says."""
     lines = [f"written    {path} ({path.stat().st_size / 1e6:.1f} MB) and {metadata_path(path)}"]
     for what in ("inputs", "outputs"):
-        lines += [
-            f"{what[:-1]:10} {name} ({', '.join(map(str, shape))}) float64"
-            for name, shape in about[what].items()
-        ]
+        shapes = {name: ", ".join(map(str, shape)) for name, shape in about[what].items()}
+        lines += [f"{what[:-1]:10} {name} ({shape}) float64" for name, shape in shapes.items()]
     of_series = f", {checked['series']:,} series" if "series" in checked else ""
     lines.append(
         f"compared   with PyTorch on {checked['windows']:,} test windows of {checked['data']}{of_series}; largest "
@@ -305,12 +289,8 @@ def print_report(path: Path, about: dict[str, Any], checked: dict[str, Any], dat
 def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) -> str:
     """A program that forecasts the steps after the end of a file, of one series if there are many.
 
-    It reads my.csv or my.parquet, with one row per step and dates in the time zone of the data.
-
-    Args:
-        path: the exported file.
-        about: its metadata.
-        data: the data settings of the run, of which some say how the file is read.
+    It reads my.csv or my.parquet, with one row per step and dates in the time zone of the data, as the data settings of
+    the run say.
     """
     if about["as_of"] or about["known_steps"]:
         return "none: with data.as_of or data.known_steps, forecast.predict makes the inputs of the model"
@@ -335,8 +315,7 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         separator=SEPARATOR,
         date=date,
         how=how,
-        is_zoned=about["timezone"] is not None
-        and about["utc_offset"] is not None,  # instants, no local times or days
+        is_zoned=None not in (about["timezone"], about["utc_offset"]),  # instants, no local times or days
         offset=OFFSET,
         has_ends=data.get("stamp") == "end",
     )

@@ -35,8 +35,8 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         np.testing.assert_allclose(by_window[place], inside.mean((1, 2)))
         assert found["above"] == pytest.approx((y > upper).mean())
         assert found["below"] == pytest.approx((y < lower).mean())
-        np.testing.assert_allclose(sums.coverage_by_step()[place], inside.mean((0, 2)))
-        np.testing.assert_allclose(sums.coverage_by_variable()[place], inside.mean((0, 1)))
+        np.testing.assert_allclose(sums.coverage_by("step")[place], inside.mean((0, 2)))
+        np.testing.assert_allclose(sums.coverage_by("variable")[place], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
         assert found["width_raw"] == pytest.approx(
             ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
@@ -64,8 +64,8 @@ def test_missing_values_do_not_count_in_the_coverage_of_steps_and_variables() ->
     inside[target.isnan()] = math.nan
     by_variable = torch.stack([inside[..., i].nanmean() for i in range(3)])
     by_step = torch.stack([inside[:, step].nanmean(0)[:2].mean() for step in range(4)])
-    torch.testing.assert_close(sums.coverage_by_variable()[0], by_variable, equal_nan=True)
-    torch.testing.assert_close(sums.coverage_by_step()[0], by_step)
+    torch.testing.assert_close(sums.coverage_by("variable")[0], by_variable, equal_nan=True)
+    torch.testing.assert_close(sums.coverage_by("step")[0], by_step)
 
 
 @pytest.mark.parametrize(
