@@ -130,9 +130,7 @@ class Model(TrainedModel):
     def scores(self) -> pd.DataFrame:
         """The scores of the run's test, one row for each forecaster. Raises CheckpointError if it was not tested."""
         if self.test is None:
-            raise CheckpointError(
-                f"{self.path}: it has no scores of a test; give the folder of a finished run"
-            )
+            raise CheckpointError(f"{self.path}: it has no scores of a test; give the folder of a finished run")
         return pd.DataFrame({MODEL: self.results["test"], **self.results["baselines"]}).T
 
     def evaluate(self, frame: Frame | None = None, split: str = "test") -> dict[str, Any]:

@@ -110,9 +110,7 @@ def _diagnose(config: DictConfig, about: "dict[str, Override]") -> "Diagnosis":
         return examine(check, {"data": source, **data})
 
 
-def _find_settled(
-    config: DictConfig, typed: "dict[str, Override]", settings: "Sequence[Setting]"
-) -> set[str]:
+def _find_settled(config: DictConfig, typed: "dict[str, Override]", settings: "Sequence[Setting]") -> set[str]:
     """The keys that are not suggested: those that are typed or searched, and what other typed keys exclude."""
     settled = {*typed, *(config.hydra.sweeper.get("params") or {})}
     if "windows_per_epoch" in typed:

@@ -38,9 +38,7 @@ def convert(config: DictConfig) -> None:
     if kind == "workbook":
         raise ConfigError(f"{file}: an Excel workbook, which needs no store: use data=csv data.path={file}")
     chosen = {key: options[key] for key in ("id_column", "date_column", "columns", "drop")}
-    chunks = (ParquetChunks if kind == "parquet" else CsvChunks)(
-        file, options=reading, size=config.chunk, **chosen
-    )
+    chunks = (ParquetChunks if kind == "parquet" else CsvChunks)(file, options=reading, size=config.chunk, **chosen)
     with bar(chunks.total, "Converting", chunks.unit) as progress:
 
         def show(done: int) -> None:

@@ -103,9 +103,7 @@ def convert_server_errors() -> Iterator[None]:
                 f"{server} refuses the API key ({failed}); set another with wandb login --relogin"
             ) from error
         problem = f"answers with status {code} ({failed})" if code else "cannot be reached"
-        raise ConfigError(
-            f"{server} {problem}; write the specification to a file with mode=offline"
-        ) from error
+        raise ConfigError(f"{server} {problem}; write the specification to a file with mode=offline") from error
 
 
 if __name__ == "__main__":

@@ -123,9 +123,7 @@ def choose_format(config: DictConfig, data: "DataModule") -> "FileFormat":
     raise ConfigError(f"format=as_file: {why}")
 
 
-def offer_blank(
-    unknown: "UnknownFuture", model: "ModelData", data: "DataModule", config: DictConfig
-) -> "DataError":
+def offer_blank(unknown: "UnknownFuture", model: "ModelData", data: "DataModule", config: DictConfig) -> "DataError":
     """Write a file of the future covariates to fill in, beside the output; return an error that names the next command.
 
     If the file exists, or the command could not read it, none is written, and the error is that of the forecast.

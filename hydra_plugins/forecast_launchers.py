@@ -147,9 +147,7 @@ def in_own_process(environment: dict[str, str], job: Job) -> Outcome:
             return process.submit(run_beside_parent, job).result()
         except Exception as error:
             exit_code = re.search(r"exit codes of the workers are \{(.*)\}", str(error))
-            return Lost(
-                f"its process ended without a result: {exit_code[1] if exit_code else first_line(error)}"
-            )
+            return Lost(f"its process ended without a result: {exit_code[1] if exit_code else first_line(error)}")
 
 
 def run_beside_parent(job: Job) -> JobReturn | int:
@@ -172,9 +170,7 @@ class Submitit(JobLauncher):
         is_local = options.pop("cluster") == "local"
         if not is_local and shutil.which("srun") is None:
             raise ConfigError("hydra/launcher=submitit_slurm needs Slurm, and there is no srun here")
-        executor = submitit.AutoExecutor(
-            folder=options.pop("folder"), cluster="local" if is_local else "slurm"
-        )
+        executor = submitit.AutoExecutor(folder=options.pop("folder"), cluster="local" if is_local else "slurm")
         try:
             executor.update_parameters(**options)
         except (NameError, TypeError, ValueError) as error:  # as for an unknown option

@@ -27,9 +27,7 @@ class AttentionSlots(FileConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, _, option = config_path.removesuffix(".yaml").partition("/")
-        package = {"attention": "_global_", "variables": "model.attention.variables"}.get(
-            group, "model.attention"
-        )
+        package = {"attention": "_global_", "variables": "model.attention.variables"}.get(group, "model.attention")
         if group == "attention":
             slots = ["_self_", {"/encoder": option}, {"/decoder": option}, {"/cross": "full"}]
             name = {"model": {"attention": {"name": f"${{attention_name:{option}}}"}}}

@@ -18,15 +18,11 @@ def list_rows(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], s
         rows: the results.
         columns: for each heading, the key of a value, or a function from the row to a text.
     """
-    lines = [
-        [str(row[text]) if isinstance(text, str) else text(row) for text in columns.values()] for row in rows
-    ]
+    lines = [[str(row[text]) if isinstance(text, str) else text(row) for text in columns.values()] for row in rows]
     return markdown_table(list(columns), lines)
 
 
-def pivot(
-    rows: Sequence[Row], down: str, across: str, text: Callable[[Row], str], missing: str = ""
-) -> list[str]:
+def pivot(rows: Sequence[Row], down: str, across: str, text: Callable[[Row], str], missing: str = "") -> list[str]:
     """Return a table with one line for each value of the key `down`, and one column for each value of `across`."""
     shown = {(row[down], row[across]): text(row) for row in rows}
     columns = list(dict.fromkeys(row[across] for row in rows))

@@ -43,9 +43,7 @@ def check_sizes(**sizes: int) -> None:
 def check_causal_lengths(q: Tensor, k: Tensor) -> None:
     """Raise ValueError if queries and keys of one sequence, split into heads, have different lengths."""
     if q.shape[2] != k.shape[2]:
-        raise ValueError(
-            f"self and causal attention need one length, not {q.shape[2]} queries and {k.shape[2]} keys"
-        )
+        raise ValueError(f"self and causal attention need one length, not {q.shape[2]} queries and {k.shape[2]} keys")
 
 
 @dataclass(frozen=True)
@@ -103,9 +101,7 @@ class Attention(nn.Module, ABC):
     drop_weights: bool = False  # softmax attention drops weights, and no type drops mixed values
     mix_heads: bool = False  # (heads, query_len, head_dim) of a window are read as (query_len, d_model)
 
-    def __init__(
-        self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, share_query_value: bool = False
-    ):
+    def __init__(self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, share_query_value: bool = False):
         super().__init__()
         self.check_role(role)
         if d_model < 1 or n_heads < 1 or d_model % n_heads:

@@ -40,9 +40,7 @@ def additive_attention(
     check_choice("fastformer interaction", interaction, INTERACTIONS)
     if (concat_weight is not None) != (interaction == "concat"):
         given = "without" if concat_weight is None else "with"
-        raise ValueError(
-            f"interaction {interaction!r} {given} a concat_weight: concat needs one, the others take none"
-        )
+        raise ValueError(f"interaction {interaction!r} {given} a concat_weight: concat needs one, the others take none")
     pool = running_softmax_pool if causal else _softmax_pool
     return pool(_interact(pool(q, query_logit), k, interaction, concat_weight), key_logit) * v
 
@@ -65,9 +63,7 @@ def _pool_weights(x: Tokens, logit: Float[Tensor, "heads head_dim"]) -> Float[Te
     return ((x @ logit[..., None]).squeeze(-1) * x.shape[3] ** -0.5).softmax(-1)
 
 
-def _softmax_pool(
-    x: Tokens, logit: Float[Tensor, "heads head_dim"]
-) -> Float[Tensor, "batch heads 1 head_dim"]:
+def _softmax_pool(x: Tokens, logit: Float[Tensor, "heads head_dim"]) -> Float[Tensor, "batch heads 1 head_dim"]:
     """Compute Σ softmax(w·x_i/√E) x_i: an attention call with the single query w."""
     row = logit[:, None].to(x.dtype).expand(x.shape[0], -1, -1, -1)
     return short_softmax_attention(row, x, x)

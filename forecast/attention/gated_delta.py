@@ -110,9 +110,7 @@ def delta_rule(
         writes, states, last = _Writes.apply(keys, values, beta, decay, start_decay)
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
-        out = _read(
-            _to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional
-        )
+        out = _read(_to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional)
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
 
@@ -311,9 +309,7 @@ class GatedDeltaAttention(Attention):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         size = (n_heads, self.head_dim)
         self.decay = KeyLogit(torch.zeros(size), torch.linspace(SLOWEST, FASTEST, n_heads)) if gate else None
-        self.strength = (
-            KeyLogit(torch.randn(size) * self.head_dim**-0.5, torch.zeros(n_heads)) if delta else None
-        )
+        self.strength = KeyLogit(torch.randn(size) * self.head_dim**-0.5, torch.zeros(n_heads)) if delta else None
         convolved = ("k", "v") if role == "cross" else ("q", "k", "v")
         self.convolutions = nn.ModuleDict({x: ShortConvolution(*size) for x in convolved if short_conv})
         self.output_norm = nn.Parameter(torch.ones(self.head_dim)) if output_norm else None

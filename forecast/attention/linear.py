@@ -61,9 +61,7 @@ def taylor_features(x: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(x[..., :1]), x, x[..., i] * x[..., j] * scale], dim=-1)
 
 
-def favor_features(
-    q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float
-) -> tuple[Tensor, Tensor]:
+def favor_features(q: Tensor, k: Tensor, directions: Tensor, causal: bool, eps: float) -> tuple[Tensor, Tensor]:
     """Compute (exp(w·x − |x|²/2) + eps) / √F of queries and keys.
 
     The largest exponent is subtracted where this cancels in the quotient: for each query always, for the keys only if
@@ -105,9 +103,7 @@ def linear_attention(
         check_causal_lengths(q, k)
     if (projection is not None) != (feature_map == "favor"):
         given = "without" if projection is None else "with"
-        raise ValueError(
-            f"feature map {feature_map!r} {given} a projection: favor needs one, the others take none"
-        )
+        raise ValueError(f"feature map {feature_map!r} {given} a projection: favor needs one, the others take none")
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, values = q.to(dtype), k.to(dtype), v.to(dtype)

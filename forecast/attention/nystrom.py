@@ -198,12 +198,8 @@ class NystromAttention(Attention):
         if conv_kernel == "auto":
             conv_kernel = 33 if role == "self" else None
         if conv_kernel is not None and role == "cross":
-            raise ValueError(
-                "nystrom conv_kernel must be null in role 'cross': a convolution needs one length"
-            )
-        if conv_kernel is not None and (
-            not isinstance(conv_kernel, int) or conv_kernel < 1 or conv_kernel % 2 == 0
-        ):
+            raise ValueError("nystrom conv_kernel must be null in role 'cross': a convolution needs one length")
+        if conv_kernel is not None and (not isinstance(conv_kernel, int) or conv_kernel < 1 or conv_kernel % 2 == 0):
             raise ValueError(f"nystrom conv_kernel must be auto, null or an odd number, not {conv_kernel!r}")
         self.num_landmarks, self.pinv_iterations = num_landmarks, pinv_iterations
         self.conv_weight = None
@@ -232,9 +228,7 @@ class NystromAttention(Attention):
         return [Curves("landmarks", caption, {"mean attention": weights.repeat_interleave(sizes, 2)})]
 
     def mix_by_content(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return nystrom_attention(
-            q, k, v, num_landmarks=self.num_landmarks, pinv_iterations=self.pinv_iterations
-        )
+        return nystrom_attention(q, k, v, num_landmarks=self.num_landmarks, pinv_iterations=self.pinv_iterations)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return nystrom_attention(

@@ -25,17 +25,13 @@ def cut(x: Tensor, size: int, axis: int, fill: float = 0.0) -> Tensor:
     return x.unflatten(axis, (-1, size))
 
 
-def to_chunks(
-    x: Float[Tensor, "*rows length width"], fill: float = 0.0
-) -> Float[Tensor, "*rows chunks size width"]:
+def to_chunks(x: Float[Tensor, "*rows length width"], fill: float = 0.0) -> Float[Tensor, "*rows chunks size width"]:
     """Split the length into equal chunks of at most `CHUNK` positions, the last one padded with `fill`."""
     length = x.shape[-2]
     return cut(x, math.ceil(length / math.ceil(length / CHUNK)), x.ndim - 2, fill)
 
 
-def from_chunks(
-    x: Float[Tensor, "*rows chunks size width"], length: int
-) -> Float[Tensor, "*rows length width"]:
+def from_chunks(x: Float[Tensor, "*rows chunks size width"], length: int) -> Float[Tensor, "*rows length width"]:
     """Invert `to_chunks`, without the padding."""
     return x.flatten(-3, -2)[..., :length, :]
 
@@ -64,9 +60,7 @@ def running_mean(x: Float[Tensor, "*rows length width"]) -> Float[Tensor, "*rows
     return (sums / count[:, None]).to(x.dtype)
 
 
-def _triangular_sum(
-    x: Tensor, mask: Callable[[Tensor], Tensor], mask_chunks: Callable[[Tensor], Tensor]
-) -> Tensor:
+def _triangular_sum(x: Tensor, mask: Callable[[Tensor], Tensor], mask_chunks: Callable[[Tensor], Tensor]) -> Tensor:
     """Sum over the positions that `mask` keeps in a chunk, and over the chunks that `mask_chunks` keeps."""
     chunks = to_chunks(x)
     count, size = chunks.shape[-3:-1]

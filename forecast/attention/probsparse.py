@@ -243,9 +243,7 @@ class ProbSparseAttention(Attention):
         name = "norm of the query" if by_norm else "on the sampled keys"
         curves = {name: ranked * scale, "on all keys (exact)": exact * scale}
         found = {f"found of the exact measure's top {top}": (selected & best).sum(-1) / top}
-        return [
-            Curves("sparsity measure", caption, curves, "measure M(q), in logits", "query", selected, found)
-        ]
+        return [Curves("sparsity measure", caption, curves, "measure M(q), in logits", "query", selected, found)]
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         given: dict[str, Any] = {"causal": self.role == "causal", "random": self.training}

@@ -27,9 +27,7 @@ from forecast.attention.full import REGISTER, full_attention, short_softmax_atte
 from forecast.attention.prefix_sums import cut
 
 
-def sliding_window_attention(
-    q: Tokens, k: Tokens, v: Tokens, *, attention_window: int, causal: bool = False
-) -> Tokens:
+def sliding_window_attention(q: Tokens, k: Tokens, v: Tokens, *, attention_window: int, causal: bool = False) -> Tokens:
     """Compute softmax attention to `attention_window` positions on each side, or to those before if causal."""
     check_causal_lengths(q, k)
     length, before, after = q.shape[2], attention_window, 0 if causal else attention_window
@@ -70,9 +68,7 @@ def _seen_in_blocks(
 def _has_flex_kernel(q: Tensor) -> bool:
     """Return whether FlexAttention has a fused kernel: on CUDA with Triton, not in float64, for 16 channels or more."""
     is_eager_on_cuda = q.is_cuda and not torch.compiler.is_compiling()
-    return (
-        is_eager_on_cuda and q.dtype != torch.float64 and q.shape[3] >= 16 and find_spec("triton") is not None
-    )
+    return is_eager_on_cuda and q.dtype != torch.float64 and q.shape[3] >= 16 and find_spec("triton") is not None
 
 
 def flex_window_attention(q: Tokens, k: Tokens, v: Tokens, before: int, after: int) -> Tokens:
@@ -115,9 +111,7 @@ class SlidingWindowAttention(Attention):
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal"})
 
-    def __init__(
-        self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, attention_window: int = 16
-    ):
+    def __init__(self, d_model: int, n_heads: int, *, role: str, dropout: float = 0.0, attention_window: int = 16):
         super().__init__(d_model, n_heads, role=role, dropout=dropout)
         check_sizes(attention_window=attention_window)
         self.attention_window = attention_window
@@ -128,6 +122,4 @@ class SlidingWindowAttention(Attention):
         return f"has a window of {self.attention_window} tokens on each side, which holds all {memory_len}"
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return sliding_window_attention(
-            q, k, v, attention_window=self.attention_window, causal=self.role == "causal"
-        )
+        return sliding_window_attention(q, k, v, attention_window=self.attention_window, causal=self.role == "causal")

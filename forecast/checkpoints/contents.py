@@ -32,9 +32,7 @@ def find_run(path: str | Path) -> Path:
         raise CheckpointError(f"{path}: there is no such checkpoint file or run folder")
     finished = [file for file in Path(RUNS).rglob("metrics.json") if (file.parent / "checkpoints").is_dir()]
     if not finished:
-        raise CheckpointError(
-            f"checkpoint={LATEST}: no finished run is below {RUNS}: give a run folder or a file"
-        )
+        raise CheckpointError(f"checkpoint={LATEST}: no finished run is below {RUNS}: give a run folder or a file")
     return max(finished, key=lambda file: file.stat().st_mtime).parent
 
 
@@ -51,9 +49,7 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
         return path
     candidate = path / "checkpoints" / f"{prefer}.ckpt"
     if not candidate.is_file():
-        raise CheckpointError(
-            f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file"
-        )
+        raise CheckpointError(f"{path}: this folder has no checkpoints/{prefer}.ckpt; give a run folder or a file")
     return candidate
 
 
@@ -114,9 +110,7 @@ def check_written_here(path: Path, content: Any) -> dict[str, Any]:
         raise CheckpointError(f"{path}: this checkpoint was not written by forecast.train")
     parts = [content.get(name) for name in ("hyper_parameters", "LightningData", "state_dict", "loops")]
     if not all(isinstance(part, dict) for part in parts):
-        raise CheckpointError(
-            f"{path}: it does not have the layout of a checkpoint of this version; train again"
-        )
+        raise CheckpointError(f"{path}: it does not have the layout of a checkpoint of this version; train again")
     return content
 
 
@@ -140,9 +134,7 @@ def load_checked(path: Path, load: Callable[[BinaryIO, zipfile.ZipFile, int], tu
             raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
         raise CheckpointError(f"{path}: the file is damaged, or it is not a checkpoint") from error
     if problem:
-        raise CheckpointError(
-            f"{path}: not a checkpoint of this project: it contains {problem}; nothing was executed"
-        )
+        raise CheckpointError(f"{path}: not a checkpoint of this project: it contains {problem}; nothing was executed")
     return content
 
 
@@ -233,9 +225,7 @@ def check_stored_settings(path: Path, settings: Any, allowed: frozenset[str] | N
         elif isinstance(value, list):
             waiting += value
         elif not (value is None or isinstance(value, str | bool | int | float)) or "${" in str(value):
-            raise CheckpointError(
-                f"{path}: the checkpoint's settings are not plain values; nothing was executed"
-            )
+            raise CheckpointError(f"{path}: the checkpoint's settings are not plain values; nothing was executed")
 
 
 # ---- what it says of its training
@@ -293,9 +283,7 @@ def check_same_training(
             f"{path}: the checkpoint was trained with {key}={old}, this run has {key}={new}; make them equal: repeat "
             "the settings of its run, including data="
         )
-    shapes, wanted = (
-        {name: w.shape for name, w in each.items()} for each in (content["state_dict"], weights)
-    )
+    shapes, wanted = ({name: w.shape for name, w in each.items()} for each in (content["state_dict"], weights))
     if shapes != wanted:
         raise CheckpointError(f"{path}: its weights do not fit this version, or not its settings")
 

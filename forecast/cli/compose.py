@@ -77,9 +77,7 @@ def find_comment(config: DictConfig, name: str) -> str:
     group, _, key = name.partition(".")
     chosen = f"{config.hydra.runtime.choices.get(group)}.yaml"
     options = sorted((CONF / group).rglob("*.yaml"), key=lambda path: (path.name != chosen, path))
-    places = [(path, name) for path in files_of_command(config.hydra.job.name)] + [
-        (path, key) for path in options
-    ]
+    places = [(path, name) for path in files_of_command(config.hydra.job.name)] + [(path, key) for path in options]
     found = (read_comments(path).get(key) for path, key in places)
     comment = next(filter(None, found), None)
     if comment is None:
@@ -136,12 +134,8 @@ OmegaConf.register_new_resolver("at_most", min, replace=True)
 OmegaConf.register_new_resolver("by_horizon", by_horizon, replace=True)
 OmegaConf.register_new_resolver("choose", lambda condition, yes, no: yes if condition else no, replace=True)
 OmegaConf.register_new_resolver("attention_name", name_attention, replace=True)
-OmegaConf.register_new_resolver(
-    "attention_types", lambda: ",".join(overrides.options("attention")), replace=True
-)
-OmegaConf.register_new_resolver(
-    "random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True
-)
+OmegaConf.register_new_resolver("attention_types", lambda: ",".join(overrides.options("attention")), replace=True)
+OmegaConf.register_new_resolver("random_suffix", lambda *_: secrets.token_hex(3), use_cache=True, replace=True)
 
 RUN_NAME = re.compile(r"[^./\\][^/\\]{0,150}")
 
@@ -186,9 +180,7 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
         overrides.check_keys(parsed, config)
         if len(groups) < len(parsed):
             typed = [each for each in parsed if each.is_choice_sweep() or not each.is_sweep_override()]
-            config = compose(
-                config_name, overrides=list(map(first_of_sweep, typed)), return_hydra_config=True
-            )
+            config = compose(config_name, overrides=list(map(first_of_sweep, typed)), return_hydra_config=True)
     overrides.check_search_space(config, {override.key_or_group for override in parsed})
     check_interpolations(config)
     if not sweeps and config.hydra.mode != RunMode.MULTIRUN:
@@ -216,9 +208,7 @@ def check_interpolations(config: DictConfig) -> None:
         reason = str(error).splitlines()[0].removeprefix("ConfigError raised while resolving interpolation: ")
         raise ConfigError(f"{key}: {reason}") from None
     except RecursionError:
-        raise ConfigError(
-            "the interpolations ${...} of the settings refer to each other without end"
-        ) from None
+        raise ConfigError("the interpolations ${...} of the settings refer to each other without end") from None
     name = config.get("run_name")
     if name is not None and not (RUN_NAME.fullmatch(str(name)) and str(name).isprintable()):
         raise ConfigError(f"run_name={name} is not a valid folder name; give another")
@@ -282,11 +272,7 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
             (row is not None and row.one_file and key != "data.drop")
             or (key == "data" and _first_value(override) not in FILE_SOURCES)
         )
-        if (
-            key != "checkpoint"
-            and effect_of(key) in RUN_EFFECTS - {Effect.NAME}
-            and not (is_typed or is_of_file)
-        ):
+        if key != "checkpoint" and effect_of(key) in RUN_EFFECTS - {Effect.NAME} and not (is_typed or is_of_file):
             found.append(_resolve_path(text, key, _first_value(override), content))
     return found
 
@@ -342,9 +328,7 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
 
     if is_store(path):
         return {"data": "store"}, "a store"
-    given = {
-        key.removeprefix("data."): override for key, override in typed.items() if key.startswith("data.")
-    }
+    given = {key.removeprefix("data."): override for key, override in typed.items() if key.startswith("data.")}
     of_series, of_table = (overrides.keys_of_file(CONF / f"data/{name}.yaml") for name in ("long", "csv"))
     named = [key for key in given if key in {"melt"} | (of_series - of_table)]
     file, layout, column, why = location.locate(path), {}, "", "not examined"

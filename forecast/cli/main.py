@@ -213,9 +213,7 @@ class BodyInRunFolder:
             write_overrides(overrides, hydra.overrides.task)  # a sweep's summary finds its jobs by this file
         # If another run has locked the folder, this run's error does not belong there. Of the processes of one run,
         # only the first one that fails prints its error; the others fail because of it.
-        must_print = isinstance(error, InUse) or distributed.write_first_error(
-            folder / "error.txt", one_line(error)
-        )
+        must_print = isinstance(error, InUse) or distributed.write_first_error(folder / "error.txt", one_line(error))
         self.failures.append(error if must_print else SystemExit(2))
         # No sweep and no other process reads the folder.
         is_alone = hydra.mode == RunMode.RUN and not may_use_many_devices(config)
@@ -382,9 +380,7 @@ def start_run(config: DictConfig, body: BodyInRunFolder) -> None:
         raise body.failures[0]
 
 
-def start_sweep(
-    config_name: str, config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder
-) -> None:
+def start_sweep(config_name: str, config: DictConfig, overrides: Sequence[str], body: BodyInRunFolder) -> None:
     """Run the body for each combination of values; with resume=auto, in the folder of the sweep to resume."""
     check_one_device(config)
     chosen = []

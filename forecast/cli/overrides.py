@@ -237,9 +237,7 @@ def options(group: str) -> list[str]:
     if group in GROUPS_OF_ATTENTION:
         return [path.stem for path in conf_files(group)]
     places = [folder / group for folder in conf_folders()]
-    return sorted(
-        {str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")}
-    )
+    return sorted({str(p.relative_to(place).with_suffix("")) for place in places for p in place.rglob("*.yaml")})
 
 
 def check_options(override: Override) -> None:
@@ -297,9 +295,7 @@ def check_installed(choices: Mapping[str, str | None]) -> None:
 def missing_option(error: MissingConfigException) -> ConfigError:
     """Create the error for an option of a group of Hydra that does not exist."""
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
-    return ConfigError(
-        f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}."
-    )
+    return ConfigError(f"{group}={name}: there is no such {group}. There are {', '.join(error.options or [])}.")
 
 
 def missing_group(error: ConfigCompositionException, options: Sequence[str]) -> ConfigError:
@@ -353,16 +349,10 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
         for value in values_of(override):
             if key not in known and not isinstance(value, dict | None):
                 below = [name for name in known if name.startswith(f"{key}.")][:3]
-                raise ConfigError(
-                    f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}"
-                )
+                raise ConfigError(f"{key}={value}: it is a group of settings; set one of them: {', '.join(below)}")
             check_value(key, value, known.get(key))
         drawn = override.value()
-        if (
-            isinstance(drawn, IntervalSweep)
-            and isinstance(drawn.start, float)
-            and isinstance(known.get(key), int)
-        ):
+        if isinstance(drawn, IntervalSweep) and isinstance(drawn.start, float) and isinstance(known.get(key), int):
             raise ConfigError(f"{override.input_line}: whole numbers are needed, as in int(interval(1,4))")
 
 

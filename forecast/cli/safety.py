@@ -97,9 +97,7 @@ def check_composed(config: DictConfig) -> None:
         while text != before:
             text, before = SAFE_INTERPOLATION.sub("", text), text
         if "${" in text and not name.startswith("hydra.help."):
-            raise ConfigError(
-                f"{name}={value}: this interpolation is not allowed here; write the value itself"
-            )
+            raise ConfigError(f"{name}={value}: this interpolation is not allowed here; write the value itself")
 
 
 def check_targets(config: Any, known: frozenset[str]) -> None:
@@ -116,9 +114,7 @@ KEY = re.compile(
     r"(?:^|[._])(?:api_?key|(?:secret|private|access)_?key|secret|token|passw(?:or)?d|credentials?)$", re.I
 )
 VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:$|_)", re.I)
-ADDRESS = re.compile(
-    r"://[^/?#\s]+@|[?&][\w-]*(?:token|secret|signature|password|credential|api_?key)[\w-]*=", re.I
-)
+ADDRESS = re.compile(r"://[^/?#\s]+@|[?&][\w-]*(?:token|secret|signature|password|credential|api_?key)[\w-]*=", re.I)
 MIN_LENGTH = 8  # fewer characters of a variable may occur in other text by chance
 ADVICE = (
     "it would be saved where others may read it; set an environment variable (WANDB_API_KEY) or use a password file "
@@ -152,9 +148,7 @@ def check(config: Any, targets: frozenset[str] | None = None) -> None:
 
 def in_environment() -> dict[str, str]:
     """Secrets in the environment, by the names of their variables."""
-    return {
-        name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= MIN_LENGTH
-    }
+    return {name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= MIN_LENGTH}
 
 
 def check_setting(name: str, value: str, known: dict[str, str]) -> None:

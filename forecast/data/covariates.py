@@ -25,9 +25,7 @@ def covariate_feature_names(covariates: Sequence[str], known_steps: Sequence[int
     return [*covariates, *(f"{name} known" for name in masked)]
 
 
-def describe_known(
-    covariates: Sequence[str], as_of: Mapping[str, str], known_steps: Sequence[int | None]
-) -> list[str]:
+def describe_known(covariates: Sequence[str], as_of: Mapping[str, str], known_steps: Sequence[int | None]) -> list[str]:
     """Each future covariate, with the column and the number of steps that are known after a forecast origin."""
     described = []
     for name, steps in zip(covariates, known_steps, strict=True):
@@ -64,9 +62,7 @@ def check_known_steps(known_steps: KnownSteps | None) -> None:
             check_count("data.known_steps", steps, unit="steps", advice=advice)
 
 
-def check_known_as_trained(
-    name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]
-) -> None:
+def check_known_as_trained(name: str, panel: Panel, known_steps: list[int | None], state: dict[str, Any]) -> None:
     """Raise DataError for other future covariates than the checkpoint's, or if they are known for other steps."""
     mine = describe_known(panel.future_covariates, panel.as_of, known_steps)
     theirs = describe_known(state["future_covariates"], state["as_of"], state["known_steps"])
@@ -239,9 +235,7 @@ def static_feature_names(encoding: Encoding) -> list[str]:
     return [f"{name}={text}" if text else name for name, text in pairs]
 
 
-def encode_static(
-    where: str, static: pd.DataFrame, encoding: Encoding
-) -> Float32[np.ndarray, "series n_static"]:
+def encode_static(where: str, static: pd.DataFrame, encoding: Encoding) -> Float32[np.ndarray, "series n_static"]:
     """The features of each series, in the order of `static_feature_names`; a text that is not known has none.
 
     Raises DataError for a number that is missing, and for text where the model was trained on numbers.

@@ -279,9 +279,7 @@ class RunningStatistics:
         self.count, self.mean, self.squares = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
         self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
 
-    def add(
-        self, block: Float[np.ndarray, "rows columns"], group: Int64[np.ndarray, " rows"] | None = None
-    ) -> None:
+    def add(self, block: Float[np.ndarray, "rows columns"], group: Int64[np.ndarray, " rows"] | None = None) -> None:
         """Add rows of these groups, which ascend; None: there is one group."""
         group = np.zeros(len(block), dtype=np.int64) if group is None else group
         begins = np.flatnonzero(np.diff(group, prepend=-1))

@@ -155,9 +155,7 @@ class ScaledPanel:
     fill: Fill | None
 
     @classmethod
-    def of(
-        cls, name: str, panel: Panel, scales: Scales, options: ScalingOptions, *, season: int
-    ) -> "ScaledPanel":
+    def of(cls, name: str, panel: Panel, scales: Scales, options: ScalingOptions, *, season: int) -> "ScaledPanel":
         """Scale a panel, whose missing values are completed with this season; `name` is for messages.
 
         Raises DataError for numbers that float32 cannot hold once they are scaled.
@@ -180,9 +178,7 @@ class ScaledPanel:
         """Windows of `length` rows before a forecast, completed."""
         return read_past(self.values, self.fill, first, length, series)
 
-    def windows(
-        self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]
-    ) -> Windows:
+    def windows(self, starts: Sequence[range], *, seq_len: int, pred_len: int, target_index: list[int]) -> Windows:
         """Windows over the scaled panel; of each series, their pasts begin at these rows."""
         first_rows = torch.from_numpy(self.panel.starts)
         return Windows(

@@ -123,9 +123,7 @@ class Scaler:
         """Scale values of one series, or windows (batch, steps, columns) of these series; in float64."""
         return self._scale(values.double(), *self._of(series, values.device))
 
-    def transform_panel(
-        self, values: Block, starts: PerSeries, stops: PerSeries
-    ) -> Float32[Tensor, "rows columns"]:
+    def transform_panel(self, values: Block, starts: PerSeries, stops: PerSeries) -> Float32[Tensor, "rows columns"]:
         """All rows of a panel in memory, scaled."""
         scaled = torch.empty(values.shape, dtype=torch.float32)
         for rows in pieces_of(values, starts, stops):
@@ -229,9 +227,7 @@ class Scaler:
         """The scaler on another device."""
         return self._map(lambda tensor: tensor.to(device), self.domain)
 
-    def copy_scales(
-        self, other: "Scaler", *, series: Some, source: Some, columns: Sequence[int] | None = None
-    ) -> None:
+    def copy_scales(self, other: "Scaler", *, series: Some, source: Some, columns: Sequence[int] | None = None) -> None:
         """Scale `series` as another scaler scales its series `source`, in place; it has `columns`, None: all."""
         chosen = list(range(self.center.shape[1]) if columns is None else columns)
         cells = series[:, None], torch.tensor(chosen, dtype=torch.int64)

@@ -153,9 +153,7 @@ def load_table(rows: int = LOAD_ROWS, seed: int = _LOAD_SEED) -> Panel:
     growth = 1 + 0.02 * np.arange(rows) / 8766
     level = np.exp(0.03 * persistent(random, rows, hours=24 * 30) + 0.012 * persistent(random, rows, hours=8))
     night = 1 - 0.35 * around(dates.hour.to_numpy().astype(float), 3.5, 4.0)
-    load = (
-        growth * level * (28 * night + _activity(dates) + 3.5 * heating * night + 4 * cooling * (1.6 - night))
-    )
+    load = growth * level * (28 * night + _activity(dates) + 3.5 * heating * night + 4 * cooling * (1.6 - night))
     load += 0.15 * random.standard_normal(rows)
     return Panel.of_table(dates, np.stack([load, temperature], axis=1).round(3), LOAD_COLUMNS, "h")
 

@@ -142,9 +142,7 @@ def find_window_starts(
             )
     some = {split: each for split, each in without.items() if each.any()}
     if some:
-        named = ", ".join(
-            f"{int(each.sum()):,} {split} ({name_some(panel, each)})" for split, each in some.items()
-        )
+        named = ", ".join(f"{int(each.sum()):,} {split} ({name_some(panel, each)})" for split, each in some.items())
         problem = f"of {len(panel):,} series some have too few rows for a window"
         warnings.warn(f"{name}: {problem}: {named}", stacklevel=2)
     return starts

@@ -93,9 +93,7 @@ class DiskRows(Rows):
 class DatedRows(Rows):
     """Calendar features of dates, of their local time, computed when they are indexed."""
 
-    def __init__(
-        self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset
-    ) -> None:
+    def __init__(self, grid: pd.DatetimeIndex, freq: str, holidays: str | None, utc_offset: UtcOffset) -> None:
         self.grid, self.freq, self.holidays, self.utc_offset = grid, freq, holidays, utc_offset
         self.n_columns = len(time_feature_names(freq, holidays))
 
@@ -148,9 +146,7 @@ class CarriedRows(Rows):
             scaled = whole.gather(1, source)
         return torch.cat([scaled, masks], dim=2) if self._masked else scaled
 
-    def _values_before(
-        self, first: Index, is_missing: Bool[Tensor, " batch"]
-    ) -> Float32[Tensor, "batch 1 columns"]:
+    def _values_before(self, first: Index, is_missing: Bool[Tensor, " batch"]) -> Float32[Tensor, "batch 1 columns"]:
         """The last values before each window that starts with a missing value; 0 if there is none."""
         found = torch.zeros(len(first), 1, self._rows.n_columns)
         rows = first[is_missing].numpy()

@@ -60,9 +60,7 @@ def open_store(path: str | Path) -> Panel:
         advice = "the store is damaged or of another version: convert again"
         raise DataError(f"{folder}: {what}: {advice}") from None
     facts = (tuple(about[name]) for name in ("minimum", "maximum", "missing"))
-    stored = StoredValues(
-        values, folder / VALUES, tuple(range(len(columns))), *facts, codes=(None,) * len(columns)
-    )
+    stored = StoredValues(values, folder / VALUES, tuple(range(len(columns))), *facts, codes=(None,) * len(columns))
     ids, stops = pd.Index(about["ids"], dtype=str, name=about["id_column"]), lengths.cumsum()
     return Panel(
         ids=ids, grid=grid, freq=about["freq"], grid_starts=grid_starts, starts=stops - lengths, ends=stops,

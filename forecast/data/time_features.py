@@ -51,9 +51,7 @@ def find_holidays(key: str, code: str) -> Any:
         return holidays.country_holidays(*split_code(code))
     except NotImplementedError:
         of_country = "a country's ISO code, such as TR, DE or DE-BY"
-        known = (
-            of_country if key == "data.holidays" else "the code of a country or exchange, such as DE or XNYS"
-        )
+        known = of_country if key == "data.holidays" else "the code of a country or exchange, such as DE or XNYS"
         raise ConfigError(f"{key}={code} is not known: give {known}") from None
 
 
@@ -205,9 +203,7 @@ def time_features(
     """
     names = time_feature_names(freq)
     kinds = [_FEATURES[name] for name in names]
-    columns = [
-        (np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5 for read, lowest, span in kinds
-    ]
+    columns = [(np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5 for read, lowest, span in kinds]
     if holidays is None:
         return np.stack(columns, axis=1)
     if "day of week" not in names:

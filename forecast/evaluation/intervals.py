@@ -159,9 +159,7 @@ class IntervalSums(RunningSums):
 Intervals = Mapping[str, IntervalSums]  # by method
 
 
-def tabulate_coverage(
-    sums: Intervals, by: Literal["step", "variable"]
-) -> dict[str, Float64[np.ndarray, " rows"]]:
+def tabulate_coverage(sums: Intervals, by: Literal["step", "variable"]) -> dict[str, Float64[np.ndarray, " rows"]]:
     """Return the coverage of each step, or of each variable, as columns of a table. Every process must call this."""
     return name_coverage(sums, {method: each.coverage_by(by) for method, each in sums.items()})
 

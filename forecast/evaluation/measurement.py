@@ -113,13 +113,9 @@ class SplitScorer:
         }
         of_model = make_interval_sums(calibrations[MODEL], probabilities, levels, scaler, data.pred_len)
         self._intervals[MODEL] = {method: sums.to(self.device) for method, sums in of_model.items()}
-        self._covered = {
-            method: torch.zeros(len(sums.levels), n_windows).double() for method, sums in of_model.items()
-        }
+        self._covered = {method: torch.zeros(len(sums.levels), n_windows).double() for method, sums in of_model.items()}
 
-    def update(
-        self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch
-    ) -> None:
+    def update(self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch) -> None:
         """Add a batch: point forecasts, and the output of the model, both within the bounds."""
         predictions = forecast_baselines(self.baselines, self.data, self.data.tested_split, batch)
         for name, prediction in {MODEL: point, **predictions}.items():

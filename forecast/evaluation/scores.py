@@ -214,9 +214,7 @@ def parse_levels(levels: Any) -> tuple[Level, ...]:
         raise ConfigError(f"levels={levels}: write a list, such as levels=[80,95], or levels=[] for none")
     for level in levels:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 1 <= level < 100:
-            raise ConfigError(
-                f"levels={list(levels)}: {level} is not a percentage from 1 to below 100, such as 90"
-            )
+            raise ConfigError(f"levels={list(levels)}: {level} is not a percentage from 1 to below 100, such as 90")
     return tuple(sorted(set(levels)))
 
 

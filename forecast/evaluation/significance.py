@@ -131,9 +131,7 @@ def is_deterministic(losses: Collection[float]) -> bool:
     return len(losses) > 1 and bool(max(losses) - min(losses) <= ROUND_OFF * max(map(abs, losses)))
 
 
-def diebold_mariano(
-    first: np.ndarray, second: np.ndarray, overlap: int, comparisons: int = 1
-) -> LossDifference:
+def diebold_mariano(first: np.ndarray, second: np.ndarray, overlap: int, comparisons: int = 1) -> LossDifference:
     """Test whether two series of losses on the same windows have the same mean.
 
     With d(t) = first(t) − second(t) over windows t = 1 … n,

@@ -155,9 +155,7 @@ def new_backtest(
         panel=panel,
         origins=origins,
         truth=truth,
-        forecasts={
-            name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines(), *of_libraries)
-        },
+        forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines(), *of_libraries)},
         intervals=make_interval_sums(
             source.calibration,
             source.quantiles,
@@ -233,9 +231,7 @@ def adaptive_quantiles(
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
     errors = torch.full((len(counts), int(counts.max()), *point.shape[1:]), torch.nan)
     errors[series, number] = truth - point
-    for origin, offsets in zip(
-        range(errors.shape[1]), adapt(calibration, errors, origins.stride), strict=False
-    ):
+    for origin, offsets in zip(range(errors.shape[1]), adapt(calibration, errors, origins.stride), strict=False):
         here = np.flatnonzero(number == origin)
         yield here, point[here][..., None] + offsets[series[here]].permute(0, 2, 3, 1)
 
@@ -328,9 +324,7 @@ def backtest_policy(
         chosen = np.flatnonzero(period == current)
         cut = int(origins.positions[chosen].min())
         if number:
-            print(
-                f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.local_date(cut - 1)}"
-            )
+            print(f"training   {policy}, {number + 1} of {len(periods)}, on rows to {data.panel.local_date(cut - 1)}")
             before = None if policy == SCRATCH else training
             training = train(config, data, cut, folder / "trainings" / str(number), before)
         backtest.trainings.append(cut)
@@ -344,9 +338,7 @@ def backtest_policy(
     return backtest
 
 
-def train(
-    config: DictConfig, data: DataModule, cut: int, folder: Path, before: Training | None = None
-) -> Training:
+def train(config: DictConfig, data: DataModule, cut: int, folder: Path, before: Training | None = None) -> Training:
     """Train on the rows before a position of the grid; the checkpoint is saved to `folder`.
 
     None as `before` trains a new model. Otherwise the model of that training is trained for `fine_tune_epochs` more,

@@ -62,9 +62,7 @@ def check_forecast(config: DictConfig) -> None:
         check_baseline(config.baseline)
     check_method(config.intervals, config.baseline)
     if config.levels is not None:
-        parse_levels(
-            OmegaConf.to_object(config.levels) if OmegaConf.is_config(config.levels) else config.levels
-        )
+        parse_levels(OmegaConf.to_object(config.levels) if OmegaConf.is_config(config.levels) else config.levels)
     for key in ("horizon", "samples"):
         if config[key] is not None:
             check_count(key, config[key])
@@ -325,9 +323,7 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
     dates = pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
     first, last = forecast.panel.utc_offset.zoned(dates)
-    lines = [
-        f"forecast   {shorten(forecast.columns)}: {size}, {forecast.panel.describe_step()}, {first} to {last}"
-    ]
+    lines = [f"forecast   {shorten(forecast.columns)}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
     if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")
     if forecast.panel.utc_offset.stamp:
@@ -379,14 +375,10 @@ def describe_truth(forecast: Forecast) -> list[str]:
     lines = []
     if (dates <= pd.Timestamp(trained_until)).any():
         shown = forecast.panel.utc_offset.describe(trained_until, with_offset=False)
-        lines = [
-            f"note       dates to {shown} were trained on: their errors say little about the errors of new dates"
-        ]
+        lines = [f"note       dates to {shown} were trained on: their errors say little about the errors of new dates"]
     lines.append(f"truth      known for {int(known.sum()):,} of {known.size:,} steps")
     errors = list(zip(forecast.columns, mae, rmse, strict=True))[:8]
-    return lines + [
-        f"           {name}: MAE {a:.4g}, RMSE {r:.4g}" for name, a, r in errors if np.isfinite(a)
-    ]
+    return lines + [f"           {name}: MAE {a:.4g}, RMSE {r:.4g}" for name, a, r in errors if np.isfinite(a)]
 
 
 def describe_test(forecast: Forecast) -> list[str]:
@@ -461,9 +453,7 @@ def warn_of_constant_values(
     """Warn of the columns that have one value in all the rows of a window, among those that are read."""
     lowest, highest = extremes
     if found := describe_columns(lowest, (lowest == highest) & (seq_len > 1), columns, read):
-        warnings.warn(
-            f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3
-        )
+        warnings.warn(f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3)
 
 
 def describe_columns(
@@ -479,9 +469,7 @@ def describe_columns(
         if name in read and is_found[:, i].any():
             s = int(is_found[:, i].argmax())
             text = f"{name} is {values[s, i]:.6g}{count_series(int(is_found[:, i].sum()), len(is_found))}"
-            limits = (
-                "" if expected is None else f", expected {expected[0][s, i]:.4g} to {expected[1][s, i]:.4g}"
-            )
+            limits = "" if expected is None else f", expected {expected[0][s, i]:.4g} to {expected[1][s, i]:.4g}"
             found.append(text + limits)
     return found
 

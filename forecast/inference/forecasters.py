@@ -143,9 +143,7 @@ class PointForecaster:
         if self.baseline is not None:
             how = self.baseline.describe()
             return [f"baseline   {self.label} in place of the trained model: {how}"]
-        return (
-            [f"model      refitted on all {refit['rows']:,} rows, to {refit['last_date']}"] if refit else []
-        )
+        return [f"model      refitted on all {refit['rows']:,} rows, to {refit['last_date']}"] if refit else []
 
     def tested(self) -> "PointForecaster":
         """The same forecaster before a refit on all rows."""
@@ -183,9 +181,7 @@ def find_unread_columns(forecasters: Sequence[PointForecaster]) -> frozenset[str
     """The columns of a file that none of these forecasters of one model reads; none without forecasters."""
     if not forecasters:
         return frozenset()
-    return forecasters[0].model.columns_beside(
-        set().union(*(forecaster.columns_read() for forecaster in forecasters))
-    )
+    return forecasters[0].model.columns_beside(set().union(*(forecaster.columns_read() for forecaster in forecasters)))
 
 
 def list_forecasters(model: TrainedModel) -> list[PointForecaster]:

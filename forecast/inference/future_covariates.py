@@ -118,9 +118,7 @@ def check_covariates(
     return list(dict.fromkeys(found))
 
 
-def write_blank(
-    path: Path, unknown: UnknownFuture, model: ModelData, source: Source, given: Mapping[str, Any]
-) -> None:
+def write_blank(path: Path, unknown: UnknownFuture, model: ModelData, source: Source, given: Mapping[str, Any]) -> None:
     """Write `unknown.table()` to a CSV file, in the format of the source if that is a text file.
 
     Args:

@@ -115,9 +115,7 @@ class TrainedModel(ModelData):
             return self
         best = self.path.with_name("best.ckpt")
         if self.path.name != "refit.ckpt" or not best.is_file():
-            raise CheckpointError(
-                f"{self.path}: refitted on all rows; the model that was tested is not beside it"
-            )
+            raise CheckpointError(f"{self.path}: refitted on all rows; the model that was tested is not beside it")
         found = load_tested(best)
         found.frame = self.frame
         return found
@@ -127,9 +125,7 @@ class TrainedModel(ModelData):
         self.check_freq("the data", panel.freq)
         return panel.select_columns(self.feature_columns)
 
-    def data(
-        self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()
-    ) -> DataModule:
+    def data(self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()) -> DataModule:
         """Set up the data module of the training data or of other data, with the scaler from training.
 
         Args:
@@ -149,9 +145,7 @@ class TrainedModel(ModelData):
         self.check_freq(data.name, data.freq)
         return data
 
-    def read_panel(
-        self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()
-    ) -> Panel:
+    def read_panel(self, given: Mapping[str, Any] | DataModule | None = None, unread: Collection[str] = ()) -> Panel:
         """Read the training data or other data (see `data`), unscaled."""
         data = given if isinstance(given, DataModule) else self.open_data(given or {})
         panel = self.read_source(data)

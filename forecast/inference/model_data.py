@@ -369,9 +369,7 @@ def take_future_from(excerpt: Panel, ahead: Panel) -> Panel:
     series = ahead.ids.get_indexer(excerpt.ids)[excerpt.series_of(rows)]
     on_grid = ahead.grid.get_indexer(excerpt.dates(rows))
     places = on_grid - ahead.grid_starts[series] + ahead.starts[series]
-    is_there = (
-        (series >= 0) & (on_grid >= 0) & (places >= ahead.starts[series]) & (places < ahead.stops[series])
-    )
+    is_there = (series >= 0) & (on_grid >= 0) & (places >= ahead.starts[series]) & (places < ahead.stops[series])
     future, cells = np.array(excerpt.future), np.ix_(rows[is_there], np.array(excerpt.ahead_index))
     columns = [ahead.future_columns.index(excerpt.future_columns[column]) for column in excerpt.ahead_index]
     given, known = np.asarray(ahead.future)[places[is_there]][:, columns], future[cells]

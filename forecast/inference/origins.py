@@ -165,17 +165,13 @@ def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, "
     return ScaledPanel.of("the data", excerpt, scales, options, season=model.season)
 
 
-def windows_from(
-    model: TrainedModel, scaled: ScaledPanel, origins: Sequence[range], pred_len: int
-) -> Windows:
+def windows_from(model: TrainedModel, scaled: ScaledPanel, origins: Sequence[range], pred_len: int) -> Windows:
     """The windows that forecast from these rows of each series on."""
     starts = [range(rows.start - model.seq_len, rows.stop - model.seq_len, rows.step) for rows in origins]
     return scaled.windows(starts, seq_len=model.seq_len, pred_len=pred_len, target_index=model.target_index)
 
 
-def known_truth(
-    excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]
-) -> Values:
+def known_truth(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int, target_index: list[int]) -> Values:
     """True values from these rows on (series, horizon, n_targets); NaN after the end of a series."""
     wanted = rows[:, None] + np.arange(horizon)
     there = wanted < excerpt.ends[:, None]

@@ -108,9 +108,7 @@ def predict(
     point, output = forecast_series(forecaster, windows, horizon, scaler)
     found = find_quantiles(forecaster, panel, origins, (point, output), levels, method, samples is not None)
     unscale = partial(scaler.inverse, series=torch.arange(len(excerpt)))
-    low, high = (
-        {level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1)
-    )
+    low, high = ({level: unscale(found.bound(level, side)).numpy() for level in found.levels} for side in (0, 1))
     paths, order, is_joint = draw_paths(found, scaled, rows, unscale, samples, seed, model.pred_len)
     return Forecast(
         forecaster=forecaster.facts(),
@@ -203,9 +201,7 @@ def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Lev
     return CONFORMAL if missing else QUANTILE
 
 
-def explain_missing_quantiles(
-    forecaster: PointForecaster, levels: Sequence[Level], horizon: int
-) -> str | None:
+def explain_missing_quantiles(forecaster: PointForecaster, levels: Sequence[Level], horizon: int) -> str | None:
     """Explain which levels or steps the trained quantiles of the network lack; None if they lack none."""
     quantiles, pred_len = forecaster.quantiles, forecaster.model.pred_len
     if quantiles is None:
@@ -248,9 +244,7 @@ def calibration_for(
         # joint ranks need the dates that all series share
         chosen = windows.align(every) if with_ranks else every[None]
         chosen = chosen if chosen.shape[1] > MIN_TRAJECTORIES else every[None]
-        few = choose_evenly_spaced(
-            chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES)
-        )
+        few = choose_evenly_spaced(chosen.shape[1], max(MAX_RECURSIVE_ORIGINS // len(chosen), MIN_TRAJECTORIES))
         chosen = chosen[:, few].flatten()
     calibration = calibrate(
         lambda batch: tested.forecast(windows, batch, scaler)[0], windows, scaler, BATCH_SIZE, levels,
@@ -407,10 +401,7 @@ def adapt_to_errors(
     counts = ((rows - first) // stride).clip(0, count)
     errors = torch.full((len(excerpt), count, horizon, len(tested.target_index)), torch.nan)
     if sum(counts):
-        replayed = [
-            range(row - stride * n, row, stride)
-            for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
-        ]
+        replayed = [range(row - stride * n, row, stride) for row, n in zip(rows.tolist(), counts.tolist(), strict=True)]
         windows = windows_from(tested, scaled, replayed, n_steps)
         scaler = scaled.scales.scaler.select_columns(tested.target_index)
         point, _ = forecast_series(repeated, windows, horizon, scaler)
@@ -422,7 +413,5 @@ def adapt_to_errors(
         for own, each in zip(errors, found.split(counts.tolist()), strict=True):
             own[count - len(each) :] = each
     errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
-    offsets = deque(
-        adapt(calibration, errors, stride), maxlen=1
-    ).pop()  # (series, quantiles, steps, n_targets)
+    offsets = deque(adapt(calibration, errors, stride), maxlen=1).pop()  # (series, quantiles, steps, n_targets)
     return replace(calibration, offsets=offsets), int(sum(counts))

@@ -75,9 +75,7 @@ class CovariateSteps:
         """The values of a batch, float64, each minus the mean of its column over the past."""
         past, past_time = batch.past.double(), batch.past_time.double()
         centred = past - past.mean(1, keepdim=True)
-        return read_covariates(
-            centred, past_time, batch.future_time.double(), self.past_index, self.time_index
-        )
+        return read_covariates(centred, past_time, batch.future_time.double(), self.past_index, self.time_index)
 
 
 def find_covariate_steps(windows: Windows) -> CovariateSteps:
@@ -103,9 +101,7 @@ def find_covariate_steps(windows: Windows) -> CovariateSteps:
         past_steps = min(windows.seq_len, room // len(past))
     begin = windows.seq_len - past_steps
     past_step = torch.arange(begin, windows.seq_len)
-    time_step = torch.arange(
-        windows.seq_len - future_steps, windows.seq_len + (windows.pred_len if n_future else 0)
-    )
+    time_step = torch.arange(windows.seq_len - future_steps, windows.seq_len + (windows.pred_len if n_future else 0))
     future = n_calendar + torch.arange(n_future)
     step = torch.cat([past_step.repeat_interleave(len(past)), time_step.repeat_interleave(n_future)])
     return CovariateSteps(
@@ -132,9 +128,7 @@ def find_covariates(
     return {covariate: read[number] for covariate, number in numbers.items() if number in read}
 
 
-def choose_windows(
-    windows: Windows, steps: CovariateSteps, parts: int = 1
-) -> Int64[np.ndarray, " sampled"] | None:
+def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> Int64[np.ndarray, " sampled"] | None:
     """The numbers of an evenly spaced sample of windows, over which sums are computed one by one; None: over all.
 
     Sums over all windows are computed without building one where no value is missing, all steps of the covariates are

@@ -104,10 +104,7 @@ class Choice:
 def fit_choice(gram: Gram, choice: Choice) -> LinearWeights:
     """Fit the linear model of a choice to the windows of a Gram matrix; float32 weights on the CPU."""
     past_weight, covariates = average(
-        [
-            solve_recent(gram, n, choice.ridge, choice.roles)
-            for n in lookbacks(gram.seq_len, choice.n_lookbacks)
-        ]
+        [solve_recent(gram, n, choice.ridge, choice.roles) for n in lookbacks(gram.seq_len, choice.n_lookbacks)]
     )
     steps, read = gram.steps, gram.steps.of(choice.roles, gram.seq_len)
     is_future = steps.is_future[read]
@@ -190,9 +187,7 @@ def choose_linear_model(grams: Iterable[tuple[Gram, Gram]], *, ridges: Sequence[
     def relative(choice: Choice) -> list[float]:
         return [errors[choice] / max(errors[plain], torch.finfo(torch.float64).tiny) for errors in pairs]
 
-    without = min(
-        (choice for choice in pairs[0] if not choice.roles), key=lambda choice: max(relative(choice))
-    )
+    without = min((choice for choice in pairs[0] if not choice.roles), key=lambda choice: max(relative(choice)))
     others = [choice for choice in pairs[0] if choice.roles]
     return min([without, *others], key=lambda choice: fmean(relative(choice)))
 
@@ -203,13 +198,9 @@ def _errors(fitted_on: Gram, tested_on: Gram, ridges: Sequence[float]) -> dict[C
     errors, roles = {}, fitted_on.steps.roles
     for read in [roles[:count] for count in range(len(roles) + 1)]:
         for ridge in ridges:
-            fitted = [
-                solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)
-            ]
+            fitted = [solve_recent(fitted_on, n, ridge, read) for n in lookbacks(fitted_on.seq_len, MAX_DEPTH)]
             for n_lookbacks in range(1, len(fitted) + 1):
-                errors[Choice(ridge, n_lookbacks, read)] = squared_error(
-                    tested_on, *average(fitted[:n_lookbacks])
-                )
+                errors[Choice(ridge, n_lookbacks, read)] = squared_error(tested_on, *average(fitted[:n_lookbacks]))
     return errors
 
 

@@ -180,9 +180,7 @@ class Gram:
         """The same sums for `count` steps of the horizon, evenly spaced."""
         horizon = torch.from_numpy(choose_evenly_spaced(len(self.auto) - self.seq_len, count))
         kept = torch.cat([torch.arange(self.seq_len), self.seq_len + horizon]).to(self.auto.device)
-        return replace(
-            self, auto=self.auto[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept]
-        )
+        return replace(self, auto=self.auto[kept][:, kept], cross=self.cross[..., kept], count=self.count[:, kept])
 
 
 def window_gram(windows: Windows, parts: int = 1) -> Gram:

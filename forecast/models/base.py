@@ -182,9 +182,7 @@ def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_ta
     return ModelSize(
         n_layers=max(layers),
         width=width,
-        parameters=attentions * 2 * width**2
-        + sum(layers) * 2 * width * inner
-        + width * (n_features + n_targets),
+        parameters=attentions * 2 * width**2 + sum(layers) * 2 * width * inner + width * (n_features + n_targets),
         activations=tokens * (6 * width + inner),
         tables=past // patch * width,
     )

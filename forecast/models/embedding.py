@@ -65,9 +65,7 @@ class Embedding(nn.Module):
 
     positions: Tensor
 
-    def __init__(
-        self, n_features: int, n_time_features: int, d_model: int, *, max_length: int, dropout: float
-    ) -> None:
+    def __init__(self, n_features: int, n_time_features: int, d_model: int, *, max_length: int, dropout: float) -> None:
         super().__init__()
         self.values = CircularConv(n_features, d_model)
         nn.init.kaiming_normal_(self.values.weight, nonlinearity="leaky_relu")
@@ -132,9 +130,7 @@ class TimeEmbedding(nn.Module):
         groups = time_features.unflatten(1, (-1, stride))
         return torch.where(self.is_calendar > 0, groups[:, :, stride // 2], groups.mean(2))
 
-    def _embed_waves(
-        self, f: Float[Tensor, "batch length n_time_features"]
-    ) -> Float[Tensor, "batch length hidden"]:
+    def _embed_waves(self, f: Float[Tensor, "batch length n_time_features"]) -> Float[Tensor, "batch length hidden"]:
         """Compute hidden([f, sin(πkf), cos(πkf)]) for k ≤ 4, where covariates have no sines and cosines.
 
         Instead of the sines and cosines of covariates, their weights are set to zero, and the bias is the weight of a
@@ -227,9 +223,7 @@ class StepHead(nn.Module):
     and c are zero at the start, so that an untrained head adds nothing.
     """
 
-    def __init__(
-        self, d_model: int, d_time: int, n_outputs: int, *, patch_len: int, hidden: int = 32
-    ) -> None:
+    def __init__(self, d_model: int, d_time: int, n_outputs: int, *, patch_len: int, hidden: int = 32) -> None:
         super().__init__()
         self.patch_len = patch_len
         self.token = nn.Linear(d_model, patch_len * hidden)

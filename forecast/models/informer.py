@@ -99,9 +99,7 @@ class Informer(ForecastModel):
         check_sizes(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
         check_label_len(seq_len, label_len)
         if share_layers and match is not None:
-            raise ValueError(
-                f"match={match} needs model.share_layers=false: it counts the attention of each layer"
-            )
+            raise ValueError(f"match={match} needs model.share_layers=false: it counts the attention of each layer")
         self.seq_len, self.label_len, self.pred_len = seq_len, label_len, pred_len
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
 
@@ -122,9 +120,7 @@ class Informer(ForecastModel):
         self.future_embedding = Embedding(n_features, n_time_features, max_length=decoded, **inputs)
         self.encoder = self.build_encoder(make_encoder, encoder_layers)
         in_decoder, cross = (make_attention(slot, decoder_layers) for slot in ("decoder", "cross"))
-        self.decoder = Decoder(
-            DecoderLayer(own, other, **sizes) for own, other in zip(in_decoder, cross, strict=True)
-        )
+        self.decoder = Decoder(DecoderLayer(own, other, **sizes) for own, other in zip(in_decoder, cross, strict=True))
         self.norm = nn.LayerNorm(d_model)
         self.head = nn.Linear(d_model, n_targets * n_quantiles)
 
@@ -162,9 +158,7 @@ class EncoderStack(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch joined d_model"]:
         length = x.shape[1]
-        return torch.cat(
-            [encoder(x[:, -(length // 2**i) :]) for i, encoder in enumerate(self.encoders)], dim=1
-        )
+        return torch.cat([encoder(x[:, -(length // 2**i) :]) for i, encoder in enumerate(self.encoders)], dim=1)
 
 
 class InformerStack(Informer):

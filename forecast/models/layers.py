@@ -103,9 +103,7 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     """x ← norm(x + attention(x)); x ← norm(x + feed_forward(x))."""
 
-    def __init__(
-        self, attention: Attention, d_model: int, d_ff: int, dropout: float, match: str | None = None
-    ) -> None:
+    def __init__(self, attention: Attention, d_model: int, d_ff: int, dropout: float, match: str | None = None) -> None:
         super().__init__()
         self.attention = attention
         d_ff = match_width(d_ff, d_model, [attention], match)
@@ -254,9 +252,7 @@ class ChannelLayout(nn.Module):
         self.n_variables = n_features + extra
         self.variables_per_token = n_features if self.mixed else 1
         self.variable_embedding = (
-            nn.Parameter(EMBEDDING_SCALE * torch.randn(self.n_variables, 1, d_model))
-            if self.reads_variables
-            else None
+            nn.Parameter(EMBEDDING_SCALE * torch.randn(self.n_variables, 1, d_model)) if self.reads_variables else None
         )
 
     def split_channels(

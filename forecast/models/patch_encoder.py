@@ -78,9 +78,7 @@ class PatchEncoder(ResidualModel):
         reads_time = self.channels.reads_variables and n_time_features
         self.time_tokens = nn.Linear(self.patch_len * n_time_features, d_model) if reads_time else None
         self.further_variables = ("time features",) if reads_time else ()
-        self.register_buffer(
-            "positions", sinusoidal_positions(length, d_model, POSITION_SCALE), persistent=False
-        )
+        self.register_buffer("positions", sinusoidal_positions(length, d_model, POSITION_SCALE), persistent=False)
         self.time_embedding = TimeEmbedding(n_time_features, self.d_calendar, dropout)
         sizes: dict[str, Any] = {"d_model": d_model, "d_ff": d_ff, "dropout": dropout, "match": match}
         over_time = attention["encoder"]
@@ -96,9 +94,7 @@ class PatchEncoder(ResidualModel):
         values = channels.split_channels(torch.cat([past[:, -read:], linear], dim=1), targets)
         tokens = self.embedding(self._patches(values))
         if self.time_tokens is not None:
-            tokens = torch.cat(
-                [tokens, self.time_tokens(self._patches(self._time(past_time, future_time)))], dim=1
-            )
+            tokens = torch.cat([tokens, self.time_tokens(self._patches(self._time(past_time, future_time)))], dim=1)
         tokens = self.dropout(channels.embed_variable(tokens) + self.positions)
         encoded = channels.encode(self.encoder, tokens)
         encoded = channels.select_targets(encoded, targets).flatten(2)  # (batch, channels, tokens · d_model)
@@ -111,9 +107,7 @@ class PatchEncoder(ResidualModel):
     ) -> Float[Tensor, "batch channels tokens patch_values"]:
         return pad_to_patches(steps, self.patch_len).unflatten(2, (-1, self.patch_len)).flatten(3)
 
-    def _time(
-        self, past_time: Tensor, future_time: Tensor
-    ) -> Float[Tensor, "batch 1 length n_time_features"]:
+    def _time(self, past_time: Tensor, future_time: Tensor) -> Float[Tensor, "batch 1 length n_time_features"]:
         """Calendar features, and covariates relative to the past, of the steps that the tokens stand for.
 
         Calendar features are not shifted at random here, as `TimeEmbedding` does.
@@ -159,9 +153,7 @@ class ResidualMLP(ResidualModel):
 
     layouts = ("mixed", "independent")
 
-    def __init__(
-        self, *, d_hidden: int = 256, hidden_layers: int = 2, dropout: float = 0.3, **common: Any
-    ) -> None:
+    def __init__(self, *, d_hidden: int = 256, hidden_layers: int = 2, dropout: float = 0.3, **common: Any) -> None:
         check_sizes(d_hidden=d_hidden, hidden_layers=hidden_layers)
         super().__init__(**common)
         columns = self.n_features if self.tokens == "mixed" else 1

@@ -51,9 +51,7 @@ def arrange_quantiles(raw: Outputs, n_targets: int) -> Float[Tensor, "batch pred
     return torch.cat([median - below, median, median + above], dim=-1)
 
 
-def take_median(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None
-) -> Targets:
+def take_median(forecast: Float[Tensor, "batch pred_len n_targets ..."], quantiles: Sequence[float] | None) -> Targets:
     """Return the point forecast: the median along the last axis, or the forecast itself without `quantiles`."""
     return forecast if quantiles is None else forecast[..., len(quantiles) // 2]
 

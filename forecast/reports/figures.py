@@ -18,9 +18,7 @@ from forecast.reports.plots import PlottedForecast, attention_colour
 from forecast.system.files import atomic_file
 
 MODEL_COLOUR = attention_colour("full")
-BASELINE_LINES = {
-    facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()
-}
+BASELINE_LINES = {facts.label: {"color": facts.colour, "linestyle": facts.dashes} for facts in BASELINES.values()}
 TRUTH_COLOUR = "#222222"
 MARK: dict[str, Any] = {"color": "#999999", "linewidth": 0.8, "linestyle": ":"}  # a vertical line at a date
 LEGEND_COLUMNS, MAX_TICKS = 6, 8
@@ -171,9 +169,7 @@ def add_legend(figure: Figure, axis: Axes, title: str) -> None:
     figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=columns, frameon=False)
 
 
-def fill_band(
-    axis: Axes, dates: pd.Index, low: np.ndarray, high: np.ndarray, level: int | float, colour: str
-) -> None:
+def fill_band(axis: Axes, dates: pd.Index, low: np.ndarray, high: np.ndarray, level: int | float, colour: str) -> None:
     """Fill the interval of a level, in percent; intervals of higher levels are paler."""
     alpha, label = 0.5 - 0.4 * level / 100, f"{level:g}% interval"
     axis.fill_between(dates, low, high, color=colour, linewidth=0, alpha=alpha, label=label)
@@ -184,9 +180,7 @@ def style_line(label: str, attention: str) -> dict[str, str]:
     return BASELINE_LINES.get(label, {"color": attention_colour(attention)})
 
 
-def step_figure(
-    errors: Mapping[str, np.ndarray], title: str, attention: str, season: int, step: str
-) -> Figure:
+def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, season: int, step: str) -> Figure:
     """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), those of the model first.
 
     The legend has the highest errors of baselines that are cut, see `limit_errors`; for `season` and `step`, see
@@ -198,9 +192,7 @@ def step_figure(
     for name, values in errors.items():
         width = 1.3 if name in BASELINE_LINES else 3  # visible below an equal baseline
         label = f"{name} (to {values.max():.3g})" if values.max() > top else name
-        axis.plot(
-            np.arange(1, len(values) + 1), values, label=label, linewidth=width, **style_line(name, attention)
-        )
+        axis.plot(np.arange(1, len(values) + 1), values, label=label, linewidth=width, **style_line(name, attention))
     label_steps(axis, len(of_model), season, step)
     axis.set_title(title, parse_math=False)
     style_axis(axis)

@@ -50,8 +50,7 @@ def describe_significance(results: Results, data: DataModule) -> str:
     baseline, windows = results.best_baseline, data.windows[data.tested_split]
     table = tabulate_windows(data, results)
     model, other = (
-        sum_losses(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy())
-        for name in (MODEL, baseline)
+        sum_losses(table[f"{name}_mse"].to_numpy(), table["forecast_start"].to_numpy()) for name in (MODEL, baseline)
     )
     difference = diebold_mariano(model, other, windows.overlap, comparisons=len(results.baselines))
     if not difference.base or abs(results.skill) < SAME_ERROR:

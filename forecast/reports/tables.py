@@ -129,9 +129,7 @@ def tabulate(
         more: texts of further columns, one for each row, by heading.
         best: name of the row that is emphasized.
     """
-    columns = {
-        heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()
-    }
+    columns = {heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()}
     columns |= {heading: list(texts) for heading, texts in (more or {}).items()}
     rows = [
         ("best" * (each == best), [Cell.from_text(each), *(Cell(column[i]) for column in columns.values())])
@@ -160,9 +158,7 @@ def draw(table: Table) -> rich.table.Table:
     for number, column in enumerate(table.columns):
         drawn.add_column(Text(column.heading), justify="left" if number in table.text_columns else "right")
     for style, cells in table.rows:
-        drawn.add_row(
-            *(Text(cell.text) for cell in cells), style={"best": "bold", "baseline": "dim"}.get(style)
-        )
+        drawn.add_row(*(Text(cell.text) for cell in cells), style={"best": "bold", "baseline": "dim"}.get(style))
     return drawn
 
 
@@ -198,9 +194,7 @@ def write_latex(table: Table) -> str:
     Its title is the caption, and the letters and digits of the title are the label.
     """
     label = "-".join(re.findall("[a-z0-9]+", table.title.lower()))
-    rows = [
-        " & ".join(emphasize(row, escape_latex, r"\textbf{{{}}}", r"\textit{{{}}}")) for row in table.rows
-    ]
+    rows = [" & ".join(emphasize(row, escape_latex, r"\textbf{{{}}}", r"\textit{{{}}}")) for row in table.rows]
     lines = [
         *(f"% {escape_latex(line)}" for line in (*table.sentences, table.note) if line),
         r"\begin{table}",
@@ -219,9 +213,7 @@ def write_latex(table: Table) -> str:
     return "\n".join(lines)
 
 
-def emphasize(
-    row: tuple[str, Sequence[Cell]], escape: Callable[[str], str], bold: str, italic: str
-) -> list[str]:
+def emphasize(row: tuple[str, Sequence[Cell]], escape: Callable[[str], str], bold: str, italic: str) -> list[str]:
     """Return the escaped texts of a row: the best of a column in `bold`, the name of a baseline in `italic`."""
     style, cells = row
     templates = [bold if cell.style == "leads" else "{}" for cell in cells]

@@ -75,9 +75,7 @@ def check_same_search(study: optuna.Study, search: Sequence[str]) -> None:
         )
 
 
-def begin_trial(
-    study: optuna.Study, sampler: partial[Any], draws: dict[str, Draw]
-) -> tuple[Trial, list[str]]:
+def begin_trial(study: optuna.Study, sampler: partial[Any], draws: dict[str, Draw]) -> tuple[Trial, list[str]]:
     """Begin the next trial of a study. Return the trial and its values as overrides.
 
     The seed of the sampler's numbers is its own seed plus the number of trials in the study. So a resumed search, and a
@@ -162,9 +160,7 @@ def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str,
 # ---- the space
 
 
-def read_search_space(
-    arguments: Sequence[str], config_loader: Any = None
-) -> tuple[dict[str, Draw], list[str]]:
+def read_search_space(arguments: Sequence[str], config_loader: Any = None) -> tuple[dict[str, Draw], list[str]]:
     """Split overrides into the parameters that each trial draws, and the overrides that all trials share.
 
     If a key has several overrides, the last one counts.
@@ -196,9 +192,7 @@ def draw_of(override: Override) -> Draw:
     name, value = override.get_key_element(), override.value()
     if isinstance(value, IntervalSweep):
         low, high = value.start, value.end
-        suggest: Any = (
-            Trial.suggest_int if isinstance(low, int) and isinstance(high, int) else Trial.suggest_float
-        )
+        suggest: Any = Trial.suggest_int if isinstance(low, int) and isinstance(high, int) else Trial.suggest_float
         return partial(suggest, name=name, low=low, high=high, log="log" in value.tags)
     values: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
     if not isinstance(value, RangeSweep):

@@ -180,9 +180,7 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
         ConfigError: that sweep is still running.
     """
     is_named = any(argument.startswith("hydra.sweep.dir=") for argument in arguments)
-    folder = (
-        Path(config.hydra.sweep.dir) if is_named else find_same_command(Path(config.output_root), arguments)
-    )
+    folder = Path(config.hydra.sweep.dir) if is_named else find_same_command(Path(config.output_root), arguments)
     if folder is None or not folder.exists():
         where = folder or config.output_root
         print(f"resume=auto: no sweep of this command under {where}; starting a new one")

@@ -95,9 +95,7 @@ def check_choice(key: str, value: object, choices: Iterable[str], *, advice: str
         raise ConfigError(f"{key}={value} is not one of {', '.join(known)}{advice}")
 
 
-def check_count(
-    key: str, value: object, *, unit: str | None = None, least: int = 1, advice: str = ""
-) -> None:
+def check_count(key: str, value: object, *, unit: str | None = None, least: int = 1, advice: str = "") -> None:
     """Raise ConfigError unless the value of the setting `key` is a whole number (of `unit`) of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         limit = f"of at least {least}" if unit is None else f"of {unit}, at least {least}"

@@ -68,9 +68,7 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def check_output_folder(
-    path: Path, *, marks: set[str], suffix: str | tuple[str, ...], overwrite: bool
-) -> None:
+def check_output_folder(path: Path, *, marks: set[str], suffix: str | tuple[str, ...], overwrite: bool) -> None:
     """Raise ConfigError if `path` exists and may not be replaced.
 
     An empty folder may be replaced. With `overwrite`, so may a folder that contains the files `marks` and otherwise

@@ -112,9 +112,7 @@ def run_once(config: DictConfig, task: TaskFunction) -> None:
             config=config,
             job_dir_key="hydra.run.dir",
             job_subdir_key=None,
-            hydra_context=HydraContext(
-                config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks
-            ),
+            hydra_context=HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=callbacks),
         )
         callbacks.on_run_end(config=config, config_name=name, job_return=result)
         if result.status is JobStatus.FAILED:  # `return_value` would print more lines
@@ -126,9 +124,7 @@ def run_sweep(config_name: str, overrides: Sequence[str], task: TaskFunction) ->
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
-        hydra.multirun(
-            config_name=config_name, task_function=task, overrides=[*overrides, "hydra.mode=MULTIRUN"]
-        )
+        hydra.multirun(config_name=config_name, task_function=task, overrides=[*overrides, "hydra.mode=MULTIRUN"])
 
 
 # ---- process-wide state

@@ -119,9 +119,7 @@ def conf_folders() -> list[Path]:
         return [CONF]
     folder = user_path(own).absolute()
     if not folder.is_dir():
-        raise ConfigError(
-            f"FORECAST_CONF={own}: no such folder: name one with YAML files, or unset the variable"
-        )
+        raise ConfigError(f"FORECAST_CONF={own}: no such folder: name one with YAML files, or unset the variable")
     return [CONF, folder]
 
 

@@ -67,7 +67,5 @@ class OtherWork:
         import psutil
 
         times = psutil.cpu_times()._asdict()
-        all_ = sum(
-            seconds for name, seconds in times.items() if not name.startswith("guest")
-        )  # in user and nice
+        all_ = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))  # in user and nice
         return sum(os.times()[:4]), all_ - sum(times.get(name, 0.0) for name in IDLE), all_

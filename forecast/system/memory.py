@@ -54,9 +54,7 @@ class PeakMemory:
             return torch.cuda.max_memory_allocated() / 2**20
         if sys.platform == "linux":
             return read_status("VmHWM") / 2**10
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-            2**20 if sys.platform == "darwin" else 2**10
-        )
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def reset_peak() -> None:

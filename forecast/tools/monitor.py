@@ -361,9 +361,7 @@ def examine(model: TrainedModel, data: DataModule | None) -> Findings:
     return Findings(model, test, newer, verdict, ReportedScores.read(content).coverage, drift)
 
 
-def summarize_change(
-    change: LossDifference, scale: Callable[[float], float] = float
-) -> dict[str, Any] | None:
+def summarize_change(change: LossDifference, scale: Callable[[float], float] = float) -> dict[str, Any] | None:
     """A change with its 95% interval, null where there are too few rows; `scale` is applied to each."""
     if math.isnan(change.mean):
         return None

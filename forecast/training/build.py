@@ -80,9 +80,7 @@ def resolve_settings(
         accelerator = resolved.trainer.accelerator
         width = model_class(resolved.model).estimate_size(resolved.model, n_features=1, n_targets=1).width
         best = best_precision(accelerator, width)
-        resolved.trainer.precision = (
-            keep_precision(saved["trainer"]["precision"], best, accelerator) if saved else best
-        )
+        resolved.trainer.precision = keep_precision(saved["trainer"]["precision"], best, accelerator) if saved else best
     if resolved.optimizer.get("fused") == AUTO:
         if "fused" in inspect.signature(get_class(resolved.optimizer._target_)).parameters:
             # Lightning cannot clip gradients that a fused optimizer unscales.

@@ -64,9 +64,7 @@ class ProgressBar(LightningProgressBar):
     def enable(self) -> None:
         self.is_enabled = self.refresh_rate > 0
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int) -> None:
         if self.epoch is None and self.is_enabled:
             total, what = int(self.total_train_batches), f"epoch {trainer.current_epoch + 1}"
             self.epoch = bar(total, what, " batches", delay=0.0, leave=True, initial=batch_idx)
@@ -264,9 +262,7 @@ class RandomState(Callback):
     def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
         checkpoint["random_state"] = {
             "cpu": gather(trainer, torch.get_rng_state()),
-            "device": gather(trainer, torch.cuda.get_rng_state(module.device))
-            if module.device.type == "cuda"
-            else [],
+            "device": gather(trainer, torch.cuda.get_rng_state(module.device)) if module.device.type == "cuda" else [],
         }
 
     def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
@@ -303,9 +299,7 @@ class EpochTable(Callback):
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         self._sums = torch.zeros(4, device=module.device)
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: L.Trainer, module: L.LightningModule, batch: Any, batch_idx: int) -> None:
         # not at the batch's end: by then the schedule has set the next step's rate
         self.lr = trainer.optimizers[0].param_groups[0]["lr"]
 

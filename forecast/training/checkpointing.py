@@ -102,9 +102,7 @@ class Checkpointing(Checkpoint):
         if (self.folder / "best.ckpt").exists():  # not in the folder of a new run
             self.best_score, self.untrained_losses = state_dict["best_score"], state_dict["untrained_losses"]
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         if self._is_between_epochs or self._is_finished:
             checkpoint["epoch"] -= 1  # the last one trained; Lightning counts the next one already
         if self._is_between_epochs:

@@ -77,9 +77,7 @@ def create_model(
     check_arguments(model_class(settings), settings)
     tree = settings if isinstance(settings, DictConfig) else OmegaConf.create(settings)
     make = instantiate(tree, **roles_of_slots(settings))
-    model = make(
-        n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles
-    )
+    model = make(n_features=n_features, n_targets=n_targets, n_time_features=n_time_features, n_quantiles=n_quantiles)
     check_variables(model, settings)
     return model
 
@@ -262,9 +260,7 @@ def compile_where_possible(model: nn.Module, device: torch.device) -> None:
         torch.compile(lambda x: x + 1)(torch.zeros(2, device=device))
     except RuntimeError as error:  # the base class of PyTorch's compiler errors
         reason = str(getattr(error, "inner_exception", error)).strip().splitlines()[0]
-        warnings.warn(
-            f"compile=true: no working compiler here ({reason}); training continues uncompiled", stacklevel=2
-        )
+        warnings.warn(f"compile=true: no working compiler here ({reason}); training continues uncompiled", stacklevel=2)
     else:
         model.compile()
 
@@ -285,8 +281,7 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     known = covariates_of_model(model, data.scaled, untrained=untrained)
     columns = [("past", data.feature_columns[i]) for i in sorted({*data.target_index} | past)]
     columns += [
-        ("past and future" if ahead else "past", data.panel.future_covariates[i])
-        for i, ahead in sorted(known.items())
+        ("past and future" if ahead else "past", data.panel.future_covariates[i]) for i, ahead in sorted(known.items())
     ]
     # an indicator of a category is named by the column of the file
     read = [f"{part} of {data.panel.indicators.get(column, column)}" for part, column in columns]

@@ -189,9 +189,7 @@ class ServiceLogger(Logger):
         except self.connection_errors() as error:
             self.is_lost = True
             reason = without_password(str(error))
-            print_warning(
-                f"the connection to {self.service} was lost ({reason}); the run continues without it"
-            )
+            print_warning(f"the connection to {self.service} was lost ({reason}); the run continues without it")
             self.disconnect()
 
     @rank_zero_only
@@ -412,9 +410,7 @@ class MlflowLogger(ServiceLogger):
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        batch = [
-            Metric(name, float(value), now, step or 0) for name, value in metrics.items() if value is not None
-        ]
+        batch = [Metric(name, float(value), now, step or 0) for name, value in metrics.items() if value is not None]
         self.attempt(lambda: self._client.log_batch(self.run_id, metrics=batch))
 
     def log_final(self, final: FinalResults) -> None:

@@ -72,9 +72,7 @@ def check_settings(config: DictConfig) -> None:
     if config.refit not in (None, "full"):
         raise ConfigError(f"refit={config.refit} is unknown; use refit=full")
     if config.refit and config.schedule._target_.endswith("plateau"):
-        raise ConfigError(
-            "schedule=plateau needs validation windows, and refit=full has none; use another schedule"
-        )
+        raise ConfigError("schedule=plateau needs validation windows, and refit=full has none; use another schedule")
     check_choice("logger.mode", config.logger.get("mode", WANDB_MODES[0]), WANDB_MODES)
     for name in map(str, config.logger):
         if any(find_spec(package) is None for package in LOGGER_PACKAGES.get(name, ())):

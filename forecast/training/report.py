@@ -103,8 +103,7 @@ class Examples:
                 }
                 unknown = np.full(history, np.nan)
                 forecasts = {
-                    name: np.concatenate([unknown, values[w, :, v]])
-                    for name, values in self.forecasts.items()
+                    name: np.concatenate([unknown, values[w, :, v]]) for name, values in self.forecasts.items()
                 }
                 parts.append(pd.DataFrame({**facts, **forecasts}))
         return pd.concat(parts, ignore_index=True)
@@ -209,9 +208,7 @@ def save_tables(run: RunReport) -> None:
     variables = choose_evenly_spaced(data.n_targets, MAX_TABLED).tolist()
     tables = {
         "errors_by_step.csv": tabulate_steps(results.errors, results.coverage_by_step),
-        "errors_by_variable.csv": tabulate_variables(
-            data.target_columns, results.errors, results.coverage_by_variable
-        ),
+        "errors_by_variable.csv": tabulate_variables(data.target_columns, results.errors, results.coverage_by_variable),
         "errors_by_window.parquet": tabulate_windows(data, results),
         inputs.FILE: inputs.tabulate_run_inputs(data),
         "errors_by_series.parquet": run.by_series,
@@ -248,17 +245,11 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             f"{data.title}: {data.pred_len} steps ahead, test windows{shown}",
             attention,
             titles,
-            {
-                level: (low[..., variables], high[..., variables])
-                for level, (low, high) in examples.bands.items()
-            },
+            {level: (low[..., variables], high[..., variables]) for level, (low, high) in examples.bands.items()},
             data.panel.utc_offset.timezone,
         ),
         "error_by_step": figures.step_figure(
-            {
-                names[name]: results.errors[name].by_step()["mse"].numpy()
-                for name in (MODEL, *reversed(BASELINES))
-            },
+            {names[name]: results.errors[name].by_step()["mse"].numpy() for name in (MODEL, *reversed(BASELINES))},
             f"{data.title}: error along the horizon, {len(data.windows['test']):,} test windows",
             attention,
             data.season,
@@ -288,9 +279,7 @@ def forecast_examples(forecaster: Forecaster, data: DataModule, results: Results
     truth = values[..., [data.panel.columns.index(name) for name in data.target_columns]]
 
     def units(values: Tensor) -> np.ndarray:
-        return (
-            data.target_scaler.inverse(data.target_scaler.clip(values.float(), series), series).cpu().numpy()
-        )
+        return data.target_scaler.inverse(data.target_scaler.clip(values.float(), series), series).cpu().numpy()
 
     bands = compute_intervals(forecaster, output)
     return Examples(
@@ -342,9 +331,7 @@ def print_results(run: RunReport) -> None:
         no_quantiles = "; no quantiles were trained, so intervals are conformal"
         tested = describe_untrained(run.untrained) + no_quantiles * ("validation_quantile_loss" in content)
     else:
-        correction = f"the {run.untrained} plus {shrinkage:.0%} of the correction of " * (
-            shrinkage < FULL_WEIGHT
-        )
+        correction = f"the {run.untrained} plus {shrinkage:.0%} of the correction of " * (shrinkage < FULL_WEIGHT)
         tested = f"tested: {correction}{epoch}, the best epoch on validation windows"
     lines.append(tested)
     for model in content["linear_models"].values():

@@ -213,9 +213,7 @@ def describe_run(
         "peak_memory_mb": memory.megabytes(),
         "peak_memory_of": "device" if memory.is_of_device else "process",
         "attention": config.model.attention.name,
-        "attention_slots": {
-            name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()
-        },
+        "attention_slots": {name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()},
         "data": config.data.name,
         "eval_stride": data.eval_stride,
         **series_entry(data.panel, list_without_windows(data), "series_without_windows"),

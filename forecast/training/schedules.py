@@ -18,9 +18,7 @@ def halving(optimizer: Optimizer, total_steps: int, *, full_epochs: int = 2) -> 
     return {"scheduler": factor, "interval": "epoch"}
 
 
-def cosine(
-    optimizer: Optimizer, total_steps: int, *, warmup: float = 0.1, final: float = 0.0
-) -> dict[str, Any]:
+def cosine(optimizer: Optimizer, total_steps: int, *, warmup: float = 0.1, final: float = 0.0) -> dict[str, Any]:
     """Rise linearly over the fraction `warmup` of the steps, then fall as a half cosine to `final` times the peak."""
     if not 0 <= warmup < 1:
         raise ValueError(f"schedule.warmup={warmup} must be a fraction of all steps: at least 0 and below 1")

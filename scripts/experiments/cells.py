@@ -123,9 +123,7 @@ def merge(*overrides: str) -> tuple[str, ...]:
     return tuple({override.partition("=")[0]: override for override in overrides}.values())
 
 
-def make_cell(
-    table: str, data: str, horizon: int, attention: str, seed: int, variant: str = "", *more: str
-) -> Cell:
+def make_cell(table: str, data: str, horizon: int, attention: str, seed: int, variant: str = "", *more: str) -> Cell:
     """Return a cell of the default model. `variant` has overrides that are a part of the name, `more` has others."""
     facts = dict(zip(FACTS, (data, variant, horizon, attention, seed), strict=True))
     name = "/".join(part for part in (data, variant, str(horizon), attention, f"s{seed}") if part)
@@ -148,9 +146,7 @@ def make_grid(
     """Return a cell for each seed, task (data set and horizon), variant and attention type."""
     return [
         make_cell(table, data, horizon, attention, seed, variant, *more(data, attention))
-        for seed, (data, horizon), variant, attention in product(
-            seeds, list(tasks), variants, attention_types
-        )
+        for seed, (data, horizon), variant, attention in product(seeds, list(tasks), variants, attention_types)
     ]
 
 
@@ -240,9 +236,7 @@ def list_lengths() -> list[Cell]:
     ]  # fmt: skip
 
 
-def make_paper_cell(
-    table: str, data: str, features: str, horizon: int, seed: int, variant: str, *more: str
-) -> Cell:
+def make_paper_cell(table: str, data: str, features: str, horizon: int, seed: int, variant: str, *more: str) -> Cell:
     """Return a cell with the settings of the Informer paper; `variant` is a part of the name, `more` has overrides."""
     overrides = (
         f"experiment=informer2020/{data}_{features.lower()}", f"pred_len={horizon}", "data.root=ROOT",

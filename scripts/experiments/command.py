@@ -54,9 +54,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main(
-    arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs", runs: Path = ROOT / "runs"
-) -> int:
+def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs", runs: Path = ROOT / "runs") -> int:
     """Run the command; return its exit status: 1 if cells failed, 2 for a mistake or a missing file, 130 if stopped."""
     options = parse(arguments)
     try:
@@ -87,9 +85,7 @@ def run_table(options: argparse.Namespace, docs: Path, runs: Path) -> int:
     store = Store(docs / table.folder / f"{options.table}.json", cells)
     chosen = [cell for cell in cells if options.only in cell.name]
     if not chosen:
-        raise ValueError(
-            f"--only {options.only}: no cell of {options.table} has this in its name; see --list"
-        )
+        raise ValueError(f"--only {options.only}: no cell of {options.table} has this in its name; see --list")
     if options.list:
         for cell in chosen:
             print(f"{'missing ' if store.row(cell) is None else 'finished'}  {cell.name}")

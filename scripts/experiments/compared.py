@@ -59,9 +59,7 @@ def published_probsparse(
     top = min(factor * math.ceil(math.log(length)), length)
     drawn = torch.randint(memory_len, (length, samples))
     every_query = k[:, :, None].expand(-1, -1, length, -1, -1)
-    sampled = every_query[
-        :, :, torch.arange(length)[:, None], drawn
-    ]  # (batch, heads, length, samples, width)
+    sampled = every_query[:, :, torch.arange(length)[:, None], drawn]  # (batch, heads, length, samples, width)
     scores = (q[:, :, :, None] @ sampled.mT).squeeze(3)
     best = (scores.amax(-1) - scores.sum(-1) / memory_len).topk(top).indices
     rows = torch.arange(batch)[:, None, None], torch.arange(heads)[:, None], best

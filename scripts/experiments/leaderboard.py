@@ -58,7 +58,9 @@ BENCHMARKS = {
         tasks.score_fev, tasks.repeat_season, ("SQL",), FEV, "epf", relative=False,
     ),
     "fev_tables": Benchmark(("mlp", "patch_encoder"), tasks.score_fev, tasks.repeat_season, ("SQL",), FEV),
-    "gift_eval": Benchmark(("mlp", "patch_encoder"), tasks.score_gift, tasks.repeat_season_normally, ("CRPS", "MASE"), GIFT),
+    "gift_eval": Benchmark(
+        ("mlp", "patch_encoder"), tasks.score_gift, tasks.repeat_season_normally, ("CRPS", "MASE"), GIFT
+    ),
 }  # fmt: skip
 
 
@@ -191,9 +193,7 @@ def rank_models(table: str, rows: list[Row], file: Path) -> pd.DataFrame:
     naive = published[published["model"] == NAIVE].set_index("task")["MASE"]
     for row in rows:
         if abs(row["seasonal_naive"]["MASE"] - naive[row["task"]]) > 1e-4:
-            raise ValueError(
-                f"{row['task']}: the seasonal naive differs from the published one: check the files"
-            )
+            raise ValueError(f"{row['task']}: the seasonal naive differs from the published one: check the files")
     names = [task.name for task in TASKS[table] if task.name in set(ours["task"])]
     combined = [name for name in names if name.startswith(benchmark.combined)]
     every, ranking = pd.concat([published, ours]), pd.DataFrame()

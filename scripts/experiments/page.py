@@ -129,9 +129,7 @@ def list_beside(results: Results, data: str) -> list[Group]:
         ours = [group.get(f"{scale}mse") for group in groups]
         values = dict(zip((*OURS, LINEAR), [*ours, full.get(f"{scale}linear_mse")], strict=True))
         values |= {name: results.published["opents"][name][data][place] for name in SHOWN}
-        rows += [
-            {"MSE": name, "data": data, "horizon": horizon, "value": value} for name, value in values.items()
-        ]
+        rows += [{"MSE": name, "data": data, "horizon": horizon, "value": value} for name, value in values.items()]
     return rows
 
 
@@ -142,9 +140,7 @@ def show_published(results: Results) -> list[str]:
         for row in list_beside(results, data):
             value = math.nan if row["value"] is None else row["value"]
             found.setdefault((row["MSE"], data), []).append(value)
-    means = [
-        {"MSE": name, "data": data, "value": sum(each) / len(each)} for (name, data), each in found.items()
-    ]
+    means = [{"MSE": name, "data": data, "value": sum(each) / len(each)} for (name, data), each in found.items()]
     return pivot(means, "MSE", "data", lambda row: score(row["value"]))
 
 
@@ -166,9 +162,7 @@ def show_attention(results: Results) -> list[str]:
     rows = [row for row in results.groups("load") if row["seeds"]]
     without = {(row["data"], row["horizon"]): row["mse"] for row in rows if row["attention"] == "none"}
     rows = [
-        {**row, "task": f"{row['data']}, {row['horizon']}"}
-        for row in rows
-        if (row["data"], row["horizon"]) in without
+        {**row, "task": f"{row['data']}, {row['horizon']}"} for row in rows if (row["data"], row["horizon"]) in without
     ]
     return pivot(
         rows, "attention", "task",
@@ -257,9 +251,7 @@ def show_ablation(results: Results) -> list[str]:
     first = {row["data"]: row["mse"] for row in results.groups("ablation", variant=declared.EVERYTHING)}
     rows = sorted(results.groups("ablation"), key=lambda row: declared.ABLATION.index(row["variant"]))
     rows = [{**row, "changed": f"`{row['variant']}`"} for row in rows]
-    return pivot(
-        rows, "changed", "data", lambda row: f"{score(row['mse'])} ({change(row, first[row['data']])})"
-    )
+    return pivot(rows, "changed", "data", lambda row: f"{score(row['mse'])} ({change(row, first[row['data']])})")
 
 
 def show_covariates(results: Results) -> list[str]:
@@ -329,9 +321,7 @@ def show_faithful(results: Results) -> list[str]:
     rows = [{**row, "test MSE": f"`{row['variant']}`"} for row in results.store("faithful").rows()]
     ours = {row["seed"]: row["mse"] for row in rows if row["variant"] == declared.TOWARDS_PUBLISHED[0]}
     rows = [{**row, "seed": f"seed {row['seed']}", "ours": ours[row["seed"]]} for row in rows]
-    return pivot(
-        rows, "test MSE", "seed", lambda row: f"{score(row['mse'])} ({change(row, row['ours'])})", NOT_RUN
-    )
+    return pivot(rows, "test MSE", "seed", lambda row: f"{score(row['mse'])} ({change(row, row['ours'])})", NOT_RUN)
 
 
 def show_ranking(table: str, *metrics: str) -> Callable[[Results], list[str]]:
@@ -346,9 +336,7 @@ def show_ranking(table: str, *metrics: str) -> Callable[[Results], list[str]]:
         }
         for metric in metrics:
             columns[metric] = lambda row, metric=metric: f"{float(row[metric]):.3f}"
-        shown = [
-            row for row in rows if row["place"] <= BEST or row["ours"] == "True" or row["model"] in TRAINED
-        ]
+        shown = [row for row in rows if row["place"] <= BEST or row["ours"] == "True" or row["model"] in TRAINED]
         return list_rows(shown, columns)
 
     return show
@@ -370,9 +358,7 @@ def list_layers(results: Results) -> list[Group]:
 
 
 def show_layers(width: int) -> Callable[[Results], list[str]]:
-    return lambda results: compare_times(
-        [row for row in list_layers(results) if row["width"] == width], "attention"
-    )
+    return lambda results: compare_times([row for row in list_layers(results) if row["width"] == width], "attention")
 
 
 def show_speed_up(results: Results) -> list[str]:
@@ -414,9 +400,7 @@ def show_growth(cell: str) -> Callable[[Results], list[str]]:
 
 def show_width(results: Results) -> list[str]:
     rows = results.rows("cpu", "width")
-    rows = [
-        dict(zip(("_", "d_model", "precision"), row["cell"].split("/"), strict=True)) | row for row in rows
-    ]
+    rows = [dict(zip(("_", "d_model", "precision"), row["cell"].split("/"), strict=True)) | row for row in rows]
     return pivot(rows, "precision", "d_model", milliseconds)
 
 
@@ -480,14 +464,10 @@ def make_gpu_page(store: Store) -> str:
     for start, (title, note) in GPU_SECTIONS.items():
         if rows := merge_rows(store, start):
             lines += ["", f"## {title}", "", note, "", *compare_times(rows, "attention")]
-            last = [
-                row for row in rows if row["length"] == rows[-1]["length"] and row.get("peak_mib") is not None
-            ]
+            last = [row for row in rows if row["length"] == rows[-1]["length"] and row.get("peak_mib") is not None]
             peaks = ", ".join(f"{row['attention']} {row['peak_mib']:,.0f}" for row in last)
             lines += ["", f"Peak MiB beyond the inputs at {rows[-1]['length']}: {peaks}."] if peaks else []
-    if runs := [
-        {**cell, "precision": name[9:]} for name, cell in cells.items() if name.startswith("training")
-    ]:
+    if runs := [{**cell, "precision": name[9:]} for name, cell in cells.items() if name.startswith("training")]:
         columns = {
             "precision": "precision",
             "test MSE": lambda run: score(run["mse"]),
@@ -513,9 +493,7 @@ def make_csv(groups: Sequence[Group]) -> str:
     lines = [[*KEYS, "seeds", *(CSV_KEYS[key] for key in shown)]]
     for group in groups:
         if group["seeds"]:
-            values = [
-                f"{group[key]:.6g}" if not math.isnan(group.get(key, math.nan)) else "" for key in shown
-            ]
+            values = [f"{group[key]:.6g}" if not math.isnan(group.get(key, math.nan)) else "" for key in shown]
             lines.append([*(str(group[key]) for key in KEYS), str(group["seeds"]), *values])
     return "".join(",".join(line) + "\n" for line in lines)
 

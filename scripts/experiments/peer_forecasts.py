@@ -175,9 +175,7 @@ def forecast_lightgbm(rows: Rows, settings: dict[str, Any]) -> tuple[np.ndarray,
     for part in ("train", "val"):
         starts = rows.starts(part)
         starts = starts[:: math.ceil(len(starts) * task.horizon * task.columns / limits["rows"])]
-        data[part] = lightgbm.Dataset(
-            *make_samples(starts)[:2], categorical_feature=[0], reference=data.get("train")
-        )
+        data[part] = lightgbm.Dataset(*make_samples(starts)[:2], categorical_feature=[0], reference=data.get("train"))
     booster = lightgbm.train(
         settings, data["train"], num_boost_round=limits["trees"], valid_sets=[data["val"]],
         callbacks=[lightgbm.early_stopping(limits["patience"], verbose=False)],
@@ -187,9 +185,7 @@ def forecast_lightgbm(rows: Rows, settings: dict[str, Any]) -> tuple[np.ndarray,
     return found.reshape(task.columns, -1, task.horizon), {"trees": booster.best_iteration}
 
 
-def forecast_neuralforecast(
-    rows: Rows, name: str, settings: dict[str, Any]
-) -> tuple[np.ndarray, dict[str, Any]]:
+def forecast_neuralforecast(rows: Rows, name: str, settings: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
     """Train a model with early stopping on the validation rows, and forecast the test windows."""
     import torch
     from neuralforecast import NeuralForecast, models
@@ -210,9 +206,7 @@ def forecast_neuralforecast(
         h=task.horizon, input_size=task.seq_len, loss=MSE(), alias="forecast", **given, **settings, **QUIET
     )  # fmt: skip
     trained = NeuralForecast([model], freq=f"{task.minutes}min")
-    found = trained.cross_validation(
-        table, val_size=test_start - train_end, test_size=end - test_start, n_windows=None
-    )
+    found = trained.cross_validation(table, val_size=test_start - train_end, test_size=end - test_start, n_windows=None)
     found = found.sort_values(["unique_id", "cutoff", "ds"])["forecast"].to_numpy(np.float64)
     validation = {"validation_mse_by_step": trained.models[0].valid_trajectories}
     return found.reshape(task.columns, -1, task.horizon), validation

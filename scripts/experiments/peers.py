@@ -39,10 +39,7 @@ class Task:
 
 
 TASKS = {
-    **{
-        name: Task(path, target, tuple(known.split(",")))
-        for name, (path, target, known) in WITH_COVARIATES.items()
-    },
+    **{name: Task(path, target, tuple(known.split(","))) for name, (path, target, known) in WITH_COVARIATES.items()},
     "ettm1": Task("ETTm1.csv", minutes=15, seq_len=336, horizon=96, columns=7, days=DAYS_OF_ETT),
     "weather": Task("weather.csv", minutes=10, seq_len=336, horizon=96, columns=21, missing=-9999),
 }
@@ -153,9 +150,7 @@ def train_ours(cell: Cell, context: Context, folder: Path, naive: Mapping[str, f
     metrics = json.loads(path.read_text())
     baselines = {name: {key: metrics["baselines"][name][key] for key in SCORES} for name in BASELINES}
     if any(abs(naive[key] / baselines["naive"][key] - 1) > TOLERANCE for key in SCORES):
-        raise CellFailed(
-            f"the naive forecast has {baselines['naive']} in the run, and {naive} scored as the peers"
-        )
+        raise CellFailed(f"the naive forecast has {baselines['naive']} in the run, and {naive} scored as the peers")
     return {
         **{key: metrics["test"][key] for key in SCORES},
         "cpu_seconds": cost.cpu_seconds,

@@ -103,9 +103,7 @@ def run_series(cell: Cell, context: Context) -> Row:
 
         whole, names = predict("1of1"), [f"{number}of{parts}" for number in range(1, parts + 1)]
         options = (f"data.ids={names[-1]}", f"output={folder}/{names[-1]}.parquet")
-        subprocess.run(
-            ["timeout", "-s", "KILL", "5", sys.executable, *given, *options], cwd=ROOT, check=False
-        )
+        subprocess.run(["timeout", "-s", "KILL", "5", sys.executable, *given, *options], cwd=ROOT, check=False)
         if Path(folder, f"{names[-1]}.parquet").exists():
             raise CellFailed("a killed process left a file")
         with ThreadPoolExecutor(2) as pool:

@@ -16,9 +16,7 @@ def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def leave_pictures_of_explanations_empty(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def leave_pictures_of_explanations_empty(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Save an empty file for each picture of an explanation: drawing takes longer than explaining a tiny model."""
 
     def save_nothing(folder: Path, picture: Any) -> str:

@@ -36,9 +36,7 @@ def test_a_checkpoint_forecasts_from_every_origin(run: Path, tmp_path: Path) -> 
     origins = frame.index[270:296:4]
     assert table["forecast_start"].unique().tolist() == origins.tolist()
     for origin in origins:
-        mine = table[table["forecast_start"] == origin].pivot(
-            index="date", columns="variable", values="model"
-        )
+        mine = table[table["forecast_start"] == origin].pivot(index="date", columns="variable", values="model")
         expected = model.predict(frame[frame.index < origin])
         np.testing.assert_allclose(mine[["load", "temperature"]], expected, rtol=1e-5)
     errors = pd.read_csv(folder / "errors_by_origin.csv")
@@ -147,9 +145,7 @@ def test_refits_cut_every_series_at_one_date(tmp_path: Path) -> None:
     after = answers[1][2]
     assert (pd.to_datetime(errors["trained_until"]) < errors["forecast_start"]).all()
     assert set(errors["trained_until"]) == {text[:10] for text in content["trainings"]}
-    firsts = errors.groupby("trained_until")[
-        "forecast_start"
-    ].min()  # of all series, the day after the training's last
+    firsts = errors.groupby("trained_until")["forecast_start"].min()  # of all series, the day after the training's last
     assert (firsts == pd.to_datetime(firsts.index) + pd.Timedelta(days=1)).all()
     known = before["forecast_start"] <= changed
     assert 0.2 < known.mean() < 0.8
@@ -169,9 +165,7 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
         one.to_csv(folder / "long.csv", index=False)
         given = (f"checkpoint={long_run}", "data.path=long.csv", "data.split=[0.8,0.1,0.1]", "steps=35")
         answers.append(read(backtest_here(folder, *given))[2])
-    before, after = (
-        table[table["forecast_start"] <= table["date"].min() + pd.Timedelta(days=5)] for table in answers
-    )
+    before, after = (table[table["forecast_start"] <= table["date"].min() + pd.Timedelta(days=5)] for table in answers)
     assert len(before) == 2 * 5
     pd.testing.assert_frame_equal(before[FORECASTS], after[FORECASTS], check_exact=True)
     assert not answers[0].equals(answers[1])
@@ -219,10 +213,7 @@ def test_all_policies_begin_with_one_training(policies: Path) -> None:
 def test_the_table_of_policies_follows_from_their_backtests(policies: Path) -> None:
     content = json.loads((policies / "retraining.json").read_text())["policies"]
     assert list(content) == list(POLICIES)
-    losses = {
-        name: pd.read_csv(policies / name / "errors_by_origin.csv")["model_mse"].to_numpy()
-        for name in POLICIES
-    }
+    losses = {name: pd.read_csv(policies / name / "errors_by_origin.csv")["model_mse"].to_numpy() for name in POLICIES}
     for name in POLICIES:
         found = content[name]
         assert found["mse"] == pytest.approx(losses[name].mean())
@@ -287,9 +278,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_baselines"
 
 
-def test_own_baselines_forecast_the_same_dates_of_each_series(
-    long_run: Path, tmp_path: Path, own: str
-) -> None:
+def test_own_baselines_forecast_the_same_dates_of_each_series(long_run: Path, tmp_path: Path, own: str) -> None:
     long_frame().to_csv(tmp_path / "long.csv", index=False)
     names = [f"{own}.seasonal_naive", f"{own}.covariate"]
     given = (f"checkpoint={long_run}", "data.path=long.csv", "steps=12", "stride=3")
@@ -297,17 +286,13 @@ def test_own_baselines_forecast_the_same_dates_of_each_series(
     np.testing.assert_allclose(forecasts[names[0]], forecasts["seasonal_naive"], rtol=1e-5, atol=1e-4)
     frame = long_frame().rename(columns={"ds": "date"})
     prices = forecasts[["unique_id", "date"]].astype({"unique_id": "object"})
-    prices = prices.merge(frame[["unique_id", "date", "price"]], how="left", on=["unique_id", "date"])[
-        "price"
-    ]
+    prices = prices.merge(frame[["unique_id", "date", "price"]], how="left", on=["unique_id", "date"])["price"]
     np.testing.assert_allclose(forecasts[names[1]], prices, rtol=1e-5)
     assert [*content["baselines"]] == [*FORECASTS[1:], *names]
     assert {f"{name}_mse" for name in names} <= {*errors.columns}
 
 
-def test_libraries_beside_the_model(
-    run: Path, tmp_path: Path, own: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_libraries_beside_the_model(run: Path, tmp_path: Path, own: str, capsys: pytest.CaptureFixture[str]) -> None:
     """LightGBM follows a day that repeats; a pretrained model forecasts what its own library does for the same rows."""
     chronos = save_tiny_chronos(tmp_path / "chronos")
     data = run.parents[1] / "load.csv"

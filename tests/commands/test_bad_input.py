@@ -134,9 +134,7 @@ OPTIONS = st.fixed_dictionaries(
     {},
     optional={
         "date_column": st.sampled_from(["date", "load", ["date", "load"], ["day", "time"], "", []]),
-        "date_format": st.sampled_from(
-            ["%d/%m/%Y", "unix", "unix_ms", "excel", "%Y", "%", "%z", "mixed", ""]
-        ),
+        "date_format": st.sampled_from(["%d/%m/%Y", "unix", "unix_ms", "excel", "%Y", "%", "%z", "mixed", ""]),
         "timezone": st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "UTC", "", "..", "Nowhere"]),
         "separator": st.sampled_from([*',;\t| :\n"é', ""]),
         "decimal": st.sampled_from([".", ",", "", "-"]),

@@ -208,9 +208,7 @@ def train(folder: Path, *overrides: str) -> int | str | None:
     return run_command("train", folder, *given, *overrides)
 
 
-def test_suggested_settings_are_taken_unless_they_are_typed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggested_settings_are_taken_unless_they_are_typed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = "output_root=first"
     assert train(folder, root, "pred_len=24", "label_len=12", "attention=linear", "model.d_model=8") == 0
     config = OmegaConf.load(only(folder, "first/*/config.yaml"))
@@ -235,9 +233,7 @@ OWN = "has its own settings; leave suggest=true out"
         (("checkpoint=runs/x",), f"suggest=true: checkpoint=runs/x {OWN}"),
     ],
 )
-def test_what_cannot_be_suggested_is_refused(
-    folder: Path, capsys, overrides: tuple[str, ...], says: str
-) -> None:
+def test_what_cannot_be_suggested_is_refused(folder: Path, capsys, overrides: tuple[str, ...], says: str) -> None:
     assert train(folder, "output_root=refused", *overrides) == 2
     assert f"error: {says}" in capsys.readouterr().err
     assert not (folder / "refused").exists()

@@ -21,9 +21,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
-def test_the_page_and_the_tables_are_written_and_existing_files_kept(
-    pair: Path, tmp_path: Path, capsys
-) -> None:
+def test_the_page_and_the_tables_are_written_and_existing_files_kept(pair: Path, tmp_path: Path, capsys) -> None:
     make_run(tmp_path / "runs" / "stopped", configuration(), mse=1.0)
     (tmp_path / "runs" / "stopped" / "metrics.json").unlink()
     (tmp_path / "comparison.tex").write_text("mine")
@@ -79,9 +77,7 @@ def run_here(folder: Path, **changed: object) -> None:
     command.compare(OmegaConf.create(config | changed))
 
 
-def test_either_all_files_are_written_or_none(
-    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_either_all_files_are_written_or_none(pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         # not encodable: the second file fails
         patch.setattr("forecast.reports.compare.tables.format_csv", lambda rows: "\udc00")
@@ -121,9 +117,7 @@ def test_crps_ranks_where_every_run_has_it(tmp_path: Path) -> None:
     make_variants(tmp_path / "runs", {"full": 0.4, "linear": 0.45})
     assert run_here(tmp_path, score="crps") is None
     markdown = (tmp_path / "comparison.md").read_text()
-    assert markdown.splitlines()[4].startswith(
-        "| variant | verdict | seeds | CRPS | vs best | 95 % interval | p |"
-    )
+    assert markdown.splitlines()[4].startswith("| variant | verdict | seeds | CRPS | vs best | 95 % interval | p |")
     assert "lowest CRPS" in markdown
 
 

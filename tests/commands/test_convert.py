@@ -135,9 +135,7 @@ DAYS = "date,load\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n"
         ("date,load\n" + "2020-01-01,1;" * 1_400_000, ["chunk=1000000"], "line 2: longer than 16 MiB"),
     ],
 )
-def test_what_cannot_be_converted(
-    tmp_path: Path, convert: Convert, content: str, options: list[str], message: str
-):
+def test_what_cannot_be_converted(tmp_path: Path, convert: Convert, content: str, options: list[str], message: str):
     (tmp_path / "a.csv").write_text(content)
     assert message in convert(*options, status=2)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

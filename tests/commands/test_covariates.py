@@ -63,16 +63,12 @@ def test_future_covariates_come_from_a_file_or_from_rows_at_the_end(place: Path,
     longer.to_csv(tmp_path / "longer.csv")
     rows = (f"output={tmp_path}/b.csv", f"data.path={tmp_path}/longer.csv")
     assert run_command("predict", place, "checkpoint=run", *rows) == 0
-    assert (
-        run_command("predict", place, "checkpoint=run", *ahead, "horizon=6", "overwrite=true") == 2
-    )  # of the wind
+    assert run_command("predict", place, "checkpoint=run", *ahead, "horizon=6", "overwrite=true") == 2  # of the wind
     assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
     pd.testing.assert_frame_equal(forecast_of(tmp_path, "a.csv"), forecast_of(tmp_path, "b.csv"))
 
 
-def fill_and_repeat(
-    folder: Path, blank: Path, message: str, values: dict[str, object], **format: Any
-) -> None:
+def fill_and_repeat(folder: Path, blank: Path, message: str, values: dict[str, object], **format: Any) -> None:
     """Fill the columns of the file that a message names, and run the command at its end."""
     table = pd.read_csv(blank, dtype=str, **format)
     assert table[list(values)].isna().all(axis=None)
@@ -97,9 +93,7 @@ def test_unknown_covariates_are_written_to_a_file_to_fill(place: Path, tmp_path:
     assert blank.read_text() == "mine"
 
 
-def test_a_file_to_fill_has_the_ids_and_the_form_of_the_data(
-    series_run: Path, tmp_path: Path, capsys
-) -> None:
+def test_a_file_to_fill_has_the_ids_and_the_form_of_the_data(series_run: Path, tmp_path: Path, capsys) -> None:
     known = long_frame()
     known["ds"] = known["ds"].dt.strftime("%d.%m.%Y")
     known.to_csv(tmp_path / "data.csv", sep=";", decimal=",", index=False)
@@ -139,9 +133,7 @@ def test_covariates_after_the_horizon_change_nothing(place: Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_linear_baseline_of_a_refit_is_fitted_to_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The load follows the temperature; its level, and with it the scale, changes after the training rows."""
     random, dates = np.random.default_rng(0), pd.date_range("2024-01-01", periods=600, freq="h")
     temperature = random.normal(size=600)
@@ -207,9 +199,7 @@ def model(told_place: Path, monkeypatch: pytest.MonkeyPatch) -> forecast.Model:
 
 def test_fewer_known_steps_than_in_training_give_a_warning(model: forecast.Model) -> None:
     told = told_table().iloc[START : START + 1][["told"]]
-    with pytest.warns(
-        UserWarning, match="is known for 1 step, and was known for 2 in training: give future=FILE"
-    ):
+    with pytest.warns(UserWarning, match="is known for 1 step, and was known for 2 in training: give future=FILE"):
         model.predict(told_table().iloc[:START], future=told)
 
 

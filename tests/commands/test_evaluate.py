@@ -24,9 +24,7 @@ def read(path: Path) -> dict:
 
 
 @pytest.mark.parametrize("kind", ["run", "quantile_run"])
-def test_the_test_again_gives_the_runs_own_numbers(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_test_again_gives_the_runs_own_numbers(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     folder: Path = request.getfixturevalue(kind)
     output = tmp_path / "scores.json"
     program = ("-m", "forecast.evaluate", f"checkpoint={folder}", f"output={output}")
@@ -55,9 +53,7 @@ def test_all_rows_of_another_file_are_scored(run: Path, tmp_path: Path) -> None:
     errors = []  # by forecasting from every origin there is
     for origin in range(12, 56):
         ahead = model.predict(part.iloc[:origin])
-        errors.append(
-            (ahead.to_numpy() - part.to_numpy()[origin : origin + 5]) / model.scaler.scale[0].numpy()
-        )
+        errors.append((ahead.to_numpy() - part.to_numpy()[origin : origin + 5]) / model.scaler.scale[0].numpy())
     assert found["test"]["mse"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 

@@ -131,9 +131,7 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
 def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
     """The forecast of the printed program on a file, in a process that cannot import this package."""
     program = said[said.index("import json") :].replace("my.csv", str(data))
-    program = (
-        "import sys\nsys.modules['forecast'] = None\n" + program + '\nnp.save("forecast.npy", forecast)\n'
-    )
+    program = "import sys\nsys.modules['forecast'] = None\n" + program + '\nnp.save("forecast.npy", forecast)\n'
     subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, capture_output=True, text=True)
     return np.load(folder / "forecast.npy")
 
@@ -247,9 +245,7 @@ CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)
 SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 
 
-def untrained_graph(
-    *overrides: str, n_features: int = 3, n_targets: int = 3
-) -> tuple[ForecastGraph, dict[str, list]]:
+def untrained_graph(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
     """An untrained forecast and the shapes of its inputs."""
     torch.manual_seed(0)
     config = compose_config(*SMALL, *overrides)
@@ -274,8 +270,7 @@ def drawn(shapes: dict[str, list], batch: int) -> dict[str, torch.Tensor]:
     """Inputs of this many windows; the first column has level 10⁷ and deviation 1."""
     generator = torch.Generator().manual_seed(batch)
     inputs = {
-        name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64)
-        for name, shape in shapes.items()
+        name: torch.randn(batch, *shape[1:], generator=generator, dtype=torch.float64) for name, shape in shapes.items()
     }
     for name, part in (("center", CENTER), ("scale", SCALE)):
         inputs[name] = torch.tensor(part[: shapes[name][1]], dtype=torch.float64).expand(batch, -1)
@@ -295,10 +290,7 @@ def expected(graph: ForecastGraph, inputs: dict[str, torch.Tensor]) -> torch.Ten
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
-    [
-        pytest.param(variant, marks=[] if "model.linear=false" in variant else pytest.mark.long)
-        for variant in VARIANTS
-    ],
+    [pytest.param(variant, marks=[] if "model.linear=false" in variant else pytest.mark.long) for variant in VARIANTS],
     ids=" ".join,
 )
 def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], tmp_path) -> None:
@@ -307,9 +299,7 @@ def test_every_variant_gives_what_its_network_gives(overrides: tuple[str, ...], 
     program = trace_forecast(graph, shapes)
     write_onnx(program, tmp_path / "m.onnx", {"outputs": {"forecast": []}})
     assert str(ROOT).encode() not in (tmp_path / "m.onnx").read_bytes()
-    assert {i.type for i in onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_inputs()} == {
-        "tensor(double)"
-    }
+    assert {i.type for i in onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_inputs()} == {"tensor(double)"}
     run = load_onnx(tmp_path / "m.onnx")
     for batch in (1, 2, 7):
         inputs = drawn(shapes, batch)

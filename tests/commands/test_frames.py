@@ -42,9 +42,7 @@ def test_forecasts_are_frames_of_the_same_library(tmp_path: Path, monkeypatch: p
     assert table.columns.tolist() == ["shop", "date", "sold", "sold-lo-80", "sold-hi-80"]
     assert len(table) == 10
     np.testing.assert_array_equal(table["shop"], expected.index)
-    np.testing.assert_array_equal(
-        table["date"].to_numpy("datetime64[s]"), expected["date"].to_numpy("datetime64[s]")
-    )
+    np.testing.assert_array_equal(table["date"].to_numpy("datetime64[s]"), expected["date"].to_numpy("datetime64[s]"))
     np.testing.assert_array_equal(table[["sold", "sold-lo-80"]], expected[["sold", "sold-lo-80"]])
     assert model.evaluate(frame)["test"] == model.evaluate(sales())["test"]
 

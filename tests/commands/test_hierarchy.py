@@ -75,8 +75,7 @@ def test_forecasts_and_sample_paths_add_up(run: Path, tmp_path: Path, capsys) ->
     assert run_command("predict", tmp_path, f"checkpoint={run}", *options) == 0
     out = capsys.readouterr().out
     assert (
-        "sums       total, 2 by region, 3 by shop, of 6 series; bounds from 300 sample paths, all series jointly"
-        in out
+        "sums       total, 2 by region, 3 by shop, of 6 series; bounds from 300 sample paths, all series jointly" in out
     )
     table, paths = (
         pd.read_csv(tmp_path / name, dtype={"shop": str}) for name in ("forecast.csv", "forecast_samples.csv")
@@ -111,9 +110,7 @@ def test_true_values_are_sums_of_measured_ones(model: Model) -> None:
     np.testing.assert_allclose(south, expected)
 
 
-def test_bounds_need_errors_of_all_series_on_the_same_dates(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_need_errors_of_all_series_on_the_same_dates(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = model.calibrations["model"]
     assert stored.ranks is not None
     pooled = replace(stored, ranks=stored.ranks.flatten(0, 1)[:, None])  # as if the dates were different
@@ -145,9 +142,7 @@ def test_bounds_of_the_total_are_quantiles_of_its_past_errors_and_cover_it(tmp_p
 def test_what_has_no_sum_is_refused(model: Model, run: Path) -> None:
     frame, options = sales(), {"hierarchy": ["shop"], "levels": [80]}
     early = frame[(frame["shop"] != "1") | (frame["ds"] < "2024-05-10")]
-    with pytest.raises(
-        DataError, match=r"2 of 6 series end before the others .*: start=2024-05-20 leaves"
-    ) as error:
+    with pytest.raises(DataError, match=r"2 of 6 series end before the others .*: start=2024-05-20 leaves") as error:
         model.predict(early, **options)
     start = str(error.value).split("start=")[1].split()[0]
     with pytest.warns(UserWarning, match="2 of 6 series left out"):
@@ -166,8 +161,5 @@ def test_what_has_no_sum_is_refused(model: Model, run: Path) -> None:
         "[] samples=50 levels=[80]": "samples=50 must be a whole number of at least 200 for bounds of sums",
     }.items():
         with redirect_stderr(io.StringIO()) as printed, redirect_stdout(io.StringIO()):
-            assert (
-                run_command("predict", run.parents[1], f"checkpoint={run}", *f"hierarchy={wrong}".split())
-                == 2
-            )
+            assert run_command("predict", run.parents[1], f"checkpoint={run}", *f"hierarchy={wrong}".split()) == 2
         assert re.match(f"error: .*{message}.*\\n$", printed.getvalue()), printed.getvalue()

@@ -157,9 +157,7 @@ def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, A
     each: dict[str, Any] = {}
     for split in ("val", "test"):
         windows = data.windows[split]
-        batch = windows.gather(
-            torch.arange(len(windows))
-        )  # all at once: each beside those that see the change
+        batch = windows.gather(torch.arange(len(windows)))  # all at once: each beside those that see the change
         point = predict(forecaster, batch)
         parts = {
             "past": batch.past, "past_time": batch.past_time, "future_time": batch.future_time, "model": point,
@@ -199,9 +197,7 @@ def quietly(check: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("mode", every_nth(MODES, 3))
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
-@pytest.mark.parametrize(
-    "number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)])
 def test_rows_after_an_origin_do_not_change_its_forecast(
     tmp_path_factory: pytest.TempPathFactory, kind: str, mode: str, number: int
 ) -> None:
@@ -246,23 +242,15 @@ def one_row_late(windows: Windows, index: torch.Tensor) -> Any:
 
 
 def with_neighbours(self: FullAttention, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v) + v.mean(0, keepdim=True).mean(
-        2, keepdim=True
-    )
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v) + v.mean(0, keepdim=True).mean(2, keepdim=True)
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a scaler of all rows": lambda patch: patch.setattr(scaled_panel, "fit_scaler", scaled_by_all_rows),
     "a history one row too long": lambda patch: patch.setattr(Windows, "gather", one_row_late),
-    "windows of a batch that see each other": lambda patch: patch.setattr(
-        FullAttention, "mix", with_neighbours
-    ),
-    "a linear model fitted to all rows": lambda patch: patch.setattr(
-        module, "find_window_starts", longer("train", 60)
-    ),
-    "intervals from test windows": lambda patch: patch.setattr(
-        module, "find_window_starts", longer("val", 40)
-    ),
+    "windows of a batch that see each other": lambda patch: patch.setattr(FullAttention, "mix", with_neighbours),
+    "a linear model fitted to all rows": lambda patch: patch.setattr(module, "find_window_starts", longer("train", 60)),
+    "intervals from test windows": lambda patch: patch.setattr(module, "find_window_starts", longer("val", 40)),
 }
 
 
@@ -278,9 +266,7 @@ def test_a_planted_leak_is_found(tmp_path: Path, leak: str) -> None:
 
 
 @pytest.fixture(params=["run", "quantile_run"])
-def model_and_frame(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Any, pd.DataFrame]:
+def model_and_frame(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, pd.DataFrame]:
     folder = request.getfixturevalue(request.param)
     monkeypatch.chdir(folder.parent.parent)  # bounds beyond pred_len are calibrated on the data trained on
     frame = pd.read_csv(folder.parent.parent / "load.csv", index_col="date", parse_dates=True)
@@ -317,9 +303,7 @@ def train_on(folder: Path, changed_from: int) -> dict[str, Any]:
 
 def test_training_knows_nothing_of_later_splits(tmp_path: Path) -> None:
     """300 rows: training to 210, validation to 240, then the test."""
-    before, test, val = (
-        train_on(tmp_path / name, row) for name, row in (("before", 300), ("test", 240), ("val", 210))
-    )
+    before, test, val = (train_on(tmp_path / name, row) for name, row in (("before", 300), ("test", 240), ("val", 210)))
     learnt = ("state_dict", "optimizer_states", "lr_schedulers", "LightningData", "baselines")
     for name in (*learnt, "calibration"):
         assert unequal(before[name], test[name]) == [], name

@@ -103,9 +103,7 @@ def test_wandb_has_the_error_by_step_as_curves_and_the_pictures(ran, wandb_run: 
     by_step = pd.read_csv(ran[0] / "errors_by_step.csv").set_index("step")
     rows = {row["horizon/step"]: row for row in wandb_run.history if "horizon/step" in row}
     for name in ("model_mse", "linear_mse"):
-        assert {step: row[f"horizon/{name}"] for step, row in rows.items()} == pytest.approx(
-            by_step[name].to_dict()
-        )
+        assert {step: row[f"horizon/{name}"] for step, row in rows.items()} == pytest.approx(by_step[name].to_dict())
     files = only(ran[0], "wandb/offline-run-*/files")
     for picture in ("forecasts", "error_by_step"):
         (name,) = wandb_run.summary[f"pictures/{picture}/filenames"]
@@ -253,9 +251,7 @@ def read(logger: MlflowLogger) -> Any:
 
 
 @pytest.mark.slow
-def test_jobs_that_start_together_share_an_experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_start_together_share_an_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They create the tables of the database."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     loggers = [make(tmp_path, f"run{i}") for i in range(4)]

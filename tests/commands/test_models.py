@@ -61,9 +61,7 @@ def test_the_quantile_loss_stops_training_and_selects_the_best_epoch(tmp_path: P
 
 
 @pytest.mark.parametrize(("model", "loss"), [("OneLayer", "quantile"), ("ShrunkLinear", "mse")])
-def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(
-    tmp_path: Path, model: str, loss: str
-) -> None:
+def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(tmp_path: Path, model: str, loss: str) -> None:
     """In this process and in another one, which know the models of `tests.support.own_model`."""
     asked = ("trainer.max_epochs=2", "logger=[]", "optimizer.lr=1e-2", f"loss={loss}", "refit=full")
     named = f"model._target_=tests.support.own_model.{model}"

@@ -115,9 +115,7 @@ def test_a_forecast_in_the_format_of_its_file_is_appended_to_it(
     assert "format=as_file: load.parquet is not a text file" in capsys.readouterr().err
 
 
-def test_bounds_are_trained_quantiles_and_those_of_samples(
-    quantile_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_are_trained_quantiles_and_those_of_samples(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(quantile_run.parents[1])
     model = load(quantile_run)
     assert model.refitted is not None
@@ -126,9 +124,7 @@ def test_bounds_are_trained_quantiles_and_those_of_samples(
     assert (np.diff(found[columns].to_numpy(), axis=1) >= 0).all()
     conformal = model.predict(levels=[60], intervals="conformal")
     assert not np.allclose(conformal["load-lo-60"], found["load-lo-60"])
-    pd.testing.assert_frame_equal(
-        model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal")
-    )
+    pd.testing.assert_frame_equal(model.predict(levels=[50, 60]), model.predict(levels=[50, 60], intervals="conformal"))
     assert len(model.predict(levels=[60], horizon=9)) == 9
     assert model.calibration is not None
     assert model.calibration.ranks is not None  # those of the tested model
@@ -153,9 +149,7 @@ def test_a_forecast_after_missing_values(model: Model, frame: Any) -> None:
     pd.testing.assert_frame_equal(found, model.predict(mended), rtol=1e-5)
 
 
-def test_it_writes_a_table_and_a_picture_once(
-    run: Path, tmp_path: Path, capsys, frame: Any, model: Model
-) -> None:
+def test_it_writes_a_table_and_a_picture_once(run: Path, tmp_path: Path, capsys, frame: Any, model: Model) -> None:
     options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}")
     assert run_command("predict", tmp_path, *options) == 0
     out = capsys.readouterr().out
@@ -174,16 +168,11 @@ def test_it_writes_a_table_and_a_picture_once(
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
 
 
-def test_samples_are_paths_around_the_forecast(
-    run: Path, tmp_path: Path, capsys, frame: Any, model: Model
-) -> None:
+def test_samples_are_paths_around_the_forecast(run: Path, tmp_path: Path, capsys, frame: Any, model: Model) -> None:
     options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}", "samples=50")
     assert run_command("predict", tmp_path, *options) == 0
     out = capsys.readouterr().out
-    assert (
-        "samples    50 paths, in the order of the errors of 26 validation windows, rough, for these hold 6.0"
-        in out
-    )
+    assert "samples    50 paths, in the order of the errors of 26 validation windows, rough, for these hold 6.0" in out
     assert "forecast.csv, forecast_samples.csv, forecast.png" in out
     found = pd.read_csv(tmp_path / "forecast_samples.csv", parse_dates=["date"], index_col="date")
     assert list(found.columns) == ["sample", "load", "temperature"]
@@ -248,9 +237,7 @@ def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
     found = model.predict(start=frame.index[start], **options)
     errors = torch.full((1, start - 210, PRED, 2), torch.nan)
     for number, origin in enumerate(range(210, start)):
-        point = model.predict(start=frame.index[origin], baseline=baseline)[
-            ["load", "temperature"]
-        ].to_numpy()
+        point = model.predict(start=frame.index[origin], baseline=baseline)[["load", "temperature"]].to_numpy()
         error = (frame.to_numpy()[origin : origin + PRED] - point) / model.target_scaler.scale.numpy()
         errors[0, number] = torch.from_numpy(error).float()
     calibration = calibration_for(choose_forecaster(model, baseline), [80], PRED)

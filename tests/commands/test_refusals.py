@@ -279,9 +279,7 @@ def test_completion_in_bash(tmp_path: Path) -> None:
         for line, _ in LINES
     )
     command = ["bash", "-c", script]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | places, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | places, capture_output=True, text=True, check=True)
     for (_, choices), found in zip(LINES, done.stdout.splitlines(), strict=True):
         assert set(found.split()) == choices
 

@@ -117,9 +117,7 @@ def store_table() -> pd.DataFrame:
     frame, random = long_frame(future=AHEAD), np.random.default_rng(2)
     frame["sky"] = random.choice(["sun", "rain", "snow"], len(frame))
     frame["y"] += 3 * frame["price"]
-    return frame.drop(columns=["region", "size", "temperature"]).rename(
-        columns={"unique_id": "shop", "ds": "day"}
-    )
+    return frame.drop(columns=["region", "size", "temperature"]).rename(columns={"unique_id": "shop", "ds": "day"})
 
 
 @pytest.fixture(scope="module")
@@ -230,15 +228,11 @@ def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, fram
     np.testing.assert_array_equal(truth["y-true"], truth["y-file"])
     np.testing.assert_allclose(found["y-error"], found["y"] - found["y-true"])
     assert found["y-true"].isna().groupby(level=0, sort=False).sum().tolist() == [3, 0, 0, 0]
-    pd.testing.assert_frame_equal(
-        found, model.predict(start=str(start))
-    )  # of the file that it was trained on
+    pd.testing.assert_frame_equal(found, model.predict(start=str(start)))  # of the file that it was trained on
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_a_series_with_few_rows_is_forecast_beside_the_others(
-    model: Model, frame: pd.DataFrame, is_new: bool
-) -> None:
+def test_a_series_with_few_rows_is_forecast_beside_the_others(model: Model, frame: pd.DataFrame, is_new: bool) -> None:
     few = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=4))]
     few = few.replace({"unique_id": {"é": "new"}}) if is_new else few
     name, others = "new" if is_new else "é", ["a", "002", "c d"]

@@ -314,9 +314,7 @@ def is_answered_by_graph(run: Path, request: dict[str, Any]) -> bool:
     return True
 
 
-def ask_both(
-    run: Path, request: dict[str, Any], *, by_graph: bool = True
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def ask_both(run: Path, request: dict[str, Any], *, by_graph: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answers of the server, which come from the graph or not, and of PyTorch."""
     assert is_answered_by_graph(run, request) == by_graph
     return ask(run, request, use_graph=True), ask(run, request, use_graph=False)
@@ -377,9 +375,7 @@ def test_pytorch_answers_what_the_graph_does_not(
         ask(run, request, use_graph=True)
 
 
-def test_a_model_whose_package_is_missing_is_left_out(
-    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_whose_package_is_missing_is_left_out(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model reads the dates of public holidays, which the package `holidays` knows."""
     monkeypatch.setitem(sys.modules, "holidays", None)
     served = load_models(runs, True)
@@ -429,9 +425,7 @@ def test_inputs_unlike_the_training_data_give_a_warning(
     assert of_graph[0].startswith(says) if says else of_graph == []
 
 
-def test_pytorch_answers_without_an_intact_graph_of_the_checkpoint(
-    runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_pytorch_answers_without_an_intact_graph_of_the_checkpoint(runs: dict[str, Path], tmp_path: Path) -> None:
     run = shutil.copytree(runs["hours"], tmp_path / "run")
     checkpoint = find_trained(run)
     facts, graph = facts_file(checkpoint), graph_file(checkpoint)

@@ -44,9 +44,7 @@ def test_a_failed_job_does_not_stop_the_others(swept) -> None:
         (line,) = (line for line in lines if f"] {own} " in line)
         assert f"MSE {metrics['test']['mse']:.4f}   skill {metrics['skill']:+.3f} " in line
         assert f"saved in {folder / name}" in (folder / name / "train.log").read_text()
-        assert (
-            f"run_group: {folder.name}\n" in (folder / name / "config.yaml").read_text()
-        )  # of W&B and MLflow
+        assert f"run_group: {folder.name}\n" in (folder / name / "config.yaml").read_text()  # of W&B and MLflow
     assert "saved in " not in result.stdout
 
 

@@ -54,9 +54,7 @@ def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None
     assert str(folder) in printed
     assert "encoder ProbSparse (self, 12 tokens), decoder ProbSparse (causal, 11 tokens)" in printed
     assert "cross Full (cross, 5 × 6 tokens)" in printed
-    assert (
-        "exact softmax attention, as attention=full does (encoder: ProbSparse keeps every one of" in printed
-    )
+    assert "exact softmax attention, as attention=full does (encoder: ProbSparse keeps every one of" in printed
     slots = json.loads((folder / "metrics.json").read_text())["attention_slots"]
     assert {name: (slot["queries"], slot["keys"]) for name, slot in slots.items()} == {
         "encoder": (12, 12), "decoder": (11, 11), "cross": (5, 6),
@@ -113,9 +111,7 @@ def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str]
     read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
     season = json.loads((folder / "metrics.json").read_text())["season"]
     groups: Any = table.groupby(["window", "variable"])
-    assert {*groups.groups} == {
-        (n, name) for n in (0, 38, 75) for name in ("load", "temperature")
-    }  # of 76 windows
+    assert {*groups.groups} == {(n, name) for n in (0, 38, 75) for name in ("load", "temperature")}  # of 76 windows
     for (number, variable), part in groups:
         assert part["step"].tolist() == list(range(1 - 12, 5 + 1))  # the whole history: 12 < 3 · 5
         ahead = part[part["step"] > 0].set_index("date")
@@ -129,9 +125,7 @@ def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str]
         assert np.mean(scaled**2) == pytest.approx(windows["model_mse"][number], rel=1e-3)
 
 
-def test_the_pictured_intervals_are_those_of_a_prediction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pictured_intervals_are_those_of_a_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of columns whose names look like formulas."""
     write_csv(tmp_path / "load.csv", rows=400)
     names = ["$\\frac{1}{$", "<script>alert(1)</script> x^$ température"]

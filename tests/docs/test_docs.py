@@ -29,15 +29,9 @@ def cells(table: str) -> dict:
 
 def test_times_faster_than_fused_softmax() -> None:
     """A page quotes the layers of the efficient types, `gated_delta` apart, at both widths of the measurement."""
-    rows = [
-        row for row in cells("cpu")["layers"]["result"] if row["length"] == "2048" and row["part"] == "layer"
-    ]
+    rows = [row for row in cells("cpu")["layers"]["result"] if row["length"] == "2048" and row["part"] == "layer"]
     seconds = {(row["attention"], row["width"]): row["median"] for row in rows}
-    times = [
-        seconds["full", width] / seconds[name, width]
-        for name in TYPES - {"gated_delta"}
-        for width in (64, 512)
-    ]
+    times = [seconds["full", width] / seconds[name, width] for name in TYPES - {"gated_delta"} for width in (64, 512)]
     quoted = f"{min(times):.1f} to {max(times):.0f} times at 2,048"
     assert quoted in " ".join((ROOT / "docs" / "attention.md").read_text().split())
 
@@ -47,10 +41,8 @@ def test_links_anchors_files_and_commands_of_a_page_exist(page: Path) -> None:
     text = page.read_text()
     named = re.findall(r"`((?:forecast|conf|scripts|tests|docs)/[\w./-]+)`", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
-    commands = {
-        *re.findall(r"python -m forecast\.(\w+)", text),
-        *re.findall(r"(?:`|^)forecast (\w+) ", text, re.M),
-    }
+    blocks = "".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
+    commands = {*re.findall(r"`forecast (\w+)", text), *re.findall(r"^forecast (\w+)", blocks, re.MULTILINE)}
     known = {path.stem for path in (ROOT / "forecast").glob("*.py")} | {"completion", "COMMAND"}
     assert sorted(commands - known) == []
     assert [t for t in re.findall(r"scripts/reproduce ([a-z][\w-]*)", text) if t not in TABLES] == []
@@ -70,8 +62,7 @@ def test_the_table_of_models() -> None:
     """The rows are means over the seeds that have run: of the default model those of `load`, where it has them."""
     results = ROOT / "docs" / "results"
     ablation, load = (
-        json.loads((results / f"{table}.json").read_text())["cells"].values()
-        for table in ("ablation", "load")
+        json.loads((results / f"{table}.json").read_text())["cells"].values() for table in ("ablation", "load")
     )
     newest = [cell for cell in load if cell["attention"] == "full"]
     rows = {
@@ -92,9 +83,7 @@ def test_the_table_of_models() -> None:
             means.append(sum(c[key] for c in found) / len(found))
         expected[name] = [f"{mean:.3f}" for mean in means]
     (table,) = re.findall(r"(\| test MSE.*?)\n\n", README, re.DOTALL)
-    header, _, *lines = [
-        [cell.strip(" *") for cell in line.strip("| ").split("|")] for line in table.splitlines()
-    ]
+    header, _, *lines = [[cell.strip(" *") for cell in line.strip("| ").split("|")] for line in table.splitlines()]
     assert {line[0]: line[1:] for line in lines} == expected
     (count,) = seeds
     assert (f"{count} seeds" if count > 1 else "one seed") in header[0]
@@ -110,12 +99,8 @@ LISTS = [
 """File, pattern of a line, and the names that it must match in place of NAME."""
 
 
-@pytest.mark.parametrize(
-    ("file", "pattern", "names"), LISTS, ids=lambda given: given if isinstance(given, str) else ""
-)
-def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(
-    file: str, pattern: str, names: list[str]
-) -> None:
+@pytest.mark.parametrize(("file", "pattern", "names"), LISTS, ids=lambda given: given if isinstance(given, str) else "")
+def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(file: str, pattern: str, names: list[str]) -> None:
     text = (ROOT / file).read_text()
     assert names
     assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []
@@ -133,9 +118,7 @@ def test_the_page_is_current() -> None:
 
 # ---- the site
 
-LOADED = re.compile(
-    r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]+)"
-)
+LOADED = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]+)")
 """What a page loads from another host; a link that a reader follows is `<a href>`."""
 
 
@@ -157,9 +140,7 @@ def test_every_page_is_in_the_site(site: Path) -> None:
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
-    assert LOADED.findall("<link rel=stylesheet href=https://fonts.example/a.css>") == [
-        "https://fonts.example/a.css"
-    ]
+    assert LOADED.findall("<link rel=stylesheet href=https://fonts.example/a.css>") == ["https://fonts.example/a.css"]
     found = [(page.name, url) for page in site.rglob("*.html") for url in LOADED.findall(page.read_text())]
     found += [
         (sheet.name, url)

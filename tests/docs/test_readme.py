@@ -112,9 +112,7 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
         shutil.copytree(request.getfixturevalue("place"), tmp_path, dirs_exist_ok=True)
         run(module, arguments, tmp_path)
         patterns = MAKES.get(name, ["runs/*/backtest.json"])
-        assert [
-            pattern for pattern in patterns if len(set(tmp_path.glob(pattern)) - {tmp_path / "my.csv"}) == 0
-        ] == []
+        assert [pattern for pattern in patterns if len(set(tmp_path.glob(pattern)) - {tmp_path / "my.csv"}) == 0] == []
         return
     if "data=long" in command:
         write_sales(tmp_path / "sales.csv")
@@ -125,9 +123,7 @@ def test_command(command: str, tmp_path: Path, request: pytest.FixtureRequest) -
         arguments += [f"data.root={request.getfixturevalue('data_root')}", "data.split=[2,1,1]"]
     write_csv(tmp_path / "my.csv", rows=700)
     small = [override for override in SMALL if override not in LAYERS or "mlp" not in command]
-    result = run(
-        module, [*arguments, *small, *(PLAIN if name == "train" and command != OURS[0] else ())], tmp_path
-    )
+    result = run(module, [*arguments, *small, *(PLAIN if name == "train" and command != OURS[0] else ())], tmp_path)
     runs = list(tmp_path.rglob("backtest.json" if name == "backtest" else "metrics.json"))
     assert runs
     if "-m " in command:

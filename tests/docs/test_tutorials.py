@@ -52,9 +52,7 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "path", select(TUTORIALS, lambda _, path: path.stem not in LONG), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", select(TUTORIALS, lambda _, path: path.stem not in LONG), ids=lambda path: path.stem)
 def test_the_blocks_run(path: Path, tmp_path: Path) -> None:
     script = script_of(path.read_text()).replace("8000", str(free_port()))
     script = re.sub(r"windows_per_epoch=\d+", "windows_per_epoch=64 pictures=false logger=[]", script)

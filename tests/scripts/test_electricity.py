@@ -43,9 +43,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_raw(tmp_path_factory.mktemp("uci") / "LD2011_2014.txt", raw_readings())
 
 
-def test_hours_of_the_clients_that_existed(
-    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hours_of_the_clients_that_existed(raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "electricity.csv"
     target.write_text("mine")
     assert main([str(raw), str(target)]) == 2

@@ -60,9 +60,7 @@ def write_prices(folder: Path, last: float | None = None) -> None:
     pd.DataFrame({"OT": price, "wind": wind}, DATES).to_csv(folder / "epf" / "NP.csv")
 
 
-def test_a_task_is_trained_on_the_rows_before_its_first_origin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_is_trained_on_the_rows_before_its_first_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Task, "seq_len", 24)
     task = Task("epf_np", ("epf/NP.csv",), "H", 6, 3, covariates=True)

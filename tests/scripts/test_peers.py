@@ -20,9 +20,7 @@ def rows_of(target: np.ndarray, **known: np.ndarray) -> Rows:
     return Rows(task, DATES, target[:, None], known, (702, 803, 1003))
 
 
-@pytest.mark.parametrize(
-    ("task", "rows", "split"), [("epf-np", 1003, [0.7, 0.1, 0.2]), ("ettm1", 69680, [12, 4, 4])]
-)
+@pytest.mark.parametrize(("task", "rows", "split"), [("epf-np", 1003, [0.7, 0.1, 0.2]), ("ettm1", 69680, [12, 4, 4])])
 def test_the_split_is_that_of_this_project(task: str, rows: int, split: list[float], tmp_path: Path) -> None:
     given = TASKS[task]
     dates = pd.date_range("2016-07-01", periods=rows, freq=f"{given.minutes}min", name="date")

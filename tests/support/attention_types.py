@@ -71,9 +71,7 @@ def reads_query(attention_type: type[Attention], role: str) -> bool:
     return role != "cross" or not attention_type.uses_only_values
 
 
-def build(
-    attention_type: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any
-) -> Attention:
+def build(attention_type: Callable[..., Attention], role: Role, options: dict[str, Any], **more: Any) -> Attention:
     torch.manual_seed(7)
     return attention_type(D_MODEL, HEADS, role=role, **options, **more)
 

@@ -18,9 +18,7 @@ def real_file(name: str) -> Path:
     pytest.skip(f"{name} is not here: set FORECAST_DATA_ROOT to its folder")
 
 
-def numbers(
-    rows: int = 500, columns: tuple[str, ...] = ("load", "price", "wind"), freq: str = "h"
-) -> pd.DataFrame:
+def numbers(rows: int = 500, columns: tuple[str, ...] = ("load", "price", "wind"), freq: str = "h") -> pd.DataFrame:
     random = np.random.default_rng(rows)
     dates = pd.date_range("2021-03-01", periods=rows, freq=freq)
     frame = pd.DataFrame(random.normal(size=(rows, len(columns))).cumsum(axis=0), columns=list(columns))

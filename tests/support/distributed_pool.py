@@ -107,9 +107,7 @@ def train(case: Case, *overrides: str) -> dict[str, Any]:
     """
     filter_messages()
     sharded = case.strategy == "fsdp"
-    exact = (
-        ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)
-    )
+    exact = ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)
     config = compose_config(
         f"attention={case.attention}", f"trainer={case.strategy}", f"trainer.devices={case.processes}",
         "trainer.accelerator=cpu", *exact, "factor=20", "model.dropout=0", "optimizer.fused=true",

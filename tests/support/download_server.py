@@ -31,9 +31,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests.append(self.path)
-        body = {"/right": CONTENT, "/wrong": CONTENT + b"x", "/cut": CONTENT[: len(CONTENT) // 2]}.get(
-            self.path
-        )
+        body = {"/right": CONTENT, "/wrong": CONTENT + b"x", "/cut": CONTENT[: len(CONTENT) // 2]}.get(self.path)
         self.send_response(200 if body else 404)
         self.send_header("Content-Length", str(len(CONTENT) if self.path == "/cut" else len(body or b"")))
         self.end_headers()

@@ -39,9 +39,7 @@ def etth1(data_root: Path):
 
     from forecast.cli.compose import compose_config
 
-    data = instantiate(
-        compose_config("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data
-    )
+    data = instantiate(compose_config("data=etth1", f"data.root='{data_root}'", "seq_len=48", "pred_len=24").data)
     data.prepare_data()
     data.setup()
     return data

@@ -45,9 +45,7 @@ class ForkedProcess(subprocess.Popen):
         cwd, env = rest[4], rest[5]
         stdin, _, _, stdout, _, stderr = rest[9:15]
         self._status, theirs = socket.socketpair()
-        request = json.dumps(
-            {"args": args[1:], "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ)}
-        )
+        request = json.dumps({"args": args[1:], "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ)})
         ends = [stdin if stdin != -1 else 0, stdout if stdout != -1 else 1, stderr if stderr != -1 else 2]
         server = _server(os.getpid())
         with Path(__file__).open() as file:

@@ -120,9 +120,7 @@ def written(path: Path, content: bytes) -> None:
 
 CALLS: dict[str, Callable[[Content, Path, Path], None]] = {
     "os.system": lambda content, path, ran: calling(content, path, Calls(os.system, f"touch {ran}")),
-    "getattr": lambda content, path, ran: calling(
-        content, path, Calls(getattr, Calls(Path, str(ran)), "touch")
-    ),
+    "getattr": lambda content, path, ran: calling(content, path, Calls(getattr, Calls(Path, str(ran)), "touch")),
     "pandas.read_pickle": nested,
     "by a name on the stack": lambda content, path, ran: calling(
         content, path, Calls(os.system, f"touch {ran}"), protocol=4

@@ -12,8 +12,7 @@ from forecast.models.informer import AttentionSlots
 from forecast.system.location import conf_files
 
 ATTENTION_TYPES: dict[str, type[Attention]] = {
-    path.stem: get_class(yaml.safe_load(path.read_text("utf-8"))["_target_"])
-    for path in conf_files("attention")
+    path.stem: get_class(yaml.safe_load(path.read_text("utf-8"))["_target_"]) for path in conf_files("attention")
 }
 
 

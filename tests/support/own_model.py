@@ -29,9 +29,7 @@ class ShrunkLinear(ForecastModel):
     target_index: Tensor
     weight: Tensor
 
-    def __init__(
-        self, *, n_targets: int, n_quantiles: int, seq_len: int, pred_len: int, **unused: Any
-    ) -> None:
+    def __init__(self, *, n_targets: int, n_quantiles: int, seq_len: int, pred_len: int, **unused: Any) -> None:
         super().__init__()
         self.n_quantiles = n_quantiles
         self.register_buffer("target_index", torch.zeros(n_targets, dtype=torch.int64))

@@ -50,15 +50,11 @@ def unequal(one: Any, other: Any, where: str = "") -> list[str]:
         return [f"{where}: {type(one).__name__} and {type(other).__name__}"]
     if isinstance(one, dict):
         lost = [f"{where}.{key}: in one alone" for key in one.keys() ^ other.keys()]
-        return lost + [
-            w for key in one.keys() & other.keys() for w in unequal(one[key], other[key], f"{where}.{key}")
-        ]
+        return lost + [w for key in one.keys() & other.keys() for w in unequal(one[key], other[key], f"{where}.{key}")]
     if isinstance(one, list | tuple):
         if len(one) != len(other):
             return [f"{where}: {len(one)} and {len(other)} entries"]
-        return [
-            w for i, pair in enumerate(zip(one, other, strict=True)) for w in unequal(*pair, f"{where}[{i}]")
-        ]
+        return [w for i, pair in enumerate(zip(one, other, strict=True)) for w in unequal(*pair, f"{where}[{i}]")]
     if isinstance(one, torch.Tensor):
         same = one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
         return [] if same else [f"{where}: tensors"]

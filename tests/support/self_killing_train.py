@@ -61,9 +61,7 @@ def train_until_write(number: int) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.pop(
-        "WANDB_SERVICE", None
-    )  # of another test in this process: there a killed run's id stays taken
+    os.environ.pop("WANDB_SERVICE", None)  # of another test in this process: there a killed run's id stays taken
     if os.environ["DIES"].isdigit():
         train_until_write(int(os.environ["DIES"]))
     else:

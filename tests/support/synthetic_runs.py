@@ -93,9 +93,7 @@ def make_run(
         folder / "metrics.csv", index=False
     )
     names = list(squared)
-    forecasts(config, windows, variables, dates, own, names).to_parquet(
-        folder / "forecasts.parquet", index=False
-    )
+    forecasts(config, windows, variables, dates, own, names).to_parquet(folder / "forecasts.parquet", index=False)
     content = results(config, means, windows) | {"epochs": epochs, **metrics}
     (folder / "metrics.json").write_text(json.dumps(content))
     return folder
@@ -106,14 +104,10 @@ def history(config: dict[str, Any]) -> int:
     return min(config["seq_len"], 3 * config["pred_len"])
 
 
-def window_errors(
-    means: Means, windows: int, pred_len: int, own: np.random.Generator
-) -> dict[str, np.ndarray]:
+def window_errors(means: Means, windows: int, pred_len: int, own: np.random.Generator) -> dict[str, np.ndarray]:
     """Columns of the errors of overlapping windows, which are as difficult in every run."""
     shared = np.random.default_rng(7)
-    difficulty = np.convolve(
-        shared.exponential(size=windows + pred_len - 1), np.ones(pred_len) / pred_len, "valid"
-    )
+    difficulty = np.convolve(shared.exponential(size=windows + pred_len - 1), np.ones(pred_len) / pred_len, "valid")
     table = {}
     for name in means.mse:
         losses = difficulty * (1 + 0.1 * (own if name == MODEL else shared).normal(size=windows))
@@ -169,9 +163,7 @@ def forecasts(
     return pd.concat(parts, ignore_index=True)
 
 
-def make_variants(
-    root: Path, errors: dict[str, float], *, seeds: int = 2, spread: float = 1e-4, **more: Any
-) -> None:
+def make_variants(root: Path, errors: dict[str, float], *, seeds: int = 2, spread: float = 1e-4, **more: Any) -> None:
     """Write runs of these attention types, whose MSE changes by `spread` from seed to seed, up and down in turn."""
     for number, (kind, mse) in enumerate(errors.items()):
         for seed in range(seeds):

@@ -50,9 +50,7 @@ class WandbRun:
                 self.config |= {item.key: json.loads(item.value_json) for item in record.config.update}
             elif record.HasField("history"):
                 items = record.history.item
-                self.history.append(
-                    {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}
-                )
+                self.history.append({i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items})
             elif record.HasField("summary"):
                 items = record.summary.update
                 self.summary |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items}

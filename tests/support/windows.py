@@ -21,9 +21,7 @@ def windows_over(
 ) -> Windows:
     """Windows over rows of values and of time features; `first_rows` default to 0."""
     n_series = len(starts)
-    features = StepFeatures(
-        TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0)
-    )
+    features = StepFeatures(TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0))
     return Windows(
         TensorRows(values), features, starts=starts, seq_len=seq_len, pred_len=pred_len,
         first_rows=torch.tensor(first_rows if first_rows is not None else [0] * n_series),

@@ -70,9 +70,7 @@ def train(saves: Path, decay: float | None, resumed: Path | None = None) -> tupl
 def test_the_average_is_validated_and_saved_and_is_what_remains(tmp_path: Path) -> None:
     without, plain = train(tmp_path / "without", None)
     final, recorder = train(tmp_path / "averaged", DECAY)
-    assert torch.equal(torch.stack(recorder.trained), torch.stack(plain.trained)), (
-        "training itself is unchanged"
-    )
+    assert torch.equal(torch.stack(recorder.trained), torch.stack(plain.trained)), "training itself is unchanged"
     average, averages = recorder.trained[0], []
     for k, weights in enumerate(recorder.trained, start=1):
         decay = min(DECAY, (1 + k) / (10 + k))

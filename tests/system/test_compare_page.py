@@ -69,9 +69,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in (1, 2):
             made = {**config, "seed": seed, "data": {**config["data"], "seed": seed}}
             name = f"{kind}-{seed}"
-            make_run(
-                root / "runs" / name, made, mse=mse + 0.001 * seed, ms_per_window=ms, variables=("HUFL", "OT")
-            )
+            make_run(root / "runs" / name, made, mse=mse + 0.001 * seed, ms_per_window=ms, variables=("HUFL", "OT"))
     make_run(root / "runs" / "other", configuration("pred_len=12"), mse=0.3)
     return written(root / "runs", root / "comparison.html")
 
@@ -94,9 +92,7 @@ def test_every_chart_is_drawn_without_errors_or_requests(browser: Browser, path:
 
 def test_tables_are_sorted_by_clicking_a_heading(browser: Browser, path: Path) -> None:
     browser.open(path)
-    table = [
-        t for t in browser.all("table") if t.find_element("tag name", "caption").text.startswith("Test")
-    ][1]
+    table = [t for t in browser.all("table") if t.find_element("tag name", "caption").text.startswith("Test")][1]
 
     def order() -> list[str]:
         return [cell.text for cell in table.find_elements("css selector", "tbody th")]
@@ -127,9 +123,7 @@ def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path
     evil = {**config, "loss": ATTACK, "data": {**config["data"], "target": ATTACK}}
     evil["model"] = {**evil["model"], "attention": {**evil["model"]["attention"], "name": ATTACK}}
     make_run(tmp_path / "runs" / "good", config, mse=0.4, variables=("OT", ATTACK, *OTHERS))
-    make_run(
-        tmp_path / "runs" / "evil<b>", evil, mse=0.5, variables=("OT", ATTACK, *OTHERS), attention=ATTACK
-    )
+    make_run(tmp_path / "runs" / "evil<b>", evil, mse=0.5, variables=("OT", ATTACK, *OTHERS), attention=ATTACK)
     make_run(tmp_path / "runs" / "failed", config, mse=0.5)
     (tmp_path / "runs" / "failed" / "metrics.json").unlink()
     (tmp_path / "runs" / "failed" / "error.txt").write_text(ATTACK)

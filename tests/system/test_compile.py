@@ -41,9 +41,7 @@ class TestOneGraph:
         layer = build(attention_type, role, options).eval()
         query, memory = inputs(role, torch.float32)
         batch = torch.export.Dim("batch", min=1, max=64)
-        exported = torch.export.export(
-            layer, (query, memory), dynamic_shapes=({0: batch}, {0: batch})
-        ).module()
+        exported = torch.export.export(layer, (query, memory), dynamic_shapes=({0: batch}, {0: batch})).module()
         few = (query[:2], memory[:2] if role == "cross" else query[:2])
         torch.testing.assert_close(exported(*few), layer(*few))
 

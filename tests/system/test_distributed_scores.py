@@ -110,6 +110,4 @@ def check_steps(pool: Pool, processes: int, share: int, tolerance: float = 1e-8,
         assert one["rates"] == alone["rates"]
         assert one["weights"].keys() == alone["weights"].keys()
         for name, weights in one["weights"].items():
-            np.testing.assert_allclose(
-                weights, alone["weights"][name], rtol=1e-6, atol=tolerance, err_msg=name
-            )
+            np.testing.assert_allclose(weights, alone["weights"][name], rtol=1e-6, atol=tolerance, err_msg=name)

@@ -65,15 +65,11 @@ def test_descriptions_of_commands_import_no_library(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_refused_is_refused_before_libraries_are_imported(
-    run_of_default_model: Path, tmp_path: Path
-) -> None:
+def test_what_is_refused_is_refused_before_libraries_are_imported(run_of_default_model: Path, tmp_path: Path) -> None:
     (tmp_path / "load.csv").write_text(REFUSED)
     of_files = [(command, "data=csv", "data.path=load.csv") for command in ("train", "backtest", "check")]
     given = (f"checkpoint={run_of_default_model}", "data.path=load.csv")
-    of_models = [
-        (name, *given) for name in ("predict", "evaluate", "backtest", "explain", "export", "monitor")
-    ]
+    of_models = [(name, *given) for name in ("predict", "evaluate", "backtest", "explain", "export", "monitor")]
     calls = [*of_files, ("convert", "data.path=load.csv"), *of_models, ("compare", ".")]
     _, said = run(tmp_path, LIBRARIES, *calls, status=2)
     assert said.count("line 3") == 10

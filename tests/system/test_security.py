@@ -46,9 +46,7 @@ def best(run: Path) -> Content:
 # ---- the attacks are real: unguarded, they run
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*hostile.CALLS} - {"getattr"})
-)  # names a method and does not call it
+@pytest.mark.parametrize("name", sorted({*hostile.CALLS} - {"getattr"}))  # names a method and does not call it
 def test_a_pickle_that_is_trusted_runs(best: Content, tmp_path: Path, name: str) -> None:
     path, ran = tmp_path / "hostile.ckpt", tmp_path / "ran"
     hostile.CALLS[name](best, path, ran)
@@ -328,9 +326,7 @@ def test_the_plain_values_are_those_beside_the_tensors(run: Path) -> None:
         assert plain["hyper_parameters"]["pred_len"] == 5
 
 
-def test_settings_of_a_checkpoint_that_no_command_creates_may_name_anything(
-    best: Content, tmp_path: Path
-) -> None:
+def test_settings_of_a_checkpoint_that_no_command_creates_may_name_anything(best: Content, tmp_path: Path) -> None:
     """Callbacks, trainer and loggers come from the command and not from the checkpoint."""
     for group in ("callbacks", "trainer", "logger"):
         hostile.in_settings(group, "extra")(best, tmp_path / "odd.ckpt", tmp_path / "ran")

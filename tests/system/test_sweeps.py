@@ -223,9 +223,7 @@ def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: st
 
     result = train(folder, *command, short, "resume=auto")
     assert result.returncode == 0, result.stderr
-    assert (
-        f"resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
-    )
+    assert f"resuming the sweep in {sweep.relative_to(folder)}, 1 of its runs finished before" in result.stdout
     assert "failed: " not in result.stdout
     assert compared(sweep) == {"full", "linear"}
     assert len(list(sweep.glob("*/config.yaml"))) == 2
@@ -236,13 +234,8 @@ def test_slurm_is_needed_for_its_launcher(
 ) -> None:
     needs("submitit_slurm")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert (
-        train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2
-    )
-    assert (
-        capsys.readouterr().err
-        == "error: hydra/launcher=submitit_slurm needs Slurm, and there is no srun here\n"
-    )
+    assert train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2
+    assert capsys.readouterr().err == "error: hydra/launcher=submitit_slurm needs Slurm, and there is no srun here\n"
 
 
 @pytest.mark.parametrize("launcher", options("hydra/launcher"))

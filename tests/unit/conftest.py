@@ -19,8 +19,6 @@ def no_process_and_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse("a process"))
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse("a process"))
-    if lightning := sys.modules.get(
-        "lightning"
-    ):  # importing it takes seconds, and most tests need none of it
+    if lightning := sys.modules.get("lightning"):  # importing it takes seconds, and most tests need none of it
         for method in ("fit", "validate", "test", "predict"):
             monkeypatch.setattr(lightning.Trainer, method, refuse("a trainer"))

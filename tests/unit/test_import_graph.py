@@ -75,9 +75,7 @@ def imported(name: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"forecast.{name} line {node.lineno}: a relative import"
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            full = [
-                target for target in full if target != "forecast.__version__"
-            ]  # Python runs __init__ first anyway
+            full = [target for target in full if target != "forecast.__version__"]  # Python runs __init__ first anyway
         elif isinstance(node, ast.Constant):
             full = [str(node.value).partition(":")[0]]
             full = [target for target in full if target.removeprefix("forecast.") in MODULES]

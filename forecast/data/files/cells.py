@@ -49,9 +49,7 @@ class Cells:
         """The line of a row in words, such as "line 7"."""
         return f"{self.unit} {self.number(row)}"
 
-    def error(
-        self, message: str, advice: str = "", *, row: int | None = None, column: str | None = None
-    ) -> DataError:
+    def error(self, message: str, advice: str = "", *, row: int | None = None, column: str | None = None) -> DataError:
         """A DataError whose message begins with the file, the line and the column."""
         where = [str(self.path)]
         if row is not None:

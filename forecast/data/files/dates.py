@@ -301,9 +301,7 @@ def guess_format(text: str, *, dayfirst: bool) -> str | None:
     return guess.replace("%Y", "%y") if day != text else guess
 
 
-def _check_all_read(
-    cells: Cells, column: str, texts: pd.Series, parsed: pd.Series, complaint: str
-) -> pd.DatetimeIndex:
+def _check_all_read(cells: Cells, column: str, texts: pd.Series, parsed: pd.Series, complaint: str) -> pd.DatetimeIndex:
     """The parsed dates. Raises DataError for the first that could not be parsed or lies outside of `YEARS`."""
     has_digits = texts.str.contains("[0-9]")  # pandas reads "now" and "today"
     unread = (parsed.isna() | ~has_digits).to_numpy(dtype=bool)

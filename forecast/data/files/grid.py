@@ -95,9 +95,7 @@ def align(
     )
 
 
-def _insert_rows(
-    block: Block, at: Int64[np.ndarray, " rows"], n_rows: int
-) -> Float64[np.ndarray, "n_rows columns"]:
+def _insert_rows(block: Block, at: Int64[np.ndarray, " rows"], n_rows: int) -> Float64[np.ndarray, "n_rows columns"]:
     """Of `n_rows` rows, those of a block at their places, NaN elsewhere."""
     if n_rows == len(block):
         return block
@@ -301,9 +299,7 @@ def _find_dates(
     return places, there[places] == dates
 
 
-def _place_on_grid(
-    rows: TableRows, grid: pd.DatetimeIndex, freq: str
-) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
+def _place_on_grid(rows: TableRows, grid: pd.DatetimeIndex, freq: str) -> tuple[Int64[np.ndarray, " rows"], PerSeries]:
     """The number of each row once missing rows are inserted, and the number of rows of each series then.
 
     Raises DataError for a date between two dates of the grid.

@@ -164,9 +164,7 @@ def refuse_names(path: Location, header: Header, raw: bytes, wanted: str, option
     steps, are_dates = find_steps(names)
     if len(steps) >= (MIN_DATES if are_dates else MIN_NUMBERS):  # a row may be a series
         numbered = "numbered steps need data.start and data.freq too"
-        advice = (
-            f": a file with one series per row needs data=long data.melt=true and data.id_column; {numbered}"
-        )
+        advice = f": a file with one series per row needs data=long data.melt=true and data.id_column; {numbered}"
         return DataError(problem, advice, is_for_training=True)
     if any(matches(NUMBER, name) for name in names):
         return _no_header(problem)

@@ -237,9 +237,7 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
     for names in (*([name] for name in few if name in texts or len(cells[name]) <= most), texts):
         if names and tell_apart(names):
             return None, names
-    busiest = pd.DataFrame(
-        codes[codes[date] == rows_of_date.idxmax()]
-    )  # refuses most names without the other dates
+    busiest = pd.DataFrame(codes[codes[date] == rows_of_date.idxmax()])  # refuses most names without the other dates
     for names in map(list, chain(combinations(few, 2), combinations(few, 3))):
         is_likely = not busiest.duplicated(names).any() and len(codes[names].drop_duplicates()) <= 2 * most
         if is_likely and tell_apart(names):
@@ -335,9 +333,7 @@ def read_static(
 ROW = "row"  # name of a column with the numbers of the rows, for a file whose columns do not name the series
 
 
-def melt_series(
-    path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions
-) -> Cells:
+def melt_series(path: Location, raw: bytes, header: Header, roles: ColumnRoles, options: ReadOptions) -> Cells:
     """Parse a file with one series per row into cells with one row for each series and step.
 
     All columns that have no role are steps, in the order of the file. Rows are numbered from 1 in the column `row` if

@@ -423,11 +423,7 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
         found = [index] if is_named else []
     if found and (len(found) == 1 or found[0] in DEFAULT_NAMES):
         return found[0]
-    there = (
-        f"name one of the columns of dates ({', '.join(dates)})"
-        if dates
-        else "give the rows an index of dates"
-    )
+    there = f"name one of the columns of dates ({', '.join(dates)})" if dates else "give the rows an index of dates"
     problem = f"neither the index nor one column {quote(wanted)} holds dates"
     raise DataError(f"{FRAME}: {problem}: {there} (date_column)")
 

@@ -30,9 +30,7 @@ _UNPACK: dict[bytes, Callable] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(
-        pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-    ),
+    b"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")),
 }
 """By the first bytes of a packed file, what opens its content."""
 
@@ -76,9 +74,7 @@ SHEET_ROWS = 20_000
 _MEMORY_PER_BYTE = 2  # bytes of memory that reading a sheet needs per byte of its XML
 
 
-def _sheet_as_csv(
-    location: Location, file: io.BufferedIOBase, options: ReadOptions, n_rows: int | None
-) -> bytes:
+def _sheet_as_csv(location: Location, file: io.BufferedIOBase, options: ReadOptions, n_rows: int | None) -> bytes:
     """The first rows of the sheet `options.sheet` (None: the only one) as lines of CSV; row n of the sheet is line n.
 
     Formulas count as the values that Excel saved with them. Raises DataError for a sheet that is not there, for several

@@ -68,9 +68,7 @@ class FileFormat:
             encoding=options.encoding, header=options.given_names is None,
         )  # fmt: skip
 
-    def _write_dates(
-        self, dates: pd.DatetimeIndex, names: Sequence[str], utc_offset: UtcOffset
-    ) -> Mapping[str, Any]:
+    def _write_dates(self, dates: pd.DatetimeIndex, names: Sequence[str], utc_offset: UtcOffset) -> Mapping[str, Any]:
         """The columns of these names from which the dates are read again, as `data.date_column` names them.
 
         Columns that are named after the parts of a date hold numbers. Two others hold days and times of day. If the
@@ -102,9 +100,7 @@ class FileFormat:
         days = days.normalize()
         return {names[0]: self._write_whole(days, days, first[0] or "2024-01-31", day_first), names[1]: times}
 
-    def _write_whole(
-        self, dates: pd.DatetimeIndex, local: pd.DatetimeIndex, first: str | None, day_first: bool
-    ) -> Any:
+    def _write_whole(self, dates: pd.DatetimeIndex, local: pd.DatetimeIndex, first: str | None, day_first: bool) -> Any:
         """Dates in the format of the first one; unchanged if it is not clear, or has a UTC offset.
 
         `dates` have their time zone if it is known, and `local` are the same without it.

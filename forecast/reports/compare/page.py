@@ -52,9 +52,7 @@ def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRu
 def make_section(task: Task) -> dict[str, Any]:
     """Return the texts, tables and charts of one task."""
     starts = task.first_run.windows["forecast_start"]
-    runs = [
-        (entry.name, run.metrics["seed"], run.folder.name) for entry in task.variants for run in entry.runs
-    ]
+    runs = [(entry.name, run.metrics["seed"], run.folder.name) for entry in task.variants for run in entry.runs]
     table = tables.make_task_table(task)
     costs = {"tokens", *(column.key for column in tables.COSTS)}
     variants = [row for row in table.rows if row[0] != "baseline"]
@@ -220,9 +218,7 @@ def draw_costs(task: Task) -> Chart | None:
         front = find_pareto_front(costs, errors) if task.is_compared(column.key) else []
         line = {"shape": "hv", "color": GREY, "width": 2, "dash": "dot"}
         x, y = (round_values([values[i] for i in front]) for values in (costs, errors))
-        drawn.append(
-            {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": x, "y": y, "line": line}
-        )
+        drawn.append({"type": "scatter", "mode": "lines", "name": "Pareto front", "x": x, "y": y, "line": line})
         choices[column.heading] = drawn
     caption = (
         "Further down and to the left is better. Dotted: the variants that no other one beats in both error and cost. "

@@ -119,9 +119,7 @@ def find_run_folders(places: Sequence[str]) -> list[Path]:
         path = user_path(place)
         matches = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path)))]
         if not matches:
-            raise ConfigError(
-                f"{place}: no such folder; give run folders, sweep folders or globs such as 'runs/*'"
-            )
+            raise ConfigError(f"{place}: no such folder; give run folders, sweep folders or globs such as 'runs/*'")
         for match in filter(Path.is_dir, matches):
             below = sorted(walk_run_folders(match, DEPTH), key=lambda run: (run.parent, *job_number(run)))
             found |= dict.fromkeys(below or [match])

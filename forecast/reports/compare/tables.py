@@ -44,9 +44,7 @@ from forecast.system.formatting import format_tokens, plural, shorten
 EQUIVALENCE_MARGIN = 0.05  # highest end of the 95% interval of an equivalent variant's difference
 MAX_NAMED = 3  # equivalent variants that an answer names
 
-SKILL = Column(
-    "skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher"
-)
+SKILL = Column("skill", "skill", "1 − error / error of the best baseline; negative: worse than that baseline", "higher")
 SCORE_COLUMNS = [
     Column(name, score.label if score.unit == "scaled" else score.heading("{} ({})"), score.meaning, "lower")
     for name, score in SCORES.items()
@@ -316,9 +314,7 @@ def flatten_levels(scores: dict[str, Any]) -> dict[str, float | None]:
 def make_interval_table(task: Task) -> Table | None:
     """Return the scores of prediction intervals, one row per variant and method; None if no run has any."""
     found = [
-        (entry, method, scores)
-        for entry in task.variants
-        for method, scores in collect_interval_scores(entry).items()
+        (entry, method, scores) for entry in task.variants for method, scores in collect_interval_scores(entry).items()
     ]
     names = dict.fromkeys(name for *_, scores in found for name in scores)
     if not names:
@@ -385,9 +381,7 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
         "training ended": " to ".join(dict.fromkeys([*finished[:1], *finished[-1:]])) or MISSING,
         "precision": ", ".join(sorted({str(run.metrics.get("precision", MISSING)) for run in runs})),
         "code": list_facts(machines, "forecast {forecast}, commit {commit}"),
-        "machine": list_facts(
-            machines, "{device}, {threads} threads, torch {torch}, Python {python}, {system}"
-        ),
+        "machine": list_facts(machines, "{device}, {threads} threads, torch {torch}, Python {python}, {system}"),
         "times": times or "no two of these runs overlapped",
         "used by other programs": used,
     }

@@ -288,9 +288,7 @@ def judge(difference: LossDifference) -> str:
 # ---- grouping of runs into tasks and variants
 
 
-def group_into_tasks(
-    runs: Iterable[FinishedRun], score: str = "mse", reference: str | None = None
-) -> list[Task]:
+def group_into_tasks(runs: Iterable[FinishedRun], score: str = "mse", reference: str | None = None) -> list[Task]:
     """Return the tasks, sorted by data, then horizon. Titles of tasks on the same data are made unique.
 
     Args:
@@ -342,9 +340,7 @@ def find_reference(task: Task, name: str) -> str:
     for found in names:
         if name in (found, found.removesuffix(LINEAR_ALONE)):
             return found
-    raise ConfigError(
-        f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(names)}"
-    )
+    raise ConfigError(f"reference={name}: {task.title} has no variant or baseline of this name, but {shorten(names)}")
 
 
 def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:

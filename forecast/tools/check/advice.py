@@ -194,9 +194,7 @@ def _choose_past(
     if day > 24 and rows >= MIN_TRAINING_RATIO * recent and typical >= 2 * recent:
         candidates = [(recent, f"at most {PAST_DAYS} days of steps below an hour")]
     else:
-        candidates = [
-            (4 * horizon, "four horizons") if 4 * horizon <= MAX_PAST else (MAX_PAST, "long enough")
-        ]
+        candidates = [(4 * horizon, "four horizons") if 4 * horizon <= MAX_PAST else (MAX_PAST, "long enough")]
     if strongest and strongest.rows <= MAX_PAST:
         times, words = (2, "two of ") if 2 * strongest.rows <= MAX_PAST else (1, "")
         candidates.append((times * strongest.rows, f"{words}the strongest season, {strongest.title}"))
@@ -272,9 +270,7 @@ def _excess_kurtosis(rows: Float64[np.ndarray, "rows columns"]) -> Float64[np.nd
         return np.where(has_two_values, 0.0, (centered**4).mean(0) / variance**2 - 3)
 
 
-def suggest_training(
-    n_windows: int, settings: Sequence[Setting], choices: Choices, has_future: bool
-) -> list[Setting]:
+def suggest_training(n_windows: int, settings: Sequence[Setting], choices: Choices, has_future: bool) -> list[Setting]:
     """Suggest the attention type by window length, the batch size by windows and the epochs by training steps.
 
     `settings` have the lengths, `has_future` tells whether the model reads future covariates.
@@ -308,9 +304,7 @@ def suggest_model(panel: Panel, features: str) -> list[Setting]:
 
     On such files its validation error was at most that of the default model (docs/residual.md).
     """
-    reads_more = (
-        panel.past_covariates or panel.future_covariates or (features == "MS" and len(panel.targets) > 1)
-    )
+    reads_more = panel.past_covariates or panel.future_covariates or (features == "MS" and len(panel.targets) > 1)
     if reads_more or rows_in(days=1, freq=panel.freq) <= 24:
         return []
     why = f"for columns that are forecast from their own past, in steps of {panel.freq}"
@@ -361,9 +355,7 @@ def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
     first_end = min(last.values())
     has_after = (len(values) - 1 - first_end) * MIN_TRAINING_RATIO <= len(values) and not panel.has_ids
     is_flag = {
-        name: (column == 0).any()
-        and (column == 1).any()
-        and np.isin(column[np.isfinite(column)], (0, 1)).all()
+        name: (column == 0).any() and (column == 1).any() and np.isin(column[np.isfinite(column)], (0, 1)).all()
         for name, column in columns.items()
     }
     future, past = {}, {}
@@ -386,11 +378,7 @@ def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
     found = {"data.future_covariates": future if rest or past else {}}
     if len(useful) == 1 and not (choices.past_covariates or choices.features):
         found["data.past_covariates"] = past
-    return [
-        Setting(key, [*names], "; ".join(dict.fromkeys(names.values())))
-        for key, names in found.items()
-        if names
-    ]
+    return [Setting(key, [*names], "; ".join(dict.fromkeys(names.values()))) for key, names in found.items() if names]
 
 
 def suggest_columns(
@@ -411,9 +399,7 @@ def suggest_columns(
         values = shorten([f"{text.name} has {text.distinct}" for text in read], 3)
         others = "data.future_covariates if known in advance, data.drop if not wanted"
         names = [*choices.past_covariates, *(text.name for text in read)]
-        settings.append(
-            Setting("data.past_covariates", names, f"text is read as categories ({values}); {others}")
-        )
+        settings.append(Setting("data.past_covariates", names, f"text is read as categories ({values}); {others}"))
     dropped |= {name: reason for name, reason in reasons.items() if reason}
     if dropped:
         why = shorten([f"{name} ({reason})" for name, reason in dropped.items()], 3)
@@ -425,9 +411,7 @@ def _find_useless(columns: Sequence[Column], copies: Sequence[Copy], target: str
     """The targets to leave out, each with the reason; never `target`."""
     useless = {column.name: column.useless for column in columns if column.useless and column.name != target}
     offered = {column.name for column in columns} - {target}
-    repeated = {
-        copy.name: copy.relation for copy in copies if copy.name in offered and copy.source not in useless
-    }
+    repeated = {copy.name: copy.relation for copy in copies if copy.name in offered and copy.source not in useless}
     return repeated | useless
 
 
@@ -452,6 +436,4 @@ def suggest_na_values(columns: Sequence[Column], choices: Choices) -> list[Setti
     if not codes or choices.na_values is None:
         return []
     named = "; ".join(f"{code:g} in {', '.join(names[:4])}" for code, names in codes.items())
-    return [
-        Setting("data.na_values", [*choices.na_values, *codes], f"probable codes for missing values: {named}")
-    ]
+    return [Setting("data.na_values", [*choices.na_values, *codes], f"probable codes for missing values: {named}")]

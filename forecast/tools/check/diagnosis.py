@@ -123,9 +123,7 @@ def _read_unnamed(make: MakeData, choices: Choices, reading: Reading) -> Panel:
     return reading.panel
 
 
-def _read_again(
-    make: MakeData, choices: Choices, texts: Sequence[str], settings: Sequence[Setting]
-) -> Reading:
+def _read_again(make: MakeData, choices: Choices, texts: Sequence[str], settings: Sequence[Setting]) -> Reading:
     """Read the data with these columns of text as covariates, and with these settings."""
     chosen = {each.key.removeprefix("data."): each.value for each in settings}
     past = chosen.get("past_covariates", choices.past_covariates)
@@ -253,13 +251,9 @@ class Diagnosis:
         """Settings that depend on what the numbers are, and are not suggested; `typed`: the keys that are set."""
         lines = []
         if self.panel.utc_offset == UtcOffset(0, "UTC"):
-            lines.append(
-                "the dates are in UTC: for a local calendar add data.timezone=Europe/Berlin or the like"
-            )
+            lines.append("the dates are in UTC: for a local calendar add data.timezone=Europe/Berlin or the like")
         if any(season.name == "a week" for season in self.seasons) and "data.holidays" not in typed:
-            lines.append(
-                "if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)"
-            )
+            lines.append("if public holidays matter: data.holidays=COUNTRY, such as US, DE or DE-BY (extra holidays)")
         positive = [one.name for one in self.columns if one.name in self.targets and one.minimum >= 0]
         if positive and "data.lower" not in typed:
             is_each = len(positive) == len(self.targets)
@@ -283,9 +277,7 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     copies = find_copies(newest, file.columns, choices.target)
     offered = [each for each in columns if each.name in file.targets]
     texts = [each for each in categories if each.name in reading.texts]
-    past = {each.key: each.value for each in reading.settings}.get(
-        "data.past_covariates", choices.past_covariates
-    )
+    past = {each.key: each.value for each in reading.settings}.get("data.past_covariates", choices.past_covariates)
     useful = advice.suggest_columns(offered, copies, texts, replace(choices, past_covariates=past))
     panel = choose_columns(file, useful)
     targets = panel.targets if features.value == "M" else (choices.target or panel.targets[0],)

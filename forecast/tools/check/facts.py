@@ -246,9 +246,7 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
         ends = float(known.min()), float(known.max())
         sentinel = next((code for code in codes if code in ends), None)  # a code of one column is one in all
         of_series = [each for each in (column[part] for part in series) if not np.isnan(each).all()]
-        empty_in = [
-            LABELS[part.name] for part in parts if np.isnan(column[ranges(part.first, part.stop)]).all()
-        ]
+        empty_in = [LABELS[part.name] for part in parts if np.isnan(column[ranges(part.first, part.stop)]).all()]
         useless = (
             (all(map(is_counter, of_series)), "counts the rows"),
             (follows_date(column, date_parts), "follows from the date, which the model reads"),
@@ -277,9 +275,7 @@ def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: Sp
     for of_train, of_test in zip(
         zip(train.first, train.stop, strict=True), zip(test.first, test.stop, strict=True), strict=True
     ):
-        before, after = (
-            rows[~np.isnan(rows)] for rows in (column[slice(*of_train)], column[slice(*of_test)])
-        )
+        before, after = (rows[~np.isnan(rows)] for rows in (column[slice(*of_train)], column[slice(*of_test)]))
         if len(before) and len(after) and before.min() < before.max():
             drifts.append((after.mean() - before.mean()) / before.std())
     return float(np.median(drifts)) if drifts else np.nan
@@ -357,9 +353,7 @@ def number_date_parts(dates: pd.DatetimeIndex) -> list[Int[np.ndarray, " rows"]]
     return [np.unique(part, return_inverse=True)[1] for part in parts]
 
 
-def follows_date(
-    column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]
-) -> bool:
+def follows_date(column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]) -> bool:
     """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows.
 
     Args:

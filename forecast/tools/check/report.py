@@ -192,12 +192,9 @@ def _find_baselines(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield Finding("baselines", "nothing to measure: no window fits")
         return
     some = f" (one in {baselines.every})" if baselines.every > 1 else ""
-    which = (
-        f"{suggested['seq_len']} → {suggested['pred_len']}, {plural(baselines.windows, 'test window')}{some}"
-    )
+    which = f"{suggested['seq_len']} → {suggested['pred_len']}, {plural(baselines.windows, 'test window')}{some}"
     scores = [
-        f"{LABELS[name]} MSE {score['mse']:.3f}, MASE {score['mase']:.2f}"
-        for name, score in baselines.scores.items()
+        f"{LABELS[name]} MSE {score['mse']:.3f}, MASE {score['mase']:.2f}" for name, score in baselines.scores.items()
     ]
     yield Finding("baselines", f"{which}: {'; '.join(scores)}")
 
@@ -317,18 +314,14 @@ def save_figure(diagnosis: Diagnosis, path: Path) -> None:
     total = len(panel) * len(targets)
     curves = choose_evenly_spaced(total, MAX_CURVES).tolist()
     figure, axes = subplots(len(curves), figsize=(11, 2.2 * len(curves) + 1.2), squeeze=False)
-    for axis, (series, target) in zip(
-        axes[:, 0], (divmod(curve, len(targets)) for curve in curves), strict=True
-    ):
+    for axis, (series, target) in zip(axes[:, 0], (divmod(curve, len(targets)) for curve in curves), strict=True):
         start, end = int(panel.starts[series]), int(panel.ends[series])
         values = np.asarray(panel.values)[start:end, panel.columns.index(targets[target])]
         dates = panel.local_dates(np.arange(start, end))
         for part in diagnosis.parts:
             first, stop = int(part.first[series]) - start, int(part.stop[series]) - start
             if stop > first:
-                axis.axvspan(
-                    dates[first], dates[min(stop, len(dates) - 1)], color=PARTS[part.name], linewidth=0
-                )
+                axis.axvspan(dates[first], dates[min(stop, len(dates) - 1)], color=PARTS[part.name], linewidth=0)
         for first, length in zip(*runs(np.isnan(values)), strict=True):
             stop = min(first + length, len(dates) - 1)
             axis.axvspan(dates[max(0, first - 1)], dates[stop], color=MISSING, alpha=0.5, linewidth=0.8)

@@ -91,13 +91,9 @@ def find_seasons(
     most = max(found.values(), default=0.0)
     if most > 0:  # of a period and its multiples, which explain as much, the shortest one
         shortest = min(rows for rows, strength in found.items() if strength >= most - MIN_GAIN)
-        kept = [
-            rows for rows in kept if shortest % rows == 0 or _measure(values, rows, [shortest], DOUBT) > 0
-        ]
+        kept = [rows for rows in kept if shortest % rows == 0 or _measure(values, rows, [shortest], DOUBT) > 0]
         kept = sorted([*kept, shortest])
-    return [
-        Season(rows, periods.get(rows, ""), _strength(values, rows, _undivided(rows, kept))) for rows in kept
-    ]
+    return [Season(rows, periods.get(rows, ""), _strength(values, rows, _undivided(rows, kept))) for rows in kept]
 
 
 def _strength(values: Float64[np.ndarray, "rows columns"], rows: int, others: Sequence[int]) -> float:
@@ -116,9 +112,7 @@ def _undivided(rows: int, others: Sequence[int]) -> list[int]:
     return [other for other in others if other < rows and rows % other]
 
 
-def _measure(
-    values: Float64[np.ndarray, "rows columns"], rows: int, kept: Sequence[int], doubt: float
-) -> float:
+def _measure(values: Float64[np.ndarray, "rows columns"], rows: int, kept: Sequence[int], doubt: float) -> float:
     """The strength of a period, or 0 if it or what it adds to the seasons in `kept` may be chance."""
     strength, gain = _strength(values, rows, _undivided(rows, kept)), _strength(values, rows, kept)
     chance = max(doubt, DEVIATIONS * math.sqrt(2 / (rows - 1))) / (len(values) / rows - 1)
@@ -135,18 +129,14 @@ def _subtract(
     return values
 
 
-def average_cycle(
-    values: Float64[np.ndarray, "rows columns"], period: int
-) -> Float64[np.ndarray, "rows columns"]:
+def average_cycle(values: Float64[np.ndarray, "rows columns"], period: int) -> Float64[np.ndarray, "rows columns"]:
     """The mean of each phase over whole cycles, repeated for all rows."""
     whole = values[: len(values) // period * period].reshape(-1, period, values.shape[1])
     profile = (whole - whole.mean(1, keepdims=True)).mean(0)
     return profile[np.arange(len(values)) % period]
 
 
-def about_moving_mean(
-    values: Float64[np.ndarray, "rows columns"], window: int
-) -> Float64[np.ndarray, "rows1 columns"]:
+def about_moving_mean(values: Float64[np.ndarray, "rows columns"], window: int) -> Float64[np.ndarray, "rows1 columns"]:
     """Each value minus the mean of the `window` rows around it; rows near the ends are left out."""
     values = values - values.mean(0)
     sums = np.cumsum(np.concatenate([np.zeros_like(values[:1]), values]), axis=0)
@@ -154,9 +144,7 @@ def about_moving_mean(
     return values[window // 2 :][: len(level)] - level
 
 
-def seasonal_strength(
-    values: Float64[np.ndarray, "rows columns"], period: int
-) -> Float64[np.ndarray, " columns"]:
+def seasonal_strength(values: Float64[np.ndarray, "rows columns"], period: int) -> Float64[np.ndarray, " columns"]:
     """Return the fraction of each column's variance about its moving mean that the average cycle explains.
 
     It is the adjusted R² of the phase means, max(0, 1 − (1 − R²)·m/(m − 1)) for m cycles; NaN for a constant column.
@@ -174,9 +162,7 @@ def seasonal_strength(
     return np.where(still, np.nan, np.maximum(0, 1 - (1 - explained) * cycles / (cycles - 1)))
 
 
-def autocorrelation(
-    values: Float64[np.ndarray, "rows columns"], lags: int
-) -> Float64[np.ndarray, "lags1 columns"]:
+def autocorrelation(values: Float64[np.ndarray, "rows columns"], lags: int) -> Float64[np.ndarray, "lags1 columns"]:
     """Autocorrelation of each column without its linear trend, at lags 0 … `lags`; zeros for a constant column."""
     size = 1 << (len(values) + lags - 1).bit_length()  # padded, so that no lag wraps around
     result = np.zeros((lags + 1, values.shape[1]))

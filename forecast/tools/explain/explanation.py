@@ -136,9 +136,7 @@ def choose_window(data: DataModule, split: str, wanted: str) -> Window:
     return Window(str(panel.ids[int(batch.series)]), dates, batch)
 
 
-def measure_layers(
-    config: DictConfig, trained: TrainedModel, data: DataModule, window: Window
-) -> list[LayerMap]:
+def measure_layers(config: DictConfig, trained: TrainedModel, data: DataModule, window: Window) -> list[LayerMap]:
     """The chosen layers on a window; none if they do not change the forecast.
 
     Raises ConfigError for a slot that the model lacks, or a map that is too large.
@@ -155,9 +153,7 @@ def measure_layers(
     layers = list_layers(network, calls, window.dates, data.seq_len, trained.feature_columns)
     slots = dict.fromkeys(layer.place.slot for layer in layers)
     if layers and config.slot not in ("all", *slots):
-        raise ConfigError(
-            f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all"
-        )
+        raise ConfigError(f"slot={config.slot}: this model has the slots {', '.join(slots)}; give one, or all")
     return [measure_layer(layer) for layer in layers if config.slot in ("all", layer.place.slot)]
 
 
@@ -186,9 +182,7 @@ def main_target(trained: TrainedModel) -> str:
     return wanted if wanted in columns else columns[-1]
 
 
-def describe_window(
-    trained: TrainedModel, data: DataModule, window: Window, variable: int | None
-) -> list[str]:
+def describe_window(trained: TrainedModel, data: DataModule, window: Window, variable: int | None) -> list[str]:
     """The facts at the top of the page."""
     facts = [
         f"checkpoint {trained.path}",

@@ -213,8 +213,7 @@ def measure_importance(forecast: Forecast, sample: WindowSample, repeats: int) -
 def tabulate_importance(found: Sequence[Importance]) -> pd.DataFrame:
     """One row for each group: its kind, its name, the lags of a block of lags, and its importance."""
     rows = [
-        (one.group.kind.value, one.group.name, *(one.group.lags or (None, None)), one.mse, one.mse_std)
-        for one in found
+        (one.group.kind.value, one.group.name, *(one.group.lags or (None, None)), one.mse, one.mse_std) for one in found
     ]
     table = pd.DataFrame(rows, columns=["part", "input", "first_lag", "last_lag", "mse", "mse_std"])
     return table.astype({"first_lag": "Int64", "last_lag": "Int64"})

@@ -71,9 +71,7 @@ def record_calls(
         if isinstance(module, Attention):
             places[module].append(name)
 
-    def record(
-        attention: Attention, mix: Mix, names: Iterator[str], q: Tensor, k: Tensor, v: Tensor
-    ) -> Tensor:
+    def record(attention: Attention, mix: Mix, names: Iterator[str], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         calls.append(Call(next(names), attention, q, k, v, mix(q, k, v)))
         return calls[-1].mixed
 

@@ -97,9 +97,7 @@ def describe_export(trained: "TrainedModel") -> dict[str, Any]:
         "timezone": trained.data_state["timezone"],
         "seq_len": seq_len,
         "pred_len": pred_len,
-        "time_features": [
-            {"name": one, "pandas": calendar_expression(one, trained.holidays)} for one in names
-        ],
+        "time_features": [{"name": one, "pandas": calendar_expression(one, trained.holidays)} for one in names],
         "quantiles": list(quantiles) if quantiles else None,
         "quantiles_are": source if quantiles else None,
         "inputs": describe_inputs(trained, len(names)),

@@ -152,9 +152,7 @@ class GraphEngine:
         about, series = self.about, np.array([self.places.get(str(name), -1) for name in panel.ids])
         columns, future, seq_len = about["feature_columns"], about["future_covariates"], about["seq_len"]
         if panel.freq != about["freq"]:
-            raise NeedsTorch(
-                f"rows: one every {panel.freq}, the model was trained on one every {about['freq']}"
-            )
+            raise NeedsTorch(f"rows: one every {panel.freq}, the model was trained on one every {about['freq']}")
         if (panel.lengths < seq_len).any():
             raise NeedsTorch(f"rows: a series has fewer than seq_len={seq_len}")
         if (series < 0).any():

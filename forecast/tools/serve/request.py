@@ -203,9 +203,7 @@ def to_column(column: str, cells: list[Any], roles: ColumnRoles) -> Any:
 
 def refuse_cell(column: str, cells: list[Any], allowed: set[type], what: str) -> DataError:
     """The error of the first cell that is none of the allowed types."""
-    row, cell = next(
-        (row, cell) for row, cell in enumerate(cells) if cell is not None and type(cell) not in allowed
-    )
+    row, cell = next((row, cell) for row, cell in enumerate(cells) if cell is not None and type(cell) not in allowed)
     return DataError(f"{FRAME}, row {row}, column {column}: {cell!r} is not {what}")
 
 

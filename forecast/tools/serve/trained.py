@@ -131,9 +131,7 @@ def make_example(model: TrainedModel) -> dict[str, Any]:
     wave = torch.sin(2 * math.pi * torch.arange(steps) / max(model.season, 2))
     targets = make_columns(model, model.scaler, model.feature_columns, wave)
     state = model.data_state
-    future = make_columns(
-        model, Scaler.from_state_dict(state["future_scaler"]), state["future_covariates"], wave
-    )
+    future = make_columns(model, Scaler.from_state_dict(state["future_scaler"]), state["future_covariates"], wave)
     static = {name: [how.get("texts", [how.get("mean")])[0]] * steps for name, how in state["static"].items()}
     future |= {column: future[name] for name, column in state["as_of"].items()}
     rows = {**keys, **targets, **future, **static}
@@ -156,9 +154,7 @@ def make_dates(model: TrainedModel, steps: int) -> pd.DatetimeIndex:
     return utc_offset.shown(dates) if utc_offset.minutes is None else utc_offset.zoned(dates)
 
 
-def make_columns(
-    model: TrainedModel, scaler: Scaler, names: list[str], wave: torch.Tensor
-) -> dict[str, list[Any]]:
+def make_columns(model: TrainedModel, scaler: Scaler, names: list[str], wave: torch.Tensor) -> dict[str, list[Any]]:
     """Values of each column: the wave in its units, or the first of its categories."""
     if not names:
         return {}

@@ -149,9 +149,7 @@ class ServedModel:
                 found = engine.forecast(request, max_rows)
             except NeedsTorch as reason:
                 if list_missing_packages([TORCH]):
-                    raise DataError(
-                        f"{reason}; only PyTorch forecasts that, and this server runs without it"
-                    ) from None
+                    raise DataError(f"{reason}; only PyTorch forecasts that, and this server runs without it") from None
                 caught.clear()
                 found = self.torch_engine().forecast(request, max_rows)
         given = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]

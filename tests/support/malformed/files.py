@@ -38,9 +38,7 @@ def cell(content: str) -> bytes:
     return line(5, f"{ISO[3]},{content},3.25")
 
 
-SHORT_YEARS = written(
-    dates=[f"{date:%d/%m/%y},{date.hour},sun" for date in DATES], header="date,Hour,sky,load,price"
-)
+SHORT_YEARS = written(dates=[f"{date:%d/%m/%y},{date.hour},sun" for date in DATES], header="date,Hour,sky,load,price")
 """The good table with days such as 28/03/24, a column of the hour and one of texts."""
 
 
@@ -58,9 +56,7 @@ def dated(content: str) -> bytes:
 
 def beside(content: Callable[[int], str]) -> bytes:
     """The table with one more column, `other`, of these cells, numbered from 0."""
-    return "".join(
-        f"{row},{content(i - 1) if i else 'other'}\n" for i, row in enumerate(text().splitlines())
-    ).encode()
+    return "".join(f"{row},{content(i - 1) if i else 'other'}\n" for i, row in enumerate(text().splitlines())).encode()
 
 
 def every(pattern: str) -> list[str]:

@@ -25,9 +25,7 @@ pytestmark = pytest.mark.slow
 HALF_ERROR = {torch.bfloat16: 1.2e-2, torch.float16: 2e-3}
 
 
-def largest_error(
-    attention_type: type, options: dict, out: torch.Tensor, exact: torch.Tensor
-) -> torch.Tensor:
+def largest_error(attention_type: type, options: dict, out: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     """Of most rows with ProbSparse, where rounding changes which of them rank among the top, and with relu, where a row
     may have almost no weights to divide by.
     """
@@ -152,9 +150,7 @@ class TestContract:
         layer = build(attention_type, role, options).double().eval()
         torch.manual_seed(3)
         lengths = (8, 10, 10) if role == "cross" else (8, 8, 8)
-        q, k, v = (
-            torch.randn(1, HEADS, n, HEAD_DIM, dtype=torch.float64, requires_grad=True) for n in lengths
-        )
+        q, k, v = (torch.randn(1, HEADS, n, HEAD_DIM, dtype=torch.float64, requires_grad=True) for n in lengths)
         assert torch.autograd.gradcheck(layer.mix, (q, k, v), fast_mode=True)
 
 

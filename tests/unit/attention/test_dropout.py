@@ -88,9 +88,7 @@ def test_dropped_inputs_of_gelu_have_no_influence(dtype, value):
     torch.testing.assert_close(outputs[~dropped], (F.gelu(x) / 2)[~dropped])
 
 
-@pytest.mark.parametrize(
-    ("p", "dtype"), [(0.3, torch.float32), (0.05, torch.float64), (0.25, torch.bfloat16)]
-)
+@pytest.mark.parametrize(("p", "dtype"), [(0.3, torch.float32), (0.05, torch.float64), (0.25, torch.bfloat16)])
 def test_a_linear_layer_after_dropout_of_gelu(p, dtype):
     linear = nn.Linear(6, 3).to(dtype)
     x = torch.randn(5, 4, 6).to(dtype).requires_grad_()

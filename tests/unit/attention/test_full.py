@@ -41,8 +41,7 @@ def test_reference(name):
 def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, masked):
     torch.manual_seed(0)
     q, k, v = (
-        torch.randn(2, 3, n, 4, dtype=torch.float64, requires_grad=True)
-        for n in (query_len, memory_len, memory_len)
+        torch.randn(2, 3, n, 4, dtype=torch.float64, requires_grad=True) for n in (query_len, memory_len, memory_len)
     )
     seen = None
     if masked:
@@ -196,9 +195,7 @@ def masked_softmax(q, k, v, window: int, *, causal: bool) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("length", "window"), [(1, 1), (2, 7), (48, 1), (48, 60), (LENGTH, 7), (LENGTH, 17), (LENGTH, LENGTH)]
 )
-def test_outputs_and_gradients_are_those_of_the_masked_softmax(
-    length: int, window: int, causal: bool
-) -> None:
+def test_outputs_and_gradients_are_those_of_the_masked_softmax(length: int, window: int, causal: bool) -> None:
     inputs = [x[:1, :2].requires_grad_() for x in heads(length, length)]
     exact = masked_softmax(*inputs, window=window, causal=causal)
     gradient = torch.linspace(-1, 2, exact.numel(), dtype=exact.dtype).view_as(exact)

@@ -74,8 +74,7 @@ def published(data: dict[str, Tensor]) -> GatedDeltaAttention:
         "strength.bias": torch.zeros(heads),
         **{f"convolutions.{name}.weight": tap for name, tap in zip("qkv", taps, strict=True)},
         "output_norm": data["norm"],
-        "output_gate.weight": data["gate"]
-        @ data["query"].inverse(),  # a gate of the input, as one of the query
+        "output_gate.weight": data["gate"] @ data["query"].inverse(),  # a gate of the input, as one of the query
         "out_projection.weight": data["out"],
         "out_projection.bias": torch.zeros(heads * head_dim),
     }
@@ -93,9 +92,7 @@ def test_the_published_layer() -> None:
 @pytest.mark.parametrize(("gate", "delta"), SWITCHES)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("length", [1, 16, LENGTH])
-def test_outputs_and_gradients_are_those_of_the_recurrence(
-    role: str, gate: bool, delta: bool, length: int
-) -> None:
+def test_outputs_and_gradients_are_those_of_the_recurrence(role: str, gate: bool, delta: bool, length: int) -> None:
     answers = []
     for reference in (False, True):
         q, k, v, log_decay, strength = leaves = [x.requires_grad_() for x in memories(role, length)]
@@ -137,9 +134,7 @@ def test_the_gates_of_a_new_layer() -> None:
     assert log_decay is not None
     assert strength is not None
     tokens = 1 / (1 - log_decay.double().exp())
-    torch.testing.assert_close(
-        tokens[0, :, 0].tolist(), [2982.0, 1097.6, 404.4, 149.4, 55.6], rtol=1e-3, atol=0
-    )
+    torch.testing.assert_close(tokens[0, :, 0].tolist(), [2982.0, 1097.6, 404.4, 149.4, 55.6], rtol=1e-3, atol=0)
     assert strength.tolist() == [[[0.5]] * 5]
 
 

@@ -118,10 +118,7 @@ def test_running_means(length, scale):
     x = heads(length)[0]
     logit = scale * torch.randn(HEADS, HEAD_DIM, dtype=torch.float64)
     logits = torch.einsum("bhie,he->bhi", x, logit) * HEAD_DIM**-0.5
-    rows = [
-        torch.einsum("bhj,bhje->bhe", logits[..., : i + 1].softmax(-1), x[:, :, : i + 1])
-        for i in range(length)
-    ]
+    rows = [torch.einsum("bhj,bhje->bhe", logits[..., : i + 1].softmax(-1), x[:, :, : i + 1]) for i in range(length)]
     torch.testing.assert_close(running_softmax_pool(x, logit), torch.stack(rows, 2))
     torch.testing.assert_close(running_mean(x), x.cumsum(2) / torch.arange(1, length + 1)[:, None])
 

@@ -29,9 +29,7 @@ def test_as_many_landmarks_as_steps_is_full_attention(landmarks):
     q, k, v = heads()
     weight = torch.randn(HEADS, 1, 5, 1, dtype=torch.float64)
     expected = full_attention(q, k, v) + depthwise_convolution(v, weight)
-    torch.testing.assert_close(
-        nystrom_attention(q, k, v, num_landmarks=landmarks, conv_weight=weight), expected
-    )
+    torch.testing.assert_close(nystrom_attention(q, k, v, num_landmarks=landmarks, conv_weight=weight), expected)
 
 
 @pytest.mark.parametrize(("length", "segments"), [(12, 4), (97, 9), (31, 30), (7, 7)])

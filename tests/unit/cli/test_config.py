@@ -34,9 +34,7 @@ def parameters(target: str) -> dict[str, inspect.Parameter]:
     """The parameters of a function, or of a class's constructor and the constructors of its base classes."""
     try:
         made = get_class(target)
-        signatures = [
-            inspect.signature(cls.__init__).parameters for cls in made.__mro__ if "__init__" in vars(cls)
-        ]
+        signatures = [inspect.signature(cls.__init__).parameters for cls in made.__mro__ if "__init__" in vars(cls)]
     except ValueError:
         signatures = [inspect.signature(get_method(target)).parameters]
     return {name: p for parameters in reversed(signatures) for name, p in parameters.items()}
@@ -58,9 +56,7 @@ def check_constructors(config: DictConfig) -> int:
 
 
 @pytest.mark.parametrize(("command", "overrides"), list(choices()), ids=str)
-def test_every_option_composes_with_keys_that_its_constructors_take(
-    command: str, overrides: tuple[str, ...]
-) -> None:
+def test_every_option_composes_with_keys_that_its_constructors_take(command: str, overrides: tuple[str, ...]) -> None:
     config = without_hydra(compose_choice(command, overrides))
     config.output_dir = ""
     assert check_constructors(config) >= (8 if command == "train" else 1)
@@ -81,9 +77,7 @@ def test_every_model_is_made_with_every_attention(model: str, option: str) -> No
     assert roles.items() <= expected.items()
 
 
-@pytest.mark.parametrize(
-    ("option", "horizon"), [("etth1_m", 24), ("etth1_s", 720), ("etth2_m", 168), ("etth2_s", 48)]
-)
+@pytest.mark.parametrize(("option", "horizon"), [("etth1_m", 24), ("etth1_s", 720), ("etth2_m", 168), ("etth2_s", 48)])
 def test_the_papers_settings(option: str, horizon: int) -> None:
     config = compose_config(f"experiment=informer2020/{option}", f"pred_len={horizon}")
     assert check_constructors(config) >= 8
@@ -127,9 +121,7 @@ def test_the_comparison_sweeps_over_every_attention_type(option: str) -> None:
     assert config.seq_len // config.model.patch_len > 100
 
 
-@pytest.mark.parametrize(
-    ("given", "label_len"), [([], 48), (["seq_len=24"], 24), (["seq_len=24", "label_len=6"], 6)]
-)
+@pytest.mark.parametrize(("given", "label_len"), [([], 48), (["seq_len=24"], 24), (["seq_len=24", "label_len=6"], 6)])
 def test_the_label_is_at_most_as_long_as_the_past(given: list[str], label_len: int) -> None:
     assert compose_config(*given).label_len == label_len
 
@@ -195,9 +187,7 @@ def test_a_slot_of_another_type(slot, name):
     """The other slots stay, no option of the replaced type is left, and the name says which slot differs."""
     usual = compose_config("attention=fastformer").model.attention
     mixed = compose_config("attention=fastformer", f"{slot}={name}").model.attention
-    alone = compose_config(
-        f"attention={name}", f"cross={name if slot == 'cross' else 'full'}"
-    ).model.attention
+    alone = compose_config(f"attention={name}", f"cross={name if slot == 'cross' else 'full'}").model.attention
     assert mixed[slot] == alone[slot]
     assert all(mixed[other] == usual[other] for other in SLOTS if other != slot)
     is_usual = name == ("full" if slot == "cross" else "fastformer")

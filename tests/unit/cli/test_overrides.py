@@ -50,9 +50,7 @@ def test_mappings_take_any_column_name(typed: str, meant: dict[str, Any]) -> Non
     assert read_mapping(override.value()) == meant
 
 
-@pytest.mark.parametrize(
-    "name", ["load", "Grid load", "wv (m/s)", "a: b", "température", "12", '"x"', "null"]
-)
+@pytest.mark.parametrize("name", ["load", "Grid load", "wv (m/s)", "a: b", "température", "12", '"x"', "null"])
 def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}
 
@@ -90,9 +88,7 @@ def test_comments_of_a_file_are_read_by_key(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("typed", "default"), [([], "336"), (["model=informer"], "96"), (["seq_len=48"], "48")]
-)
+@pytest.mark.parametrize(("typed", "default"), [([], "336"), (["model=informer"], "96"), (["seq_len=48"], "48")])
 def test_defaults_are_those_of_the_chosen_options(typed: list[str], default: str) -> None:
     row = describe_keys("seq_len", _root_=compose_command("train", typed))
     assert row.startswith("  seq_len             steps of history")

@@ -110,9 +110,7 @@ def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
         {"data": {"name": "csv", "path": "run"}},
     ],
 )
-def test_everything_else_is_left_to_its_reader(
-    settings: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_else_is_left_to_its_reader(settings: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("run").mkdir()
     find_named_files(OmegaConf.create(settings))

@@ -30,9 +30,7 @@ def sessions(first: str, last: str, opens: str, closes: str, step: str) -> pd.Da
 
 SESSIONS = sessions("2024-01-01", "2024-02-16", "09:30", "15:30", "30min")
 OVERNIGHT = pd.date_range("2024-01-01", "2024-03-01", freq="h")
-OVERNIGHT = OVERNIGHT[
-    ~((OVERNIGHT.day_of_week == 5) | ((OVERNIGHT.day_of_week == 6) & (OVERNIGHT.hour < 18)))
-]
+OVERNIGHT = OVERNIGHT[~((OVERNIGHT.day_of_week == 5) | ((OVERNIGHT.day_of_week == 6) & (OVERNIGHT.hour < 18)))]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +46,7 @@ OVERNIGHT = OVERNIGHT[
         (OVERNIGHT[:-1], "h", 21, ["2024-03-01 00:00", "2024-03-01 01:00"]),
     ],
 )  # fmt: skip
-def test_dates_go_on_as_in_the_last_weeks(
-    dates: pd.DatetimeIndex, freq: str, season: int, after: list[str]
-) -> None:
+def test_dates_go_on_as_in_the_last_weeks(dates: pd.DatetimeIndex, freq: str, season: int, after: list[str]) -> None:
     calendar = find_calendar("my.csv", dates, None)
     assert (calendar.freq, calendar.season) == (freq, season)
     assert [*calendar.after(dates[-1], len(after))] == [pd.Timestamp(date) for date in after]  # type: ignore
@@ -89,9 +85,7 @@ def test_dates_of_a_calendar_that_is_asked_for(
     ],
 )
 @pytest.mark.parametrize("before", [4, 0, -4])
-def test_sessions_keep_their_local_times_when_clocks_change(
-    zone: str, dates: pd.DatetimeIndex, before: int
-) -> None:
+def test_sessions_keep_their_local_times_when_clocks_change(zone: str, dates: pd.DatetimeIndex, before: int) -> None:
     """A forecast from each of some days beside a change of the clocks, against the rows that were left out."""
     zoned = dates.tz_localize(zone, ambiguous=np.ones(len(dates), dtype=bool), nonexistent="NaT").dropna()
     offsets = zoned.tz_localize(None).to_numpy() - zoned.tz_convert(None).to_numpy()
@@ -133,9 +127,7 @@ def test_time_features_equal_the_reference(freq: str):
         ("YS-JAN", 1, (1,), "year"),
     ],
 )  # fmt: skip
-def test_a_step_has_features_seasons_and_words(
-    freq: str, count: int, seasons: tuple[int, ...], words: str
-) -> None:
+def test_a_step_has_features_seasons_and_words(freq: str, count: int, seasons: tuple[int, ...], words: str) -> None:
     """A day also has a week, and a week a year."""
     features = time_features(pd.date_range(pd.Timestamp("2020-01-01"), periods=900, freq=freq), freq)
     assert features.shape == (900, count)
@@ -149,9 +141,7 @@ def test_a_step_has_features_seasons_and_words(
 def test_a_feast_its_eve_and_the_day_after() -> None:
     dates = pd.date_range("2021-05-11 18:00", "2021-05-17", freq="h")
     told = holiday_features(dates, "TR") > 0
-    days = {
-        name: sorted({*dates.strftime("%m-%d")[column]}) for name, column in zip("hba", told.T, strict=True)
-    }
+    days = {name: sorted({*dates.strftime("%m-%d")[column]}) for name, column in zip("hba", told.T, strict=True)}
     assert days == {
         "h": ["05-13", "05-14", "05-15"],
         "b": ["05-12", "05-13", "05-14"],

@@ -56,9 +56,7 @@ def test_windows_have_the_dummies_of_pandas_for_the_categories_of_the_training_r
         origin = ROWS - PRED_LEN - data.n_windows["test"] + 1 + window
         past, ahead = expected.iloc[origin - SEQ_LEN : origin], expected.iloc[origin : origin + PRED_LEN]
         known = ["promo=a b", "promo=none", "price"]
-        np.testing.assert_allclose(
-            batch.past[window], past[list(data.feature_columns)].to_numpy(float), atol=1e-5
-        )
+        np.testing.assert_allclose(batch.past[window], past[list(data.feature_columns)].to_numpy(float), atol=1e-5)
         np.testing.assert_allclose(batch.past_time[window, :, -3:], past[known].to_numpy(float), atol=1e-5)
         np.testing.assert_allclose(batch.future_time[window, :, -3:], ahead[known].to_numpy(float), atol=1e-5)
 
@@ -119,9 +117,7 @@ def test_a_file_of_yes_and_no_alone_has_the_categories_of_training() -> None:
     trained = ready(frame)
     later = frame.iloc[20:-4].assign(promo=lambda part: part["promo"].str.lower())
     with warnings.catch_warnings(action="error", category=UserWarning):
-        found = encode_categories(
-            "mine", frame_data(later, **SIZES, **ROLES).source_panel, trained.categories
-        )
+        found = encode_categories("mine", frame_data(later, **SIZES, **ROLES).source_panel, trained.categories)
     names = ["promo=Yes", "promo=maybe", "promo=no"]
     assert found.future_columns[:3] == tuple(names)
     expected = pd.get_dummies(frame["promo"], prefix="promo", prefix_sep="=")[names].iloc[20:-4]

@@ -69,20 +69,14 @@ def numbered(says: str, **options: Any) -> Refusal:
     )
 
 
-def melted(
-    what: str, text: str | bytes, says: str, kind: type[Exception] = DataError, **options: Any
-) -> Refusal:
+def melted(what: str, text: str | bytes, says: str, kind: type[Exception] = DataError, **options: Any) -> Refusal:
     given: dict[str, Any] = {"id_column": "country", "day_first": False, "drop": ["lat"], **options}
-    return Refusal(
-        what, says, kind, lambda folder: LongSource(path=write(folder, text), melt=True, **given).read()
-    )
+    return Refusal(what, says, kind, lambda folder: LongSource(path=write(folder, text), melt=True, **given).read())
 
 
 def joined(what: str, text: str, says: str, id_column: list[str]) -> Refusal:
     options: dict[str, Any] = {"id_column": id_column, "date_column": "date", "target": "load"}
-    return Refusal(
-        what, says, DataError, lambda folder: LongSource(path=write(folder, text), **options).read()
-    )
+    return Refusal(what, says, DataError, lambda folder: LongSource(path=write(folder, text), **options).read())
 
 
 def predicted(what: str, says: str, options: dict[str, Any], **columns: Any) -> Refusal:
@@ -120,8 +114,7 @@ def training_had_a_zone(folder: Path) -> None:
 
 def series_of_other_dates(folder: Path) -> None:
     series = [
-        pd.DataFrame({"unique_id": f"s{n}", "ds": BUSINESS_DAYS + pd.Timedelta(hours=n), "y": 1.0})
-        for n in range(4)
+        pd.DataFrame({"unique_id": f"s{n}", "ds": BUSINESS_DAYS + pd.Timedelta(hours=n), "y": 1.0}) for n in range(4)
     ]
     LongSource(path=write(folder, pd.concat(series).to_csv(index=False)), steps="rows").read()
 
@@ -186,9 +179,7 @@ def test_only_targets_are_added_up(tmp_path: Path, duplicates: str, sales: list[
 
 
 @pytest.mark.parametrize(("day", "warned"), [("%d.%m.%Y", 1), ("%Y-%m-%d", 0)])
-def test_dots_of_three_digits_beside_dates_with_dots_are_doubted(
-    day: str, warned: int, tmp_path: Path
-) -> None:
+def test_dots_of_three_digits_beside_dates_with_dots_are_doubted(day: str, warned: int, tmp_path: Path) -> None:
     dates = pd.date_range("2023-12-01", periods=150).strftime(day)
     text = lines(*(f"{date},{11 + n % 3}.{n:03}" for n, date in enumerate(dates)), header="date,load")
     path = write(tmp_path, text)
@@ -230,9 +221,7 @@ def text_in_trained_numbers(folder: Path) -> None:
     new.with_state(trained.state_dict()).setup()
 
 
-def split(
-    parts: list, says: str, kind: type[Exception] = ConfigError, dates: pd.DatetimeIndex = HOURS
-) -> Refusal:
+def split(parts: list, says: str, kind: type[Exception] = ConfigError, dates: pd.DatetimeIndex = HOURS) -> Refusal:
     what = f"split={parts} of {len(dates)} rows, {dates.freqstr}"
     panel = Panel.of_table(dates, np.zeros((len(dates), 1)), ["x"], str(dates.freqstr))
     return Refusal(what, says, kind, lambda folder: split_panel(panel, parts, seq_len=5, season=1))
@@ -272,9 +261,7 @@ TABLES = [
 # ---- many series
 
 
-def series(
-    what: str, says: str, kind: type[Exception], change: Change, *, future: int = 0, **options: Any
-) -> Refusal:
+def series(what: str, says: str, kind: type[Exception], change: Change, *, future: int = 0, **options: Any) -> Refusal:
     """A changed DataFrame of four series."""
 
     def call(folder: Path) -> None:
@@ -362,9 +349,7 @@ SERIES = [
 def a_store(folder: Path) -> Path:
     """Write a store of 500 hours of load, price and wind, and of a sky in words."""
     sky = ["fair"] * 499 + ["rain"]
-    table = read_table(
-        write(folder, numbers(500).assign(sky=sky).to_csv(index=False)), past_covariates=["sky"]
-    )
+    table = read_table(write(folder, numbers(500).assign(sky=sky).to_csv(index=False)), past_covariates=["sky"])
     return write_store(folder / "a.store", table)
 
 

@@ -45,9 +45,7 @@ def test_transforms_are_those_of_numpy() -> None:
     np.testing.assert_allclose(transformed("log1p", COUNTS), np.log1p(COUNTS), rtol=1e-14)
     median = np.median(PRICES)
     deviation = np.median(abs(PRICES - median)) / 0.6744897501960817  # of the standard normal
-    np.testing.assert_allclose(
-        transformed("asinh", PRICES), np.arcsinh((PRICES - median) / deviation), rtol=1e-12
-    )
+    np.testing.assert_allclose(transformed("asinh", PRICES), np.arcsinh((PRICES - median) / deviation), rtol=1e-12)
 
 
 def test_clipped_forecasts_return_as_the_bounds() -> None:

@@ -46,9 +46,7 @@ def test_windows_are_those_cut_by_hand(options: dict, features: list[str], targe
         check_windows(data, frame, split, features, targets)
 
 
-def check_windows(
-    data: DataModule, frame: pd.DataFrame, split: str, features: list[str], targets: list[str]
-) -> None:
+def check_windows(data: DataModule, frame: pd.DataFrame, split: str, features: list[str], targets: list[str]) -> None:
     batch = every(data, split)
     expected = list(by_hand(frame, split, features, targets, ["price"]))
     assert len(batch.index) == len(expected) == data.n_windows[split] > 0
@@ -56,12 +54,8 @@ def check_windows(
     np.testing.assert_allclose(batch.past, np.stack(past), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(batch.future, np.stack(ahead), rtol=1e-5, atol=1e-6)
     calendar = 3  # day of week, of month, of year
-    np.testing.assert_allclose(
-        batch.past_time[..., calendar], np.stack(known_past)[..., 0], rtol=1e-5, atol=1e-6
-    )
-    np.testing.assert_allclose(
-        batch.future_time[..., calendar], np.stack(known_ahead)[..., 0], rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(batch.past_time[..., calendar], np.stack(known_past)[..., 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(batch.future_time[..., calendar], np.stack(known_ahead)[..., 0], rtol=1e-5, atol=1e-6)
     windows = data.windows[split]
     origins = windows.origins(batch.index).numpy()
     assert data.panel.ids[batch.series.numpy()].tolist() == list(names)
@@ -73,9 +67,7 @@ def check_windows(
     sizes = np.array([10.0 * list(LENGTHS).index(name) for name in names])
     north = np.array([list(LENGTHS).index(name) % 2 == 0 for name in names])
     static = batch.future_time[:, 0, calendar + 1 :]
-    np.testing.assert_allclose(
-        static, np.stack([north, ~north, (sizes - 15) / np.std([0, 10, 20, 30])], 1), atol=1e-6
-    )
+    np.testing.assert_allclose(static, np.stack([north, ~north, (sizes - 15) / np.std([0, 10, 20, 30])], 1), atol=1e-6)
     assert torch.equal(batch.past_time[:, 0, calendar + 1 :], static)
 
 
@@ -109,9 +101,7 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     data = data.with_state(state)
     data.setup()
     assert torch.equal(data.scaler.scale[1:], trained.scaler.scale)
-    seen = shifted.loc[shifted["unique_id"] == "a", "y"].to_numpy()[
-        :SEQ_LEN
-    ]  # all that the first forecast may know
+    seen = shifted.loc[shifted["unique_id"] == "a", "y"].to_numpy()[:SEQ_LEN]  # all that the first forecast may know
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
     fitted = FittedBaselines(

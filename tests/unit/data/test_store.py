@@ -109,9 +109,7 @@ def test_a_pickle_in_a_store_runs_no_code(store: Path, tmp_path: Path, monkeypat
         assert not (tmp_path / "HOSTILE").exists()
 
 
-def test_what_is_taken_from_the_training_rows_in_parts(
-    file: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_taken_from_the_training_rows_in_parts(file: Path, store: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("forecast.data.row_ranges.BYTES_AT_ONCE", 500)
     monkeypatch.setattr("forecast.evaluation.errors.ROWS_AT_ONCE", 300)
     memory, disk = both_tables(file, store, season=300)

@@ -23,9 +23,7 @@ from tests.support.windows import windows_over
 ROWS, FEATURES, TIMES = 50, 3, 2
 
 
-def make_windows(
-    count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: tuple[int, ...] = (0, 1, 2)
-) -> Windows:
+def make_windows(count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: tuple[int, ...] = (0, 1, 2)) -> Windows:
     """Every value of row r, column c is 100·r + c, so that a window shows where it came from."""
     values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
     time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
@@ -70,9 +68,7 @@ COUNTS, BATCHES, WORLDS = st.integers(1, 34), st.integers(1, 40), st.integers(1,
 @given(COUNTS, BATCHES, WORLDS)
 def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_size: int, world_size: int):
     windows = make_windows(count=count)
-    ranks = [
-        served(WindowLoader(windows, batch_size, rank=r, world_size=world_size)) for r in range(world_size)
-    ]
+    ranks = [served(WindowLoader(windows, batch_size, rank=r, world_size=world_size)) for r in range(world_size)]
     assert sorted(index for rank in ranks for batch in rank for index in batch) == list(range(count))
     assert len({len(rank) for rank in ranks}) == 1
     single = served(WindowLoader(windows, batch_size))
@@ -204,9 +200,7 @@ def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
     ],
 )
 def test_forms_of_split(rows: int, freq: str, split: list, ends: tuple[int, int, int]):
-    panel = Panel.of_table(
-        pd.date_range("2016-07-01", periods=rows, freq=freq), np.zeros((rows, 1)), ["x"], freq
-    )
+    panel = Panel.of_table(pd.date_range("2016-07-01", periods=rows, freq=freq), np.zeros((rows, 1)), ["x"], freq)
     found = {
         name: tuple(rows.item() for rows in part)
         for name, part in split_panel(panel, split, seq_len=5, season=1).items()
@@ -264,9 +258,7 @@ def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
         ("asinh", "S", [0.7, 0.1, 0.2]),
     ],
 )
-def test_nothing_after_the_training_rows_reaches_them(
-    tmp_path: Path, scaler: str, features: str, split: list
-):
+def test_nothing_after_the_training_rows_reaches_them(tmp_path: Path, scaler: str, features: str, split: list):
     frame = numbers(500)
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.iloc[350:, 1:] = frame.iloc[350:, 1:] * 1e6 + 1e6
@@ -277,9 +269,7 @@ def test_nothing_after_the_training_rows_reaches_them(
     assert one.rows["train"][1].tolist() == [350]
     assert all(map(torch.equal, one.scaler.tensors, other.scaler.tensors))
     every = torch.arange(one.n_windows["train"])
-    for mine, its in zip(
-        one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True
-    ):
+    for mine, its in zip(one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True):
         assert torch.equal(mine, its)
 
 
@@ -298,9 +288,7 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
     before = csv_data(path=tmp_path / "later.csv", **SIZES)
     before = before.with_state(state)
     before.setup()
-    expected = trained.scaler.transform(
-        torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0
-    ).float()
+    expected = trained.scaler.transform(torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0).float()
     for data in (before, after):
         assert torch.equal(data.scaler.center, trained.scaler.center)
         assert torch.equal(data.target_scaler.scale, trained.target_scaler.scale)

@@ -66,9 +66,7 @@ def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None
     few, many = (Calibration.fit(errors, horizons=horizons) for horizons in (1, 1e6))
     torch.testing.assert_close(many.offsets, step_offsets(errors, PROBABILITIES), rtol=1e-3, atol=1e-3)
     high = few.quantiles.index(bounds(80)[1])
-    assert (
-        few.offsets[high] > 1.3 * pooled_offsets(errors, few.quantiles, horizons=1)[high]
-    ).all()  # widened
+    assert (few.offsets[high] > 1.3 * pooled_offsets(errors, few.quantiles, horizons=1)[high]).all()  # widened
     for horizons in (1, 5, 30, 1e6):
         assert (Calibration.fit(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
 
@@ -115,9 +113,7 @@ def test_a_calibration_survives_a_checkpoint() -> None:
 
 def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
     found = Calibration.fit(draw_errors(9, 2, 1), [80, 95], horizons=5)  # 18 errors, of the 39 that 95% needs
-    with pytest.warns(
-        UserWarning, match="95% needs 20 validation windows to calibrate on, and there are 9: left"
-    ):
+    with pytest.warns(UserWarning, match="95% needs 20 validation windows to calibrate on, and there are 9: left"):
         assert calibrated_levels(found, [80, 95]) == (80,)
     with pytest.warns(UserWarning, match="80% needs"):
         assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
@@ -156,9 +152,7 @@ def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.nda
             rate = min(stride * RATE, MAX_RATE) * (first[high, step, target] - first[low, step, target])
             q, used = first[:, step, target].copy(), 0
             for origin in range(origins + 1):
-                while (
-                    used < origin and used * stride + step < origin * stride
-                ):  # the row is known at the origin
+                while used < origin and used * stride + step < origin * stride:  # the row is known at the origin
                     error = errors[used, step, target]
                     for i, probability in enumerate(calibration.quantiles):
                         if not np.isnan(error):

@@ -46,9 +46,7 @@ def summed(batches: list[int]) -> Errors:
 def plain_crps(error: np.ndarray) -> float:
     """Twice the pinball losses of the deciles, each weighted by the part of (0, 1) that is nearest to it."""
     offsets = quantiles_around(torch.zeros(())).double().numpy()
-    losses = [
-        np.maximum(p * (-error - q), (p - 1) * (-error - q)) for p, q in zip(DECILES, offsets, strict=True)
-    ]
+    losses = [np.maximum(p * (-error - q), (p - 1) * (-error - q)) for p, q in zip(DECILES, offsets, strict=True)]
     weights = [0.15, *[0.1] * 7, 0.15]
     return 2 * sum(w * loss.mean() for w, loss in zip(weights, losses, strict=True))
 
@@ -148,7 +146,5 @@ def test_a_forecast_that_is_not_finite_has_no_good_score(wrong: float) -> None:
     sums = ErrorSums(1, Scaler(torch.zeros(1, 2), torch.ones(1, 2)), torch.ones(1, 2))
     add(sums, torch.tensor([[[wrong, 1.0]]]), torch.tensor([[[1.0, 2.0]]]))
     errors = sums.compute()
-    assert not any(
-        np.isfinite(score) for score in (errors.scores()[name] for name in ("mse", "mae", "smape"))
-    )
+    assert not any(np.isfinite(score) for score in (errors.scores()[name] for name in ("mse", "mae", "smape")))
     assert not np.isfinite(errors.by_variable()["wape"][0].item())

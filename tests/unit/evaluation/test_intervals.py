@@ -21,9 +21,7 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
     scale = torch.tensor([[1.0, 10.0, 0.5], [2.0, 1.0, 3.0]])
     series = torch.tensor([0, 1, 1, 0, 0, 1, 0])
     sums = IntervalSums(at, [80, 95], Scaler(torch.zeros_like(scale), scale), 4)
-    covered = [
-        sums.update(quantiles[part], target[part], series[part])[1] for part in (slice(0, 5), slice(5, 7))
-    ]
+    covered = [sums.update(quantiles[part], target[part], series[part])[1] for part in (slice(0, 5), slice(5, 7))]
     scores, by_window = sums.compute(), torch.cat(covered, dim=1)
 
     q, y = quantiles.numpy(), target.numpy()
@@ -38,13 +36,9 @@ def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
         np.testing.assert_allclose(sums.coverage_by("step")[place], inside.mean((0, 2)))
         np.testing.assert_allclose(sums.coverage_by("variable")[place], inside.mean((0, 1)))
         assert found["width"] == pytest.approx((upper - lower).mean(), rel=1e-5)
-        assert found["width_raw"] == pytest.approx(
-            ((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5
-        )
+        assert found["width_raw"] == pytest.approx(((upper - lower) * scale[series][:, None].numpy()).mean(), rel=1e-5)
         outside = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
-        assert found["score"] == pytest.approx(
-            (upper - lower + 2 / (1 - level / 100) * outside).mean(), rel=1e-5
-        )
+        assert found["score"] == pytest.approx((upper - lower + 2 / (1 - level / 100) * outside).mean(), rel=1e-5)
     over = [y - q[..., at.index(p)] for p in DECILES]
     losses = [np.maximum(p * each, (p - 1) * each).mean() for p, each in zip(DECILES, over, strict=True)]
     assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
@@ -68,9 +62,7 @@ def test_missing_values_do_not_count_in_the_coverage_of_steps_and_variables() ->
     torch.testing.assert_close(sums.coverage_by("step")[0], by_step)
 
 
-@pytest.mark.parametrize(
-    "at", [probabilities([]), probabilities([80, 95]), probabilities([80], PROBABILITIES)]
-)
+@pytest.mark.parametrize("at", [probabilities([]), probabilities([80, 95]), probabilities([80], PROBABILITIES)])
 def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: tuple[float, ...]) -> None:
     """Of the standard normal, whose CRPS is 1/√π (Gneiting and Raftery 2007)."""
     normal = torch.distributions.Normal(0.0, 1.0)

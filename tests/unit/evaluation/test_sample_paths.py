@@ -27,14 +27,10 @@ def test_intervals_of_sums_cover_their_level_as_neither_bounds_nor_independent_d
     quantiles = calibration.around(torch.zeros(500, STEPS, 2))
     torch.manual_seed(0)
     drawn, truth = draw_both(quantiles, calibration, 200), autoregressive(500, generator).sum(1)
-    assert (
-        drawn["samples"].sum(2).std() < 0.3 * drawn["independent"].sum(2).std()
-    )  # the variables are opposite
+    assert drawn["samples"].sum(2).std() < 0.3 * drawn["independent"].sum(2).std()  # the variables are opposite
     for level, bounds, independent in ((80, 0.88, 0.5), (95, 0.97, 0.7)):
         found = intervals_of_sums(quantiles, calibration, drawn, level)
-        coverage = {
-            name: ((low <= truth) & (truth <= high)).double().mean() for name, (low, high) in found.items()
-        }
+        coverage = {name: ((low <= truth) & (truth <= high)).double().mean() for name, (low, high) in found.items()}
         assert coverage["samples"] == pytest.approx(level / 100, abs=0.03)
         assert coverage["bounds"] > bounds
         assert coverage["independent"] < independent
@@ -77,11 +73,7 @@ def test_series_on_the_same_dates_are_drawn_jointly() -> None:
     assert torch.equal(joint[:, 0], joint[:, 1])
     quantiles = torch.randn(2, 3, 1, 9).sort().values
     for ranks, correlation in ((joint, 1.0), (pooled, 0.0)):
-        sums = (
-            draw_sample_paths(quantiles, [n / 10 for n in range(1, 10)], ranks, 400, seed=0)
-            .sum((1, 2))
-            .numpy()
-        )
+        sums = draw_sample_paths(quantiles, [n / 10 for n in range(1, 10)], ranks, 400, seed=0).sum((1, 2)).numpy()
         assert np.corrcoef(sums.argsort().argsort())[0, 1] == pytest.approx(correlation, abs=0.15)
     both[3] = torch.nan  # a date of one series without truth
     assert rank_trajectories(both, 80, places).shape == (39, 2, 3, 1)
@@ -113,9 +105,6 @@ def test_scores_are_those_of_plain_loops() -> None:
         near = np.mean([np.linalg.norm(one - y) for one in x])
         apart = np.mean([np.linalg.norm(one - other) for one in x for other in x])
         assert energy_score(samples, truth)[row].item() == pytest.approx(near - apart / 2, rel=1e-5)
-        roots = [
-            (abs(y[i] - y[j]) ** 0.5, [abs(path[i] - path[j]) ** 0.5 for path in x])
-            for i, j in np.ndindex(4, 4)
-        ]
+        roots = [(abs(y[i] - y[j]) ** 0.5, [abs(path[i] - path[j]) ** 0.5 for path in x]) for i, j in np.ndindex(4, 4)]
         pairs = [(observed - np.mean(found)) ** 2 for observed, found in roots]
         assert variogram_score(samples, truth)[row].item() == pytest.approx(np.mean(pairs), rel=1e-4)

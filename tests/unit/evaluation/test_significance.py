@@ -119,9 +119,7 @@ def compare_with(
 def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
     """Each significant test no longer counts for the others; it does from the first one that is not."""
     rng = RNG(3)
-    losses = {
-        name: windows(600, 12, rng) + shift for name, shift in zip("abcd", (0, 0.02, 0.5, 1), strict=True)
-    }
+    losses = {name: windows(600, 12, rng) + shift for name, shift in zip("abcd", (0, 0.02, 0.5, 1), strict=True)}
     for rank, (name, difference) in enumerate(compare_with("a", losses, 12, factor=factor).items(), start=1):
         alone = diebold_mariano(losses[name], losses["a"], 12)
         assert difference.p_value == alone.p_value == alone.adjusted_p_value
@@ -149,17 +147,13 @@ def find_worse(
     shared, runs = rng.normal(size=6), []
     for gap, own, share in zip(gaps, seeds, correlations, strict=True):
         rest = rng.normal(size=6)
-        runs.append(
-            {seed: gap + math.sqrt(share) * shared[seed] + math.sqrt(1 - share) * rest[seed] for seed in own}
-        )
+        runs.append({seed: gap + math.sqrt(share) * shared[seed] + math.sqrt(1 - share) * rest[seed] for seed in own})
     if not pairs:
         runs = [{10 * i + seed: loss for seed, loss in one.items()} for i, one in enumerate(runs)]
     means = [float(np.mean(list(one.values()))) for one in runs]
     best, variance = int(np.argmin(means)), SeedVariance.estimate(runs)
     tests = {
-        str(i): add_seed_variance(
-            LossDifference(means[i] - means[best], 1e-9, 9.0), variance, one, runs[best]
-        )
+        str(i): add_seed_variance(LossDifference(means[i] - means[best], 1e-9, 9.0), variance, one, runs[best])
         for i, one in enumerate(runs)
         if i != best
     }
@@ -201,8 +195,7 @@ def test_equal_variants_with_correlated_seeds_are_rarely_called_different(
 def test_pairing_finds_a_difference_of_one_standard_deviation_between_correlated_runs() -> None:
     rng, gaps, trials = RNG(0), [0.0] * 7 + [1.0], 80
     paired, unpaired = (
-        sum(7 in find_worse(gaps, [range(3)] * 8, all_with(0.95, 8), rng, pairs=pairs) for _ in range(trials))
-        / trials
+        sum(7 in find_worse(gaps, [range(3)] * 8, all_with(0.95, 8), rng, pairs=pairs) for _ in range(trials)) / trials
         for pairs in (True, False)
     )
     assert unpaired < 0.2 < 0.85 < paired
@@ -215,9 +208,7 @@ def test_the_variance_over_seeds_is_that_of_the_two_way_model() -> None:
     effect = losses.mean(0) - losses.mean()
     rest = losses - losses.mean(1, keepdims=True) - effect
     own, of_seeds = (rest**2).sum(), 3 * (effect**2).sum()
-    seeds = SeedVariance.estimate(
-        [*runs, {7: 5.0, 8: 5.0}, {9: 1.0}]
-    )  # no seed changes the loss, or there is one
+    seeds = SeedVariance.estimate([*runs, {7: 5.0, 8: 5.0}, {9: 1.0}])  # no seed changes the loss, or there is one
     assert (seeds.rest, seeds.rest_degrees) == (pytest.approx(own / 6), 6)
     assert seeds.variance == pytest.approx(np.mean(losses.var(1, ddof=1)))
     assert seeds.degrees_of_freedom == pytest.approx((own + of_seeds) ** 2 / (own**2 / 6 + of_seeds**2 / 3))
@@ -238,10 +229,7 @@ def test_the_variance_over_seeds_is_that_of_the_two_way_model() -> None:
 def test_the_relative_interval_counts_the_covariance_with_the_reference() -> None:
     """Two variants with the same luck over seeds: the ratio of their losses is known although neither loss is."""
     losses, luck = np.ones(400) + 0.01 * RNG(0).normal(size=400), [0.8, 1.0, 1.2]
-    runs = {
-        name: {seed: factor * one for seed, one in enumerate(luck)}
-        for name, factor in (("a", 1.0), ("b", 1.1))
-    }
+    runs = {name: {seed: factor * one for seed, one in enumerate(luck)} for name, factor in (("a", 1.0), ("b", 1.1))}
     found = compare_with("a", {"a": losses, "b": 1.1 * losses}, 4, runs, factor=1)["b"]
     low, high = found.relative_interval()
     assert 0.0 < low < 0.1 < high < 0.3

@@ -206,9 +206,7 @@ CASES = {"table": lambda: ready(planted()), "targets": lambda: ready(planted(n_t
 def test_weights_are_those_of_a_ridge_regression_on_every_window(case: str) -> None:
     data = CASES[case]()
     expected = ridge_by_hand(data)
-    for found in zip(
-        solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH), expected, strict=True
-    ):
+    for found in zip(solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH), expected, strict=True):
         np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-7)
 
 

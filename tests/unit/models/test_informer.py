@@ -40,9 +40,7 @@ def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
     for theirs, mine in (("enc_embedding", "past_embedding"), ("dec_embedding", "future_embedding")):
         ours[f"{mine}.values.weight"] = state[f"{theirs}.value_embedding.tokenConv.weight"]
         # theirs has a second bias, on the time features; the two only ever add
-        biases = (
-            f"{theirs}.{part}.bias" for part in ("value_embedding.tokenConv", "temporal_embedding.embed")
-        )
+        biases = (f"{theirs}.{part}.bias" for part in ("value_embedding.tokenConv", "temporal_embedding.embed"))
         ours[f"{mine}.values.bias"] = sum(state[bias] for bias in biases)
         ours[f"{mine}.time.weight"] = state[f"{theirs}.temporal_embedding.embed.weight"]
 
@@ -100,9 +98,7 @@ PUBLISHED = {"sampling": "per_query", "ranking": "published", "lazy": "sum"}
 def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ProbSparse attention draws keys at random: ours gets these in the order of the layers."""
     arrays = golden(name)
-    drawn = [
-        torch.from_numpy(arrays[key]).long() for key in sorted(arrays) if key.startswith("sample_index/")
-    ]
+    drawn = [torch.from_numpy(arrays[key]).long() for key in sorted(arrays) if key.startswith("sample_index/")]
     monkeypatch.setattr("forecast.attention.probsparse._draw", lambda *_: drawn.pop(0))
     attention: Any = slots("probsparse" if drawn else "full")
     if drawn:
@@ -162,9 +158,7 @@ def test_windows_of_a_batch_do_not_see_each_other(kind: str) -> None:
 
 
 @pytest.mark.parametrize("cross", ["full", "linear"])
-def test_leaving_unwanted_decoder_positions_out_changes_nothing(
-    cross: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leaving_unwanted_decoder_positions_out_changes_nothing(cross: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = informer(cross=cross, decoder_layers=2).eval()
     short = model(*inputs())
     monkeypatch.setattr(ATTENTION_TYPES[cross], "independent_queries", False)

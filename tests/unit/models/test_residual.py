@@ -31,9 +31,7 @@ FEATURES = ("hour", "day of month", "day of year")
 LAYOUTS = [(model, tokens) for model in SIZES_OF for tokens in model.layouts]
 
 
-def warm_start(
-    weight: Tensor, targets: Sequence[int], n_quantiles: int, names: Sequence[str] = FEATURES
-) -> WarmStart:
+def warm_start(weight: Tensor, targets: Sequence[int], n_quantiles: int, names: Sequence[str] = FEATURES) -> WarmStart:
     """A warm start with a given linear model, and the gaps between quantiles that raw outputs of zero stand for."""
     gap = torch.nn.functional.softplus(torch.tensor(-1.0))
     quantiles = gap * torch.arange(n_quantiles).expand(len(targets), -1)
@@ -61,9 +59,7 @@ def inputs() -> tuple[Tensor, ...]:
 
 @pytest.mark.parametrize("n_quantiles", [1, 3])
 @pytest.mark.parametrize(("cls", "tokens"), LAYOUTS)
-def test_before_training_it_is_the_linear_model(
-    cls: type[ResidualModel], tokens: str, n_quantiles: int
-) -> None:
+def test_before_training_it_is_the_linear_model(cls: type[ResidualModel], tokens: str, n_quantiles: int) -> None:
     """With quantiles, their median is."""
     model, (past, *times) = made(cls, trained=False, tokens=tokens, n_quantiles=n_quantiles), inputs()
     mean = past.mean(1, keepdim=True)
@@ -124,9 +120,7 @@ def test_matched_models_have_the_parameters_of_full_attention(kind: str) -> None
 
 def test_level_and_scale_of_a_window_come_back() -> None:
     model, (past, *times) = made(), inputs()
-    torch.testing.assert_close(
-        model(7 * past - 40, *times), 7 * model(past, *times) - 40, atol=2e-3, rtol=1e-3
-    )
+    torch.testing.assert_close(model(7 * past - 40, *times), 7 * model(past, *times) - 40, atol=2e-3, rtol=1e-3)
     without = made(normalize=False)
     assert not torch.allclose(without(7 * past - 40, *times), 7 * without(past, *times) - 40, atol=1)
 

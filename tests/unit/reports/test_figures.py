@@ -34,9 +34,7 @@ def test_a_forecast_begins_at_the_last_observed_value_and_names_the_time_zone() 
     assert axis.get_xlabel() == "UTC"
 
 
-@pytest.mark.parametrize(
-    ("step", "label"), [("hour", "hours ahead"), ("15 minutes", "steps of 15 minutes ahead")]
-)
+@pytest.mark.parametrize(("step", "label"), [("hour", "hours ahead"), ("15 minutes", "steps of 15 minutes ahead")])
 def test_errors_of_baselines_do_not_dwarf_those_of_the_model(step: str, label: str) -> None:
     errors = {
         "model (full)": np.linspace(0.1, 0.2, 24),

@@ -122,8 +122,6 @@ def test_the_overlap_counts_the_consecutive_dates_that_share_a_step(
         (1.8e-15, [12.300000190734863, 12.42300033569336], [12.3, 12.423]),  # of 48 equal numbers
     ],
 )
-def test_values_have_the_digits_that_models_compute(
-    spread: float, given: list[float], expected: list[float]
-) -> None:
+def test_values_have_the_digits_that_models_compute(spread: float, given: list[float], expected: list[float]) -> None:
     found = round_values(np.array(given)[None, :, None], np.full((1, 1, 1), spread))
     np.testing.assert_array_equal(found[0, :, 0], expected)

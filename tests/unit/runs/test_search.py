@@ -50,9 +50,7 @@ def search(
     folder: Path, *typed: str, score: Score = distance, arguments: Sequence[str] = (), space: Any = None
 ) -> list[list[dict[str, str]]]:
     """Run a search with its study in `folder`, and return the values of the jobs, batch by batch."""
-    options = compose_command(
-        "train", ["search=informer", f"hydra.sweep.dir='{folder}'", *typed]
-    ).hydra.sweeper
+    options = compose_command("train", ["search=informer", f"hydra.sweep.dir='{folder}'", *typed]).hydra.sweeper
     options.params = OmegaConf.create(SPACE if space is None else space)
     sweeper = instantiate(options)
     sweeper.folder, sweeper.loader, sweeper.launcher = folder, None, Launcher(score)  # type: ignore[assignment]
@@ -104,9 +102,7 @@ def test_a_sweep_of_hydra_is_a_parameter(override: str, values: set[Any]) -> Non
 
 
 def test_of_several_overrides_of_a_key_the_last_one_counts() -> None:
-    draws, shared = read_search_space(
-        ["a=interval(0,1)", "b=1,2", "c=3", "a=5", "+c='x, y'", "~d", "b=choice(3,4)"]
-    )
+    draws, shared = read_search_space(["a=interval(0,1)", "b=1,2", "c=3", "a=5", "+c='x, y'", "~d", "b=choice(3,4)"])
     assert list(draws) == ["b"]
     assert shared == ["a=5", "+c='x, y'", "~d"]
     assert set(drawn("b=1,2", "b=choice(3,4)")) == {3, 4}
@@ -136,9 +132,7 @@ def test_a_search_in_two_parts_draws_the_trials_of_one(tmp_path: Path) -> None:
     assert jobs(first) + jobs(search(parts, "hydra.sweeper.n_trials=2")) == wanted
 
 
-def test_of_equal_trials_the_first_one_is_the_best(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_equal_trials_the_first_one_is_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = iter([0.5, 0.25, 0.25, 0.3, 0.25])
     batches = search(tmp_path, "hydra.sweeper.n_trials=5", score=lambda job: next(values))
     found = yaml.safe_load((tmp_path / RESULTS).read_text())

@@ -164,8 +164,7 @@ def simulate(
 def simulate_drift(random: np.random.Generator, shift: float) -> dict[str, Drift]:
     """Uniform p-values of three columns; `shift` divides the first."""
     return {
-        name: Drift(0.0, 1.0, random.random() / (shift if name == "load" else 1))
-        for name in ("load", "wind", "sun")
+        name: Drift(0.0, 1.0, random.random() / (shift if name == "load" else 1)) for name in ("load", "wind", "sun")
     }
 
 
@@ -173,9 +172,7 @@ def frequency(advice: Advice, trials: int = 60, shift: float = 1.0, **newer: flo
     """How often simulated periods get this advice."""
     random = np.random.default_rng(0)
     given = [
-        compare_periods(
-            simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)
-        ).advice
+        compare_periods(simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)).advice
         for _ in range(trials)
     ]
     return given.count(advice) / trials

@@ -77,9 +77,7 @@ def test_few_rows_far_apart_do_not_fill_the_memory() -> None:
     """100 series of two rows each, 10,000 hours apart: a panel would have a million rows."""
     dates = [date.isoformat() for date in pd.date_range("2024-01-01", periods=2, freq="10000h")]
     rows = {"id": [str(n) for n in range(100)] * 2, "date": [date for date in dates for _ in range(100)]}
-    reader = RequestReader(
-        RequestSource(id_column="id", date_column="date", target="y", freq="h"), {"categories": {}}
-    )
+    reader = RequestReader(RequestSource(id_column="id", date_column="date", target="y", freq="h"), {"categories": {}})
     request = ForecastRequest.model_validate({"rows": {**rows, "y": [1.0] * 200}})
     with pytest.raises(DataError, match="rows: only 200 rows for 1,000,000 steps of h"):
         reader.read(request, max_rows=1_000)

@@ -132,9 +132,7 @@ def test_a_batch_that_does_not_fit_into_a_machine(
         create_model.check_memory(wide(*typed.split()), DATA)
 
 
-@pytest.mark.parametrize(
-    ("devices", "free", "is_refused"), [(-1, 1.1, False), (32, 1.1, True), (-1, 0.5, True)]
-)
+@pytest.mark.parametrize(("devices", "free", "is_refused"), [(-1, 1.1, False), (32, 1.1, True), (-1, 0.5, True)])
 def test_a_batch_that_does_not_fit_into_several_gpus(
     devices: int, free: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,9 +203,7 @@ def test_later_rows_choose_nothing(build: Any, file: Path, tmp_path: Path) -> No
     table, other = pd.read_csv(file), tmp_path / "mine.csv"
     table.loc[int(0.8 * ROWS) :, ["even", "heavy"]] = 1e6
     table.to_csv(other, index=False)
-    before, after = (
-        build.choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other)
-    )
+    before, after = (build.choose_transforms(data(path, columns=["even", "heavy"]), "mse") for path in (file, other))
     assert before == after
 
 
@@ -228,9 +224,7 @@ def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
     assert (resolved.data.transform, config.data.transform) == (expected, "auto")
     assert [line.startswith("transform  heavy asinh (-") for line in lines] == [True] * (saved is None)
     module = module.with_transform(resolved.data.transform)
-    assert module.target_scaler.domain.transforms == tuple(
-        expected.get(name, "none") for name in ("even", "heavy")
-    )
+    assert module.target_scaler.domain.transforms == tuple(expected.get(name, "none") for name in ("even", "heavy"))
 
 
 # ---- the module
@@ -278,9 +272,7 @@ def test_the_loss_of_a_window_is_the_mean_over_its_values(quantiles: tuple[float
     future[1, 2, 0] = future[3] = torch.nan
     shape = future.shape if quantiles is None else (*future.shape, len(quantiles))
     forecast = torch.randn(shape, generator=generator)
-    found = window_losses(
-        forecast, batch_of(future), Scaler(torch.zeros(1, 2), torch.ones(1, 2)), quantiles
-    ).numpy()
+    found = window_losses(forecast, batch_of(future), Scaler(torch.zeros(1, 2), torch.ones(1, 2)), quantiles).numpy()
     for window in range(5):
         total = absolute = 0.0
         for place in np.ndindex(4, 2):
@@ -299,9 +291,7 @@ def test_the_loss_of_a_window_is_the_mean_over_its_values(quantiles: tuple[float
 
 
 @pytest.mark.parametrize(("scores", "best"), [((math.nan, 0.5, 0.7), 1), ((0.5, math.nan, 0.4), 2)])
-def test_an_epoch_without_a_finite_score_is_not_the_best(
-    scores: tuple[float, ...], best: int, tmp_path: Path
-) -> None:
+def test_an_epoch_without_a_finite_score_is_not_the_best(scores: tuple[float, ...], best: int, tmp_path: Path) -> None:
     """float16 can overflow in validation."""
     import lightning as L
     from lightning.pytorch.trainer.states import TrainerFn

@@ -130,9 +130,7 @@ MONTHS = pd.date_range("2001-01-01", periods=24, freq="MS")
         (table([f"{date:%Y-%m-%d}" for date in MONTHS + pd.offsets.MonthEnd()]), {}, "ME", "2002-12-31"),
     ],
 )  # fmt: skip
-def test_dates_of_months_quarters_and_parts(
-    tmp_path: Path, text: str, options: dict, freq: str, last: str
-) -> None:
+def test_dates_of_months_quarters_and_parts(tmp_path: Path, text: str, options: dict, freq: str, last: str) -> None:
     (tmp_path / "a.csv").write_text(text)
     panel = read_table(tmp_path / "a.csv", **options)
     assert (panel.freq, str(panel.grid[-1].date())) == (freq, last)  # type: ignore
@@ -141,9 +139,7 @@ def test_dates_of_months_quarters_and_parts(
 
 def test_series_without_dates_all_begin_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,v\n" + "".join(f"{name},{n}\n" for n, name in enumerate("aababb")))
-    panel = LongSource(
-        path=tmp_path / "a.csv", id_column="id", target="v", start="2024-01-01", freq="h"
-    ).read()
+    panel = LongSource(path=tmp_path / "a.csv", id_column="id", target="v", start="2024-01-01", freq="h").read()
     assert panel.grid_starts.tolist() == [0, 0]
     assert panel.values[:, 0].tolist() == [0, 1, 3, 2, 4, 5]
 
@@ -176,9 +172,7 @@ def test_dates_are_read_as_they_were_written(tmp_path: Path, names: list[str], f
 
 
 @pytest.mark.parametrize(("night", "hours"), [("2024-11-03", [1, 2, 2, 3]), ("2024-03-10", [1, 2, 4, 5])])
-def test_hours_that_end_are_those_of_the_file_where_clocks_change(
-    tmp_path: Path, night: str, hours: list[int]
-) -> None:
+def test_hours_that_end_are_those_of_the_file_where_clocks_change(tmp_path: Path, night: str, hours: list[int]) -> None:
     begins = pd.date_range(night, periods=30, freq="h", tz="America/New_York")
     hour = np.timedelta64(1, "h")
     table = split(begins + hour, ["day", "hour"], UtcOffset(stamp=hour))
@@ -283,9 +277,7 @@ def local_file(path: Path, utc: pd.DatetimeIndex, zone: str) -> Path:
     st.sampled_from(ZONES),
     st.sampled_from(["h", "30min", "15min"]),
 )
-def test_local_times_become_utc(
-    tmp_path_factory: pytest.TempPathFactory, year: int, day: str, zone: str, freq: str
-):
+def test_local_times_become_utc(tmp_path_factory: pytest.TempPathFactory, year: int, day: str, zone: str, freq: str):
     begin = pd.Timestamp(f"{year}-{day} 16:00")
     utc = pd.date_range(begin, begin + pd.Timedelta(days=40), freq=freq)
     path = local_file(tmp_path_factory.getbasetemp() / "local.csv", utc, zone)

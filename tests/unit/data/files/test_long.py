@@ -82,9 +82,7 @@ def test_ids_of_a_store_are_joined_in_chunks(tmp_path: Path, monkeypatch: pytest
 
 
 def test_static_covariates_are_found_by_the_joined_id(tmp_path: Path) -> None:
-    sizes = pd.DataFrame(
-        {"dept": list("aabb"), "store": ["02", "01", "01", "10"], "size": [3.0, 1.0, 2.0, 4.0]}
-    )
+    sizes = pd.DataFrame({"dept": list("aabb"), "store": ["02", "01", "01", "10"], "size": [3.0, 1.0, 2.0, 4.0]})
     folder = tmp_path / "static"
     folder.mkdir()
     path = write(tmp_path, sales(), "csv")
@@ -121,9 +119,7 @@ def by_pandas(text: str, ids: list[str]) -> dict[str, list[float]]:
     long = table.melt([*ids, *({"country", "lat", "row"} - {*ids})], var_name="ds", value_name="y").assign(
         ds=lambda rows: pd.to_datetime(rows["ds"], format="%m/%d/%y")
     )
-    panel = read_frame(
-        long.astype(dict.fromkeys(ids, str)), id_column=ids, date_column="ds", target="y", freq="B"
-    )
+    panel = read_frame(long.astype(dict.fromkeys(ids, str)), id_column=ids, date_column="ds", target="y", freq="B")
     return values_by_id(panel)
 
 
@@ -140,9 +136,7 @@ def assert_equal(found: dict[str, list[float]], expected: dict[str, list[float]]
         np.testing.assert_array_equal(found[name], values)
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"), [(WIDE, ["country"]), (TWINS, ["country", "lat"]), (TWINS, ["row"])]
-)
+@pytest.mark.parametrize(("text", "ids"), [(WIDE, ["country"]), (TWINS, ["country", "lat"]), (TWINS, ["row"])])
 def test_values_are_those_that_pandas_melts(text: str, ids: list[str], tmp_path: Path) -> None:
     drop = [name for name in ("country", "lat") if name not in ids]
     panel = LongSource(path=write_wide(tmp_path, text), melt=True, id_column=ids, drop=drop, **DATED).read()
@@ -155,9 +149,7 @@ def test_text_is_read_with_the_options_of_the_file(tmp_path: Path) -> None:
     text = text.replace("Chad", "Côte").replace("17.5", "17,5").replace(";2;3;;", ";2,5;1.003,25;?;")
     options = {"separator": ";", "decimal": ",", "thousands": ".", "encoding": "latin-1", "na_values": ["?"]}
     options |= {"drop": ["lat"]}
-    panel = LongSource(
-        path=write_wide(tmp_path, text), melt=True, id_column="country", **options, **DATED
-    ).read()
+    panel = LongSource(path=write_wide(tmp_path, text), melt=True, id_column="country", **options, **DATED).read()
     assert_equal(
         values_by_id(panel),
         {"Mali": [1.0, 2.0, 5.0, 6.0, 7.0], "Côte": [2.5, 1003.25, np.nan, 7.0, 8.0, 9.0]},
@@ -264,13 +256,8 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops()[:30].set_index("date"), {"target": "sold"}, {**NO_IDS, "target": "sold"}),
     ],
 )  # fmt: skip
-def test_a_frame_is_recognised_as_a_file_is(
-    frame: pd.DataFrame, given: dict[str, Any], found: dict[str, Any]
-) -> None:
-    assert (
-        find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})[0]
-        == found
-    )
+def test_a_frame_is_recognised_as_a_file_is(frame: pd.DataFrame, given: dict[str, Any], found: dict[str, Any]) -> None:
+    assert find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})[0] == found
 
 
 def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) -> None:

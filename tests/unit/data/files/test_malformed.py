@@ -65,9 +65,7 @@ def test_a_malformed_file_is_refused_with_its_reason(case: Case, tmp_path: Path)
 
 @pytest.mark.parametrize(("case", "advice"), advised(files.REFUSED))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_settings_that_messages_advise_read_the_file(
-    case: Case, advice: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_settings_that_messages_advise_read_the_file(case: Case, advice: tuple[str, ...], tmp_path: Path) -> None:
     """After the settings of one message, the next message may advise others."""
     for _ in range(3):
         try:

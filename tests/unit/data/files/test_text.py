@@ -68,9 +68,7 @@ def test_a_file_of_the_future_is_read_in_the_order_of_the_file(tmp_path: Path) -
     past = pd.date_range("2021-01-12", periods=20, freq="D").strftime("%d/%m/%Y")
     ahead = pd.date_range("2021-02-01", periods=5, freq="D").strftime("%d/%m/%Y")
     path = write(tmp_path, "date,load,price\n" + "".join(f"{date},1,{n}\n" for n, date in enumerate(past)))
-    future = write(
-        tmp_path, "date,price\n" + "".join(f"{date},{n}\n" for n, date in enumerate(ahead)), "f.csv"
-    )
+    future = write(tmp_path, "date,price\n" + "".join(f"{date},{n}\n" for n, date in enumerate(ahead)), "f.csv")
     panel = read_table(path, columns=["load"], future_covariates=["price"], future_path=future)
     assert panel.grid.equals(pd.date_range("2021-01-12", periods=25, freq="D"))
     assert panel.future is not None
@@ -194,9 +192,7 @@ def test_empty_lines_are_skipped_with_one_warning(text: str, tmp_path: Path) -> 
     path = write(tmp_path, with_lines({4: text, 5: text, 9: text}) + "\n\n")
     with warnings.catch_warnings(record=True, action="always") as said:
         table = read_table(path)
-    assert [str(each.message) for each in said] == [
-        f"{path}: skipped 3 lines without a value: the first is line 4"
-    ]
+    assert [str(each.message) for each in said] == [f"{path}: skipped 3 lines without a value: the first is line 4"]
     plain = read_table(write(tmp_path, with_lines({}), "plain.csv"))
     np.testing.assert_array_equal(table.values, plain.values)
     assert table.grid.equals(plain.grid)

@@ -40,9 +40,7 @@ def test_the_right_file_is_downloaded_once(tmp_path: Path, server: Server, hash:
 
 @pytest.mark.parametrize("page", ["wrong", "cut", "missing"])
 @pytest.mark.parametrize("before", [None, b"what was there"])
-def test_a_bad_download_leaves_nothing_behind(
-    tmp_path: Path, server: Server, page: str, before: bytes | None
-):
+def test_a_bad_download_leaves_nothing_behind(tmp_path: Path, server: Server, page: str, before: bytes | None):
     file = tmp_path / "set.csv"
     if before:
         file.write_bytes(before)

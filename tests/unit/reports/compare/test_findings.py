@@ -176,9 +176,7 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
                     "used_by_others": 0.01 if seed == 1 else 0.4,
                 },
             )  # fmt: skip
-    (tmp_path / "command.yaml").write_text(
-        "[data.path=/home/me/my.csv, 'attention=full,linear', hydra.mode=MULTIRUN]"
-    )
+    (tmp_path / "command.yaml").write_text("[data.path=/home/me/my.csv, 'attention=full,linear', hydra.mode=MULTIRUN]")
     tasks = compare(tmp_path)
     table = make_overview_table(tasks)
     assert [column.heading for column in table.columns][:4] == ["data", "horizon", "full", "linear"]
@@ -202,9 +200,7 @@ def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> No
 
 
 def test_the_others_are_compared_with_the_reference(pair: Path) -> None:
-    (best,), (linear,), (baseline,) = (
-        compare(pair, reference=name) for name in (None, "linear", "linear baseline")
-    )
+    (best,), (linear,), (baseline,) = (compare(pair, reference=name) for name in (None, "linear", "linear baseline"))
     assert [linear.get_verdict(entry) for entry in linear.variants] == ["better", "reference"]
     assert linear.relative_difference(linear.best) == pytest.approx(0.415 / 0.465 - 1)
     assert linear.differences["full"].mean == pytest.approx(-best.differences["linear"].mean)

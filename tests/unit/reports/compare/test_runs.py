@@ -31,9 +31,7 @@ from tests.support.synthetic_runs import compare, configuration, make_run, make_
 
 # ---- grouping
 
-KEYS = st.sampled_from(
-    [ATTENTION, "attention", "lr", "optimizer", "optimizer._target_", "optimizer.lr", "a.b.lr"]
-)
+KEYS = st.sampled_from([ATTENTION, "attention", "lr", "optimizer", "optimizer._target_", "optimizer.lr", "a.b.lr"])
 VALUES = st.sampled_from(["full", "Adam", "1", "2, lr=1", "0.123456781", "0.123456782", "–", "", "naive"])
 
 
@@ -92,9 +90,7 @@ def test_another_seq_len_makes_a_variant_of_the_same_task(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "changed", [{"run_name": "x", "output_root": "y", "logger": {"mode": "online"}}, {"refit": "full", "levels": [50]}]
 )  # fmt: skip
-def test_folders_loggers_and_what_follows_the_test_make_no_variant(
-    changed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_folders_loggers_and_what_follows_the_test_make_no_variant(changed: dict[str, Any], tmp_path: Path) -> None:
     config = configuration("attention=full")
     make_run(tmp_path / "a", config, mse=0.4)
     make_run(tmp_path / "b", {**with_seed(config, 2), **changed}, mse=0.5)
@@ -122,14 +118,8 @@ def test_what_makes_a_variant(
 
 
 @settings(max_examples=30)
-@given(
-    st.lists(
-        st.dictionaries(KEYS, VALUES), min_size=1, max_size=6, unique_by=lambda one: repr(sorted(one.items()))
-    )
-)
-@example(
-    [{ATTENTION: "probsparse"}, {ATTENTION: "probsparse", "refit": "1"}, {ATTENTION: "full", "refit": "1"}]
-)
+@given(st.lists(st.dictionaries(KEYS, VALUES), min_size=1, max_size=6, unique_by=lambda one: repr(sorted(one.items()))))
+@example([{ATTENTION: "probsparse"}, {ATTENTION: "probsparse", "refit": "1"}, {ATTENTION: "full", "refit": "1"}])
 @example([{ATTENTION: "naive"}, {ATTENTION: "full"}])
 def test_names_are_unique(given: list[Mapping[str, str]]) -> None:
     configurations = [dict(one) for one in given]
@@ -162,9 +152,7 @@ def test_names_contain_only_what_differs(tmp_path: Path) -> None:
 
 
 def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
-    for age, (name, checkpoint, seed) in enumerate(
-        [("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2)]
-    ):
+    for age, (name, checkpoint, seed) in enumerate([("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2)]):
         config = {**configuration("attention=full"), "checkpoint": f"runs/{checkpoint}", "seed": seed}
         make_run(tmp_path / name, config, mse=0.4)
         os.utime(tmp_path / name / "metrics.json", (age, age))
@@ -181,9 +169,7 @@ def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
     ("stride", "ids", "overlap"),
     [(None, None, 24), (5, None, 5), (100, None, 1), (5, "ab", 24), (5, "a", 5)],
 )
-def test_forecast_starts_whose_windows_share_a_step(
-    stride: int | None, ids: str | None, overlap: int
-) -> None:
+def test_forecast_starts_whose_windows_share_a_step(stride: int | None, ids: str | None, overlap: int) -> None:
     """Windows of several series may start one step apart, whatever the stride; runs of old versions have none."""
     table, no = pd.DataFrame({} if ids is None else {"unique_id": list(ids)}), pd.DataFrame()
     facts = {"pred_len": 24, "eval_stride": stride}
@@ -191,16 +177,12 @@ def test_forecast_starts_whose_windows_share_a_step(
     assert (run.overlap, run.ids) == (overlap, list(ids or ""))
 
 
-def test_reasons_contain_no_absolute_paths(
-    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reasons_contain_no_absolute_paths(pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = pair / "full-1"
     (run / "metrics.csv").unlink()
     (run / "metrics.csv").mkdir()
     (pair / "full-2" / "metrics.json").unlink()
-    (pair / "full-2" / "error.txt").write_text(
-        f"{pair}/full-2/x.ckpt: no km/h in data.path=/home/me/load.csv, see a/b"
-    )
+    (pair / "full-2" / "error.txt").write_text(f"{pair}/full-2/x.ckpt: no km/h in data.path=/home/me/load.csv, see a/b")
     (pair / "linear-1" / "config.yaml").unlink()
     (pair / "linear-1" / "config.yaml").mkdir()
     found = [read_run_folder(pair / name) for name in ("full-1", "full-2", "linear-1")]
@@ -312,9 +294,7 @@ def find_bold(task: Task) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(
-    name: str, tmp_path: Path
-) -> None:
+def test_times_of_runs_beside_others_are_neither_bold_nor_in_a_front_nor_an_answer(name: str, tmp_path: Path) -> None:
     task, alone = compare_runs(tmp_path, ENDS[name]), name == "after"
     assert task.count_disturbed_runs("seconds") == (0 if alone else 2)
     assert describe_times(task).startswith("" if alone else "Times of 2 runs cannot be compared")

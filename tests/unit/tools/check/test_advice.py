@@ -45,9 +45,7 @@ def test_the_past_that_is_suggested(
     assert found[0] == Setting("seq_len", past, why)
 
 
-def training(
-    windows: int, past: int, has_future: bool = False, model: str | None = None
-) -> dict[str, Setting]:
+def training(windows: int, past: int, has_future: bool = False, model: str | None = None) -> dict[str, Setting]:
     settings = [Setting("seq_len", past, ""), Setting("pred_len", 2, "")]
     settings += [Setting("model", model, "")] if model else []
     found = suggest_training(windows, settings, Choices(), has_future)

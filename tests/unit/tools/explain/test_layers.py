@@ -17,9 +17,7 @@ SIZES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def recorded(
-    model: type[Informer] | type[ResidualInformer], seq_len: int, attention_type: str = "full", **settings
-):
+def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, attention_type: str = "full", **settings):
     torch.manual_seed(0)
     sizes: dict[str, Any] = {**SIZES, "label_len": 7, "pred_len": 5, **settings}
     network = model(seq_len=seq_len, attention=slots(attention_type), **sizes).eval()

@@ -79,9 +79,7 @@ MAPS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("attention_type", "role", "options", "length"), [*MAPS, (Own, "self", {}, QUERY_LEN)]
-)
+@pytest.mark.parametrize(("attention_type", "role", "options", "length"), [*MAPS, (Own, "self", {}, QUERY_LEN)])
 @torch.no_grad()
 def test_the_map_times_the_values_is_the_output(attention_type, role, options, length: int) -> None:
     call = call_of(build(attention_type, role, options), length)
@@ -141,9 +139,7 @@ def test_the_poolings_give_the_output_of_fastformer(attention_type, role, option
     query = (alpha @ call.q).expand_as(call.k)
     if role == "causal":  # p_j has the global query of the prefix of j
         logits = (call.q * attention.query_logit[:, None]).sum(-1) / math.sqrt(call.q.shape[-1])
-        prefixes = [
-            logits[..., :j].softmax(-1)[..., None, :] @ call.q[:, :, :j] for j in range(1, QUERY_LEN + 1)
-        ]
+        prefixes = [logits[..., :j].softmax(-1)[..., None, :] @ call.q[:, :, :j] for j in range(1, QUERY_LEN + 1)]
         query = torch.cat(prefixes, 2)
     if attention.concat_weight is not None:
         pairs = torch.cat([query, call.k], dim=-1) @ attention.concat_weight[0].T
