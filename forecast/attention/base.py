@@ -146,9 +146,7 @@ class Attention(nn.Module, ABC):
         return cls.__name__.removesuffix("Attention")
 
     def forward(
-        self,
-        query: Float[Tensor, "batch query_len d_model"],
-        memory: Float[Tensor, "batch memory_len d_model"],
+        self, query: Float[Tensor, "batch query_len d_model"], memory: Float[Tensor, "batch memory_len d_model"]
     ) -> Float[Tensor, "batch query_len d_model"]:
         if self.role != "cross" and query.shape[1] != memory.shape[1]:
             raise ValueError(

@@ -24,15 +24,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from forecast.attention.base import (
-    Attention,
-    Memory,
-    Queries,
-    Role,
-    check_causal_lengths,
-    check_choice,
-    check_sizes,
-)
+from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths, check_choice, check_sizes
 from forecast.attention.prefix_sums import from_chunks, sum_after, sum_before, to_chunks
 
 FEATURE_MAPS = ("elu", "relu", "taylor", "favor")

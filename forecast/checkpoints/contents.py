@@ -67,11 +67,7 @@ def find_trained(path: str | Path) -> Path:
 # ---- read it as data
 
 TYPES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
-SAFE_NAMES = {
-    "collections OrderedDict",
-    "torch._utils _rebuild_tensor_v2",
-    *(f"torch {name}Storage" for name in TYPES),
-}
+SAFE_NAMES = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", *(f"torch {name}Storage" for name in TYPES)}
 """Global names that a checkpoint's pickle may contain."""
 
 UNSAFE_OPCODES = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}
@@ -255,11 +251,7 @@ def data_state(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_same_training(
-    path: Path,
-    content: dict[str, Any],
-    settings: dict[str, Any],
-    data: dict[str, Any],
-    weights: Mapping[str, Any],
+    path: Path, content: dict[str, Any], settings: dict[str, Any], data: dict[str, Any], weights: Mapping[str, Any]
 ) -> None:
     """Check that a training with `settings` on `data` can restore the model and the optimizer of a checkpoint.
 

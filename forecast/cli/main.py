@@ -232,11 +232,7 @@ def remove_if_nothing_began(folder: Path, new_folders: Sequence[Path]) -> None:
 
 def may_use_many_devices(config: DictConfig) -> bool:
     """Whether a run has, or may start, several processes."""
-    return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (
-        1,
-        "1",
-        "auto",
-    )
+    return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
 
 
 def check_one_device(config: DictConfig) -> None:
@@ -249,11 +245,7 @@ def check_one_device(config: DictConfig) -> None:
 
 
 def main_with_run_folder(
-    config_name: str,
-    body: CommandBody | None = None,
-    *,
-    show_sweep: str | None = None,
-    can_resume: bool = True,
+    config_name: str, body: CommandBody | None = None, *, show_sweep: str | None = None, can_resume: bool = True
 ) -> None:
     """Run `body` in a run folder, or with -m in one run folder for each combination of values.
 
@@ -357,10 +349,7 @@ def add_suggested_settings(config: DictConfig, flags: Namespace) -> None:
     typed = [argument for argument in flags.overrides if key_of_override(argument) != "suggest"]
     suggested = distributed.choose_in_first("suggested settings", lambda: suggest(config, typed)) or []
     flags.overrides = [*suggested, *typed]
-    sys.argv[1:] = [
-        *suggested,
-        *(argument for argument in sys.argv[1:] if key_of_override(argument) != "suggest"),
-    ]
+    sys.argv[1:] = [*suggested, *(argument for argument in sys.argv[1:] if key_of_override(argument) != "suggest")]
 
 
 def start_run(config: DictConfig, body: BodyInRunFolder) -> None:

@@ -18,13 +18,7 @@ from forecast.data.files.sources import FileSource, FrameSource, LongSource
 from forecast.data.panel import Columns, Panel, check_columns, choose_columns
 from forecast.data.row_ranges import RowRanges
 from forecast.data.sets import DownloadedSource, GeneratedSource, load_table, recall_table, sample_table
-from forecast.data.source import (
-    DataOptions,
-    Source,
-    TransformSetting,
-    choose_batch_size,
-    count_windows_per_epoch,
-)
+from forecast.data.source import DataOptions, Source, TransformSetting, choose_batch_size, count_windows_per_epoch
 from forecast.data.split import Split, check_season, choose_eval_stride, find_window_starts, split_panel
 from forecast.data.store import StoreSource, is_store
 from forecast.data.time_features import season_candidates, warn_of_utc_holidays
@@ -71,11 +65,7 @@ class DataModule:
         **options: Any,
     ) -> None:
         self.source, self.options, self.state = source, DataOptions(**options), state
-        self.name, self.seq_len, self.pred_len = (
-            self.options.name,
-            self.options.seq_len,
-            self.options.pred_len,
-        )
+        self.name, self.seq_len, self.pred_len = (self.options.name, self.options.seq_len, self.options.pred_len)
         self.location = str(source.path or self.name)  # in messages
         self._given, self._categories = panel, categories
         self._on_device: Windows | None = None

@@ -378,11 +378,7 @@ def check_columns(name: str, state: Mapping[str, Any], chosen: Columns) -> None:
 
 
 def by_column(
-    key: str,
-    setting: Value | Mapping[str, Value] | None,
-    columns: Sequence[str],
-    default: Value,
-    what: str = "column",
+    key: str, setting: Value | Mapping[str, Value] | None, columns: Sequence[str], default: Value, what: str = "column"
 ) -> dict[str, Value]:
     """The value of a setting for each column: one value for all, or a mapping; `default` where there is none.
 

@@ -187,10 +187,7 @@ def classify_days(dates: pd.DatetimeIndex) -> tuple[Bool[np.ndarray, " rows"], .
 
 
 PRODUCTS, WEEKS, WEEK = 6, 2000, 336
-RECALL_COLUMNS = (
-    "output",
-    *(f"{when}_{product + 1}" for when in ("now", "next") for product in range(PRODUCTS)),
-)
+RECALL_COLUMNS = ("output", *(f"{when}_{product + 1}" for when in ("now", "next") for product in range(PRODUCTS)))
 SOONEST, LATEST = 4, 8  # weeks from a run of a product to its next
 MEMORY, NOISE = 0.9, 0.15
 _RECALL_SEED = 19900101

@@ -17,14 +17,7 @@ from forecast.data.files.sources import ColumnOptions, find_series
 from forecast.data.files.table_rows import NAME_AS_COVARIATE, STATIC_CHANGES
 from forecast.data.files.text import quote
 from forecast.data.panel import Panel
-from forecast.data.row_ranges import (
-    PerSeries,
-    RowRanges,
-    RunningStatistics,
-    StoredValues,
-    find_target_rows,
-    pieces_of,
-)
+from forecast.data.row_ranges import PerSeries, RowRanges, RunningStatistics, StoredValues, find_target_rows, pieces_of
 from forecast.system.errors import ConfigError, DataError, TextColumns, user_path
 from forecast.system.files import write_json
 from forecast.system.memory import available

@@ -18,14 +18,7 @@ from forecast.data.windows import SEASONS_BACK
 from forecast.evaluation.errors import seasonal_naive_mae
 from forecast.evaluation.significance import choose_observations, diebold_mariano, sum_losses
 from forecast.linear.covariate_steps import find_covariate_steps
-from forecast.linear.fit import (
-    RIDGES,
-    Choice,
-    choose_linear_model,
-    fit_and_test_grams,
-    fit_choice,
-    fit_least_squares,
-)
+from forecast.linear.fit import RIDGES, Choice, choose_linear_model, fit_and_test_grams, fit_choice, fit_least_squares
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights, without_covariates
 

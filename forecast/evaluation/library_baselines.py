@@ -185,10 +185,7 @@ def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:
 
 
 def tabulate_rows(
-    data: DataModule,
-    rows: Int64[np.ndarray, " n"],
-    steps: Int64[np.ndarray, " steps"],
-    series: Int64[np.ndarray, " n"],
+    data: DataModule, rows: Int64[np.ndarray, " n"], steps: Int64[np.ndarray, " steps"], series: Int64[np.ndarray, " n"]
 ) -> pd.DataFrame:
     """A frame of the rows at these steps from each of `rows`, with one series for each of these and each target.
 

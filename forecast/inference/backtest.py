@@ -41,13 +41,7 @@ from forecast.inference.predict import calibration_for
 from forecast.models.residual import take_median
 from forecast.system.errors import ConfigError, DataError
 from forecast.system.progress import track
-from forecast.training.build import (
-    count_sanity_steps,
-    make_forecaster,
-    make_trainer,
-    resolve_settings,
-    wrap_model,
-)
+from forecast.training.build import count_sanity_steps, make_forecaster, make_trainer, resolve_settings, wrap_model
 from forecast.training.checkpointing import Checkpointing, describe_untrained, set_shrinkage
 from forecast.training.create_model import compile_where_possible
 from forecast.training.module import Forecaster, LightningData, compute_output, predict, window_losses
@@ -157,12 +151,7 @@ def new_backtest(
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines(), *of_libraries)},
         intervals=make_interval_sums(
-            source.calibration,
-            source.quantiles,
-            config.levels,
-            scaler,
-            data.pred_len,
-            interval_methods(config),
+            source.calibration, source.quantiles, config.levels, scaler, data.pred_len, interval_methods(config)
         ),
         scaler=scaler,
         naive_mae=unknown.clone(),

@@ -431,10 +431,7 @@ def find_extremes(
 
 
 def warn_of_far_values(
-    columns: Sequence[str],
-    read: Container[str],
-    extremes: tuple[Extremes, Extremes],
-    limits: tuple[Extremes, Extremes],
+    columns: Sequence[str], read: Container[str], extremes: tuple[Extremes, Extremes], limits: tuple[Extremes, Extremes]
 ) -> None:
     """Warn of the columns with a value beyond `limits`, see `FAR`, among those that are read."""
     (lowest, highest), (low, high) = extremes, limits
@@ -442,8 +439,7 @@ def warn_of_far_values(
     found = describe_columns(value, (lowest < low) | (highest > high), columns, read, (low, high))
     if found:
         warnings.warn(
-            f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}",
-            stacklevel=3,
+            f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}", stacklevel=3
         )
 
 

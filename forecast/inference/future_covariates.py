@@ -33,13 +33,7 @@ class UnknownFuture(DataError):
     """
 
     def __init__(
-        self,
-        panel: Panel,
-        rows: Int64[np.ndarray, " series"],
-        steps: int,
-        series: int,
-        step: int,
-        column: str,
+        self, panel: Panel, rows: Int64[np.ndarray, " series"], steps: int, series: int, step: int, column: str
     ) -> None:
         date = panel.utc_offset.zoned(pd.DatetimeIndex(dates_from(panel, rows, steps)[series, [step]]))[0]
         # from here on, all steps are known
@@ -74,10 +68,7 @@ class UnknownFuture(DataError):
 
 
 def check_covariates(
-    scaled: ScaledPanel,
-    rows: Int64[np.ndarray, " series"],
-    steps: int,
-    is_read: Bool[np.ndarray, " covariates"],
+    scaled: ScaledPanel, rows: Int64[np.ndarray, " series"], steps: int, is_read: Bool[np.ndarray, " covariates"]
 ) -> list[str]:
     """Check that the future covariates which are read are known, and describe those not read over all steps.
 

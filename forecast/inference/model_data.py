@@ -22,11 +22,7 @@ from forecast.checkpoints.contents import (
 )
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import choose_days, utc_offset_of
-from forecast.data.covariates import (
-    Categories,
-    columns_of_indicators,
-    encode_categories,
-)
+from forecast.data.covariates import Categories, columns_of_indicators, encode_categories
 from forecast.data.files.cells import date_name
 from forecast.data.files.columns import ColumnRoles, list_id_columns
 from forecast.data.files.grid import align

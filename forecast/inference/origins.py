@@ -92,13 +92,7 @@ def find_date(panel: Panel, key: str, text: str | pd.Timestamp) -> int:
 
 
 def take_excerpt(
-    model: TrainedModel,
-    panel: Panel,
-    origins: SeriesOrigins,
-    *,
-    history: int,
-    n_steps: int,
-    ahead: Panel | None = None,
+    model: TrainedModel, panel: Panel, origins: SeriesOrigins, *, history: int, n_steps: int, ahead: Panel | None = None
 ) -> tuple[Panel, Int64[np.ndarray, " chosen"]]:
     """Copy the rows that the forecasts need into a panel in memory; return it with the first row to forecast of each.
 

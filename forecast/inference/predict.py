@@ -338,11 +338,7 @@ def draw_paths(
     paths = map_quantiles(unscale, draw_sample_paths(found.values, found.at, ranks, samples, seed))
     how = "" if len(place) == 1 else "all series jointly, " if is_joint else "each series independently, "
     rough = f", rough, for these hold {horizons:.1f} horizons" if horizons < MIN_HORIZONS else ""
-    return (
-        paths.numpy(),
-        f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}",
-        is_joint,
-    )
+    return (paths.numpy(), f"{how}in the order of the errors of {len(ranks):,} validation windows{rough}", is_joint)
 
 
 def recursive_windows(data: DataModule, horizon: int) -> Windows:
@@ -375,11 +371,7 @@ def recursive_windows(data: DataModule, horizon: int) -> Windows:
 
 
 def adapt_to_errors(
-    forecaster: PointForecaster,
-    panel: Panel,
-    origins: SeriesOrigins,
-    calibration: Calibration,
-    horizon: int,
+    forecaster: PointForecaster, panel: Panel, origins: SeriesOrigins, calibration: Calibration, horizon: int
 ) -> tuple[Calibration, int]:
     """The calibration with the offsets of each series at its origin, and the number of repeated forecasts.
 

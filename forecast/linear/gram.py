@@ -15,13 +15,7 @@ from torch import Tensor
 
 from forecast.data import Windows
 from forecast.data.time_features import choose_evenly_spaced
-from forecast.linear.covariate_steps import (
-    MAX_RUN,
-    CovariateSteps,
-    choose_windows,
-    find_covariate_steps,
-    make_dense,
-)
+from forecast.linear.covariate_steps import MAX_RUN, CovariateSteps, choose_windows, find_covariate_steps, make_dense
 
 NUMBERS_AT_ONCE = 1 << 20
 """Numbers that are copied at once, 8 MiB; about ten copies exist at a time."""
@@ -110,10 +104,7 @@ def sliding_covariates(
 
 
 def sliding_products(
-    x: Float[Tensor, "rows_of_x columns"],
-    y: Float[Tensor, "rows_of_y others"],
-    steps_of_x: int,
-    steps_of_y: int,
+    x: Float[Tensor, "rows_of_x columns"], y: Float[Tensor, "rows_of_y others"], steps_of_x: int, steps_of_y: int
 ) -> Float[Tensor, "{steps_of_x} columns {steps_of_y} others"]:
     """Σᵢ x[i+a]·y[i+b] over all window starts i, for every column of x and of y."""
     count = len(x) - steps_of_x + 1
@@ -171,9 +162,7 @@ class Gram:
         auto = self.auto * weight
         auto[self.seq_len :, : self.seq_len] *= weight[self.seq_len :, None]
         return replace(
-            self,
-            auto=auto,
-            cross=self.cross * (self.count.amax(1, keepdim=True) / self.count.clamp(min=1))[:, None],
+            self, auto=auto, cross=self.cross * (self.count.amax(1, keepdim=True) / self.count.clamp(min=1))[:, None]
         )
 
     def fewer_steps(self, count: int) -> "Gram":
@@ -223,11 +212,7 @@ def sampled_gram(windows: Windows, steps: CovariateSteps, numbers: Int64[Tensor,
     windows that have its value. Windows of a target without any value in the horizon are left out: in a long outage,
     their completed past has no variance.
     """
-    n_targets, width, n_read = (
-        len(windows.target_index),
-        windows.seq_len + windows.pred_len,
-        len(steps.step),
-    )
+    n_targets, width, n_read = (len(windows.target_index), windows.seq_len + windows.pred_len, len(steps.step))
     count = torch.zeros(n_targets, width, dtype=torch.float64, device=windows.device)
     auto, covariates = count.new_zeros(width, width), count.new_zeros(1, n_read, n_read)
     cross = count.new_zeros(n_read, n_targets, width)

@@ -195,9 +195,7 @@ class PatchEmbedding(nn.Module):
         self.time = nn.Linear(patch_len * d_time, d_model, bias=False)
 
     def forward(
-        self,
-        values: Float[Tensor, "batch channels length n_features"],
-        time: Float[Tensor, "batch 1 groups d_time"],
+        self, values: Float[Tensor, "batch channels length n_features"], time: Float[Tensor, "batch 1 groups d_time"]
     ) -> Float[Tensor, "batch channels tokens d_model"]:
         """Embed a `length` that is a multiple of `patch_len`. The groups of steps of a token have equal lengths."""
         tokens = values.shape[2] // self.patch_len
@@ -233,9 +231,7 @@ class StepHead(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(
-        self,
-        tokens: Float[Tensor, "batch channels tokens d_model"],
-        time: Float[Tensor, "batch 1 length d_time"],
+        self, tokens: Float[Tensor, "batch channels tokens d_model"], time: Float[Tensor, "batch 1 length d_time"]
     ) -> Float[Tensor, "batch channels length n_outputs"]:
         steps = self.token(tokens).unflatten(3, (self.patch_len, -1)).flatten(2, 3)
         return self.out(F.gelu(steps + self.time(time)))

@@ -147,12 +147,7 @@ class Encoder(nn.Module):
 
 
 def stack_encoder(
-    make_attention: Sequence[Callable[..., Attention]],
-    n_heads: int,
-    *,
-    d_model: int,
-    dropout: float,
-    **sizes: Any,
+    make_attention: Sequence[Callable[..., Attention]], n_heads: int, *, d_model: int, dropout: float, **sizes: Any
 ) -> Encoder:
     """An encoder without distilling, whose layers each have an attention layer of their own.
 
@@ -171,13 +166,7 @@ class DecoderLayer(nn.Module):
     """x ← norm(x + self(x)); x ← norm(x + cross(x, memory)); x ← norm(x + feed_forward(x))."""
 
     def __init__(
-        self,
-        attention: Attention,
-        cross: Attention,
-        d_model: int,
-        d_ff: int,
-        dropout: float,
-        match: str | None = None,
+        self, attention: Attention, cross: Attention, d_model: int, d_ff: int, dropout: float, match: str | None = None
     ) -> None:
         super().__init__()
         self.attention = attention
@@ -190,10 +179,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch length d_model"],
-        memory: Float[Tensor, "batch memory_len d_model"],
-        last: int,
+        self, x: Float[Tensor, "batch length d_model"], memory: Float[Tensor, "batch memory_len d_model"], last: int
     ) -> Float[Tensor, "batch out_len d_model"]:
         """Compute at least the `last` positions, and no others where cross-attention treats queries independently."""
         x = self.norm1(x + self.dropout(self.attention(x, x)))
@@ -207,10 +193,7 @@ class Decoder(nn.ModuleList):
     """Decoder layers in sequence; the output has the `last` positions only."""
 
     def forward(
-        self,
-        x: Float[Tensor, "batch length d_model"],
-        memory: Float[Tensor, "batch memory_len d_model"],
-        last: int,
+        self, x: Float[Tensor, "batch length d_model"], memory: Float[Tensor, "batch memory_len d_model"], last: int
     ) -> Float[Tensor, "batch {last} d_model"]:
         for layer in self[:-1]:
             x = layer(x, memory, last=x.shape[1])

@@ -130,11 +130,7 @@ class LinearModel(nn.Module):
         return LinearWeights(self.weight, self.covariates, self.past_index, self.time_index)
 
     def forward(
-        self,
-        centred: Past,
-        past_time: PastTime,
-        future_time: FutureTime,
-        target_index: Int64[Tensor, " n_targets"],
+        self, centred: Past, past_time: PastTime, future_time: FutureTime, target_index: Int64[Tensor, " n_targets"]
     ) -> Horizon:
         """Forecast windows relative to their mean: input and output lack m.
 

@@ -12,13 +12,7 @@ from torch.nn import functional as F
 from forecast.attention.base import check_sizes
 from forecast.attention.dropout import Dropout
 from forecast.models.base import AttentionLayer, Positions, encoder_attention, estimate_informer_size
-from forecast.models.embedding import (
-    StepHead,
-    TimeEmbedding,
-    pad_to_patches,
-    patch_centres,
-    sinusoidal_positions,
-)
+from forecast.models.embedding import StepHead, TimeEmbedding, pad_to_patches, patch_centres, sinusoidal_positions
 from forecast.models.informer import AttentionSlots
 from forecast.models.layers import TOKENS, ChannelLayout, is_over_variables, stack_encoder
 from forecast.models.linear_model import FutureTime, Horizon, Outputs, Past, PastTime

@@ -35,12 +35,7 @@ class Picture(Figure):
 
 
 def subplots(
-    rows: int = 1,
-    columns: int = 1,
-    *,
-    figsize: tuple[int | float, int | float],
-    layout: Any = None,
-    **options: Any,
+    rows: int = 1, columns: int = 1, *, figsize: tuple[int | float, int | float], layout: Any = None, **options: Any
 ) -> tuple[Figure, Any]:
     """Create a figure and its axes as pyplot does, but without pyplot, which would affect the figures of a notebook."""
     figure = Picture(figsize=figsize, layout=layout)

@@ -102,9 +102,7 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
 
 
 def tabulate_variables(
-    columns: Sequence[str],
-    errors: Mapping[str, Errors],
-    coverage: Mapping[str, Float64[np.ndarray, " n_targets"]],
+    columns: Sequence[str], errors: Mapping[str, Errors], coverage: Mapping[str, Float64[np.ndarray, " n_targets"]]
 ) -> pd.DataFrame:
     """Return one row for each variable: the scores by forecaster, and the coverage (`intervals.tabulate_coverage`)."""
     by_variable = {name: each.by_variable() for name, each in errors.items()}

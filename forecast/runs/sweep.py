@@ -355,10 +355,7 @@ class SweepProgress:
             _current.n_jobs = self.total
         self.width = max([self.width, *(len(self.name(overrides)) for overrides in jobs)])
         if self.n_ended == 0:
-            print(
-                f"{plural(self.total, 'run')} in {folder}; the output of each is in its {self.log}",
-                flush=True,
-            )
+            print(f"{plural(self.total, 'run')} in {folder}; the output of each is in its {self.log}", flush=True)
 
     def name(self, overrides: Sequence[str]) -> str:
         """The values that distinguish a run from the others of the sweep."""

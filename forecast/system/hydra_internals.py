@@ -62,10 +62,7 @@ def print_info(config_name: str, arguments: Namespace) -> None:
 @contextmanager
 def _one_repository(hidden: set[str]) -> Iterator[None]:
     """Let Hydra list groups without the `hidden` ones, from one repository; it makes a deep copy for each group."""
-    create, list_groups = (
-        ConfigLoaderImpl._parse_overrides_and_create_caching_repo,
-        ConfigLoaderImpl.list_groups,
-    )
+    create, list_groups = (ConfigLoaderImpl._parse_overrides_and_create_caching_repo, ConfigLoaderImpl.list_groups)
     made: dict[Any, Any] = {}
 
     def reuse(loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str]) -> Any:

@@ -127,15 +127,7 @@ DATA_KEYS = (
     ),
 )  # fmt: skip
 
-ATTENTION_OPTIONS = (
-    "factor",
-    "sampling",
-    "ranking",
-    "lazy",
-    "num_landmarks",
-    "attention_window",
-    "feature_map",
-)
+ATTENTION_OPTIONS = ("factor", "sampling", "ranking", "lazy", "num_landmarks", "attention_window", "feature_map")
 """Top-level keys that the files of conf/attention refer to."""
 
 MODEL_KEYS = (
@@ -287,11 +279,7 @@ def identifying_overrides(arguments: Sequence[str]) -> list[str]:
 
 
 def identity(
-    config: Mapping[str, Any],
-    effects: Iterable[Effect] = ALL_EFFECTS,
-    *,
-    below: str = "",
-    per_machine: bool = True,
+    config: Mapping[str, Any], effects: Iterable[Effect] = ALL_EFFECTS, *, below: str = "", per_machine: bool = True
 ) -> dict[str, Any]:
     """Select the settings, by dotted key, whose keys have one of these effects.
 

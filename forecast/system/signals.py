@@ -116,11 +116,7 @@ def exit_to_resume(where: str = "") -> None:
             signal.signal(number, signal.SIG_IGN)
     name, _received = (_received.name if _received is not None else "another process"), None
     if distributed.is_first():
-        print(
-            f"stopped by {name}{where}; repeat the command with resume=auto to continue",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"stopped by {name}{where}; repeat the command with resume=auto to continue", file=sys.stderr, flush=True)
         requeue()
     else:
         time.sleep(WAIT)

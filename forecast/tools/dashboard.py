@@ -24,10 +24,7 @@ INTERVALS = {
     "Coverage of the 80 % interval": "80/coverage",
     "Width of the 80 % interval": "80/width",
 }
-PICTURES = {
-    "forecasts": "Forecasts of test windows",
-    "error_by_step": "Error by horizon step, model and baselines",
-}
+PICTURES = {"forecasts": "Forecasts of test windows", "error_by_step": "Error by horizon step, model and baselines"}
 COSTS = {
     "ms_per_window": "inference time per test window (ms)",
     "n_parameters": "number of parameters",

@@ -28,13 +28,7 @@ from forecast.system import signals
 from forecast.system.formatting import shorten
 from forecast.training.callbacks import SafePoints
 from forecast.training.checkpointing import CheckpointFiles
-from forecast.training.create_model import (
-    best_precision,
-    check_memory,
-    create_model,
-    keep_precision,
-    model_class,
-)
+from forecast.training.create_model import best_precision, check_memory, create_model, keep_precision, model_class
 from forecast.training.module import Forecaster
 from forecast.training.preparation import AUTO, is_float16
 
@@ -174,10 +168,7 @@ def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
 
 
 def make_forecaster(
-    config: DictConfig,
-    data: DataModule,
-    fitted: FittedBaselines,
-    chosen_on: DataModule | None = None,
+    config: DictConfig, data: DataModule, fitted: FittedBaselines, chosen_on: DataModule | None = None
 ) -> Forecaster:
     """Create a model for the data, with the configuration's loss, optimizer and schedule.
 

@@ -77,12 +77,7 @@ class Checkpointing(Checkpoint):
     """
 
     def __init__(
-        self,
-        dirpath: str,
-        *,
-        name: str = "last",
-        keep_best: bool = True,
-        every_minutes: int | float = 10,
+        self, dirpath: str, *, name: str = "last", keep_best: bool = True, every_minutes: int | float = 10
     ) -> None:
         self.folder, self.name, self.keep_best = Path(dirpath), name, keep_best
         self.every_seconds = 60 * every_minutes

@@ -302,10 +302,7 @@ class LightningData(L.LightningDataModule):
         trainer = self.trainer
         assert trainer is not None
         return self.data.loader(
-            split,
-            rank=trainer.global_rank,
-            world_size=trainer.world_size,
-            device=trainer.strategy.root_device,
+            split, rank=trainer.global_rank, world_size=trainer.world_size, device=trainer.strategy.root_device
         )
 
     def state_dict(self) -> dict[str, Any]:

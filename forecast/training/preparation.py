@@ -35,11 +35,7 @@ PARTIAL_VALIDATION = (
 )  # fmt: skip
 """Trainer settings that validate or test on a part: scores, intervals and the best epoch would refer to that part."""
 
-LOGGER_PACKAGES = {
-    "wandb": ("wandb",),
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-}
+LOGGER_PACKAGES = {"wandb": ("wandb",), "tensorboard": ("tensorboard",), "mlflow": ("mlflow", "sqlalchemy", "alembic")}
 """The packages of each logger, which are those of the extra of its name."""
 
 MONITORED = ("val/mse", "val/mae")

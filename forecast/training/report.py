@@ -20,16 +20,7 @@ from forecast.data.panel import ID_COLUMN, describe_missing, describe_panel, id_
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.baselines import NaiveShrinkage
 from forecast.evaluation.measurement import Results
-from forecast.evaluation.scores import (
-    BASELINES,
-    FEW_HORIZONS,
-    LABELS,
-    MODEL,
-    Level,
-    bounds,
-    labels,
-    name_tested,
-)
+from forecast.evaluation.scores import BASELINES, FEW_HORIZONS, LABELS, MODEL, Level, bounds, labels, name_tested
 from forecast.models import ForecastModel
 from forecast.models.base import FULL_WEIGHT
 from forecast.reports import figures, inputs

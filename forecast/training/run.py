@@ -10,12 +10,7 @@ import lightning as L
 import torch
 from omegaconf import DictConfig
 
-from forecast.checkpoints.contents import (
-    completed_epochs,
-    data_state,
-    find_checkpoint,
-    is_untrained,
-)
+from forecast.checkpoints.contents import completed_epochs, data_state, find_checkpoint, is_untrained
 from forecast.checkpoints.file import load_checkpoint, load_newest, save_checkpoint
 from forecast.data import DataModule
 from forecast.data.panel import missing_shares, series_entry
@@ -112,11 +107,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
 
 
 def calibrate_and_test(
-    config: DictConfig,
-    trainer: L.Trainer,
-    forecaster: Forecaster,
-    data: DataModule,
-    baselines: FittedBaselines,
+    config: DictConfig, trainer: L.Trainer, forecaster: Forecaster, data: DataModule, baselines: FittedBaselines
 ) -> tuple[Path, dict[str, Any]]:
     """Restore the best epoch, calibrate its intervals on the validation windows, then test it.
 

@@ -34,12 +34,7 @@ def cosine(optimizer: Optimizer, total_steps: int, *, warmup: float = 0.1, final
 
 
 def plateau(
-    optimizer: Optimizer,
-    total_steps: int,
-    *,
-    patience: int = 1,
-    factor: float = 0.5,
-    monitor: str | None = None,
+    optimizer: Optimizer, total_steps: int, *, patience: int = 1, factor: float = 0.5, monitor: str | None = None
 ) -> dict[str, Any]:
     """Multiply the rate by `factor` when `monitor` has not improved for more than `patience` epochs.
 

@@ -10,13 +10,7 @@ from experiments.run import CellFailed, Context
 from experiments.store import Row
 
 EFFICIENT = "attention_types=[probsparse,linear,nystrom,fastformer,gated_delta]"
-PAPER = (
-    "benchmark=model",
-    "model.d_model=512",
-    "model.n_heads=8",
-    "model.d_ff=2048",
-    "benchmark.batch_size=32",
-)
+PAPER = ("benchmark=model", "model.d_model=512", "model.n_heads=8", "model.d_ff=2048", "benchmark.batch_size=32")
 STEPS = ("336/168/168", "96/48/24", "720/336/720")
 COMPILED = ("benchmark.compile=true", "memory=false", "attention_types=[full,probsparse,linear]")
 """Compiling takes half a minute for each attention type."""
@@ -66,14 +60,8 @@ def list_cells(table: str) -> list[Cell]:
     if table == "peers":
         return [Cell(table, "steps", ())]
     if table == "cpu":
-        return [
-            *(Cell(table, name, overrides) for name, overrides in CPU.items()),
-            Cell(table, "published", ()),
-        ]
-    return [
-        Cell(table, "tests", GPU_TESTS),
-        *(Cell(table, name, overrides) for name, overrides in GPU.items()),
-    ]
+        return [*(Cell(table, name, overrides) for name, overrides in CPU.items()), Cell(table, "published", ())]
+    return [Cell(table, "tests", GPU_TESTS), *(Cell(table, name, overrides) for name, overrides in GPU.items())]
 
 
 def run_benchmark(cell: Cell, context: Context) -> Row:
@@ -92,11 +80,7 @@ def run_benchmark(cell: Cell, context: Context) -> Row:
         content = json.loads(path.read_text())
         if command == "train":
             keys = ("epochs", "windows_per_second", "seconds", "peak_memory_mb")
-            return {
-                **{key: content[key] for key in keys},
-                "mse": content["test"]["mse"],
-                "mae": content["test"]["mae"],
-            }
+            return {**{key: content[key] for key in keys}, "mse": content["test"]["mse"], "mae": content["test"]["mae"]}
         return {"result": [row for row in content["rows"] if row["backward"]], "growth": content["growth"]}
 
 

@@ -175,10 +175,7 @@ def list_load() -> list[Cell]:
     return [
         cell
         for seed in SEEDS
-        for cell in (
-            *make_grid("load", tasks, ALL_TYPES, seeds=(seed,)),
-            *make_grid("load", rest, seeds=(seed,)),
-        )
+        for cell in (*make_grid("load", tasks, ALL_TYPES, seeds=(seed,)), *make_grid("load", rest, seeds=(seed,)))
     ]
 
 
@@ -219,12 +216,7 @@ def list_lengths() -> list[Cell]:
     )  # fmt: skip
     long = [(name, 24 if name.startswith("epf") else 48) for name in REAL if name != "m4-hourly"]
     every = [("m4-hourly", 48), *long]
-    parts = [
-        ("false", 96, SEEDS),
-        ("false", 336, SEEDS[:1]),
-        ("false", 720, SEEDS[:1]),
-        ("true", 96, SEEDS[:1]),
-    ]
+    parts = [("false", 96, SEEDS), ("false", 336, SEEDS[:1]), ("false", 720, SEEDS[:1]), ("true", 96, SEEDS[:1])]
     return [
         cell
         for seed, (linear, tokens, seeds) in product(SEEDS, parts)

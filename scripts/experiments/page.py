@@ -295,11 +295,7 @@ def list_covariates(results: Results, columns: Sequence[tuple[str, str, str]]) -
 
 
 def show_recall(results: Results) -> list[str]:
-    columns = {
-        "settings": lambda row: f"`{row['variant']}`",
-        "attention": "attention",
-        "MSE": text,
-    }
+    columns = {"settings": lambda row: f"`{row['variant']}`", "attention": "attention", "MSE": text}
     return list_rows(results.groups("recall"), columns)
 
 

@@ -23,12 +23,7 @@ import pyarrow.parquet as pq
 from experiments.cells import ALL_TYPES, DATA, Cell
 from experiments.run import ROOT, CellFailed, Context, Cost, describe_commit
 from experiments.store import Row
-from forecast.evaluation.significance import (
-    SIGNIFICANCE_LEVEL,
-    SeedVariance,
-    add_seed_variance,
-    diebold_mariano,
-)
+from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, SeedVariance, add_seed_variance, diebold_mariano
 
 ETT = ("data=csv", "data.split=[12,4,4]", "pred_len=96")
 PRICES = ("data=csv", "features=MS", "data.target=OT", "pred_len=24")
@@ -56,10 +51,7 @@ MAPS = {
 }
 VERDICTS = {
     data: (*given, "pred_len=24", "trainer.max_epochs=2", "windows_per_epoch=2048", *QUIET)
-    for data, given in (
-        ("sample", ("data=sample",)),
-        ("load", ("data=load", "data.holidays=TR", "seq_len=504")),
-    )
+    for data, given in (("sample", ("data=sample",)), ("load", ("data=load", "data.holidays=TR", "seq_len=504")))
 }
 SMALL = (
     "seq_len=168", "attention=linear", "model.d_model=64", "model.d_ff=64", "trainer.max_epochs=2",
@@ -117,10 +109,7 @@ def run_series(cell: Cell, context: Context) -> Row:
         pd.testing.assert_frame_equal(one, other, rtol=1e-5, atol=1e-4)  # float32, of values near 20
         stages = {"conversion": conversion, "training": training, "whole": whole}
         shown = {name: cost._asdict() for name, cost in stages.items()}
-        return {
-            **shown,
-            "largest_part": {key: max(each._asdict()[key] for each in costs) for key in Cost._fields},
-        }
+        return {**shown, "largest_part": {key: max(each._asdict()[key] for each in costs) for key in Cost._fields}}
 
 
 def write_series(path: Path, series: int, rows: int) -> None:
@@ -146,10 +135,7 @@ def run_serve(cell: Cell, context: Context) -> Row:
         raise CellFailed("give the run folder of a trained model: --run RUN")
     clients, run = int(cell.overrides[0].split("=")[1]), Path(context.run).resolve()
     command = [sys.executable, "-m", "forecast.serve", str(run), "port=0", f"workers={os.cpu_count()}"]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
-        ThreadPoolExecutor(clients) as pool,
-    ):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, ThreadPoolExecutor(clients) as pool:
         try:
             assert server.stdout is not None
             line = next((line for line in server.stdout if line.startswith("address")), None)
@@ -213,10 +199,7 @@ def run_verdicts(cell: Cell, context: Context) -> Row:
 
 
 def is_told_apart(
-    one: Mapping[int, np.ndarray],
-    other: Mapping[int, np.ndarray],
-    seeds: Sequence[int],
-    others: Sequence[int],
+    one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray], seeds: Sequence[int], others: Sequence[int]
 ) -> bool:
     """Whether the losses of two types on the windows differ significantly, by their runs with these seeds."""
     runs = [{seed: each[seed] for seed in chosen} for each, chosen in ((one, seeds), (other, others))]

@@ -25,12 +25,7 @@ from forecast.data.time_features import time_features
 from forecast.inference.model import TrainedModel, load
 from forecast.models import ResidualInformer
 from forecast.tools.export import graph, metadata
-from forecast.tools.export.graph import (
-    ForecastGraph,
-    count_allowed_exceptions,
-    trace_forecast,
-    write_onnx,
-)
+from forecast.tools.export.graph import ForecastGraph, count_allowed_exceptions, trace_forecast, write_onnx
 from forecast.tools.export.metadata import load_onnx, metadata_path
 from forecast.training.create_model import create_model
 from tests.support.commands import LOAD, MLP, PLAIN, TINY, only, run_command, workplace
@@ -107,9 +102,7 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
         assert np.abs(expected - expected.mean()).max() > 1
         offsets = trained.calibration.offsets.numpy()[:, None]  # (quantiles, 1, steps, n_targets)
         assert np.allclose(
-            quantiles,
-            np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1),
-            atol=1e-4,
+            quantiles, np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1), atol=1e-4
         )
         assert (np.diff(quantiles) >= 0).all()
     model = onnx.load(path)
@@ -165,11 +158,7 @@ def test_a_file_is_compared_with_the_data_where_they_are(
     frame = read(exported.folder)
     frame.iloc[[250, 280, 281], 0] = np.nan
     asked = ("checkpoint=run", "output=m.onnx", "check_windows=9")
-    for given, status in (
-        (("data.path=absent.csv",), 2),
-        (("data.path=moved.csv",), 2),
-        (("data.path=moved.csv",), 0),
-    ):
+    for given, status in ((("data.path=absent.csv",), 2), (("data.path=moved.csv",), 2), (("data.path=moved.csv",), 0)):
         assert not list(tmp_path.glob("m.onnx*"))
         capsys.readouterr()
         assert run_command("export", tmp_path, *asked, *given) == status

@@ -43,11 +43,7 @@ from tests.support.run_differences import unequal
 ROWS, COLUMNS = 240, ["load", "temperature", "price"]
 DATES = pd.date_range("2023-01-01", periods=ROWS, freq="D")
 SEQ, PRED, SEASON = 12, 5, 7
-SPLITS: dict[str, Any] = {
-    "ratios": [0.7, 0.1, 0.2],
-    "months": [4, 2, 2],
-    "dates": [str(DATES[160]), str(DATES[190])],
-}
+SPLITS: dict[str, Any] = {"ratios": [0.7, 0.1, 0.2], "months": [4, 2, 2], "dates": [str(DATES[160]), str(DATES[190])]}
 PARTS = {"ratios": (168, 192), "months": (120, 180), "dates": (160, 190)}  # first rows of validation and test
 MODES, SCALERS = ("M", "S", "MS"), ("standard", "minmax", "robust", "none")
 

@@ -464,11 +464,7 @@ def test_refusals_of_publishing(tmp_path: Path, publish) -> None:
         for argument, account, message in (
             ("entity=nobody", {}, "nobody/forecast: the W&B project does not exist"),
             ("project=empty", {}, "someone/empty: the W&B project holds no runs;"),
-            (
-                "mode=auto",
-                {"api_key": "a" * 40},
-                f"{server.url} refuses the API key (user is not logged in); set ",
-            ),
+            ("mode=auto", {"api_key": "a" * 40}, f"{server.url} refuses the API key (user is not logged in); set "),
         ):
             status, out, error = publish(argument, server=server, **account)
             said = [line for line in error.splitlines() if line.startswith("error: ")]

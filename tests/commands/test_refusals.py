@@ -166,10 +166,7 @@ def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
     ("command", "place", "case"),
     [
         pytest.param(
-            command,
-            place,
-            case,
-            id=f"{command}-{case.arguments.replace(HOURLY, '').replace(SMALL, '').strip()}",
+            command, place, case, id=f"{command}-{case.arguments.replace(HOURLY, '').replace(SMALL, '').strip()}"
         )
         for (command, place), cases in REFUSED.items()
         for case in cases

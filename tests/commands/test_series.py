@@ -106,10 +106,7 @@ def test_every_series_is_forecast_after_its_end(shop_run: Path, place: Path) -> 
 DATA, AHEAD = ("long", "store"), 10
 KEYS = ("data.id_column=shop", "data.date_column=day")
 ROLES = ("data.columns=[y]", "data.past_covariates=[sky]", "data.future_covariates=[price]")
-MORE = [
-    ("data.path=history.{}", "future=ahead.csv"),
-    ("data.path=sales.{}", "start=2024-02-10", "levels=[80]"),
-]
+MORE = [("data.path=history.{}", "future=ahead.csv"), ("data.path=sales.{}", "start=2024-02-10", "levels=[80]")]
 
 
 def store_table() -> pd.DataFrame:
@@ -173,10 +170,8 @@ def test_parts_of_the_series_are_forecast_apart(stores: Path, tmp_path: Path, ca
     parts = [pd.read_parquet(tmp_path / f"{part}.parquet") for part in (1, 2, 3)]
     assert [part["shop"].nunique() for part in parts] == [2, 1, 1]
     assert whole["day"].dtype.kind == "M"
-    pd.testing.assert_frame_equal(
-        *(table.sort_values(["shop", "day"], ignore_index=True) for table in (whole, pd.concat(parts))),
-        rtol=1e-5,
-    )
+    one, other = (table.sort_values(["shop", "day"], ignore_index=True) for table in (whole, pd.concat(parts)))
+    pd.testing.assert_frame_equal(one, other, rtol=1e-5)
     assert run_command("predict", stores, *given, "data.ids=3of2", f"output={tmp_path}/none.csv") == 2
     assert "there is no such part of 4 series" in capsys.readouterr().err
 

@@ -222,10 +222,7 @@ def test_a_newer_checkpoint_is_loaded_without_a_restart(server: Server) -> None:
 def test_a_damaged_model_is_named_with_the_reason_while_the_others_answer(server: Server) -> None:
     assert server.get("health").content == STATE
     assert server.get("v1/models").content == MODELS
-    for reply in (
-        server.get(f"v1/models/{DAMAGED}"),
-        server.forecast(DAMAGED, {"rows": [{"date": "2024-01-01"}]}),
-    ):
+    for reply in (server.get(f"v1/models/{DAMAGED}"), server.forecast(DAMAGED, {"rows": [{"date": "2024-01-01"}]})):
         assert (reply.status, reply.content) == (503, {"error": f"{DAMAGED} is unavailable: {REASON}"})
     checkpoint = server.models.parent / DAMAGED / "checkpoints" / "best.ckpt"
     content = checkpoint.read_bytes()
@@ -356,10 +353,7 @@ def test_pytorch_answers_what_the_graph_does_not(
     rows, future = request["rows"], request["future"]
     if what == "a longer horizon":
         dates = pd.date_range(future["date"][0], periods=10, freq="h").map(str).tolist()
-        request |= {
-            "horizon": 8,
-            "future": {name: 2 * cells for name, cells in future.items()} | {"date": dates},
-        }
+        request |= {"horizon": 8, "future": {name: 2 * cells for name, cells in future.items()} | {"date": dates}}
     elif what == "another level":
         request["levels"] = [33]
     elif what == "a missing value":

@@ -13,12 +13,7 @@ from forecast.evaluation.scores import BASELINES, SCORES
 from forecast.reports.plots import ATTENTION_TYPES
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [
-    *ROOT.glob("*.md"),
-    *ROOT.glob("docs/**/*.md"),
-    *ROOT.glob("docs/*.txt"),
-    ROOT / "data/README.md",
-]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/*.txt"), ROOT / "data/README.md"]
 README = (ROOT / "README.md").read_text()
 TYPES = {*ATTENTION_TYPES} - {"full", "uniform", "none"}
 

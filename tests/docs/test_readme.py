@@ -22,12 +22,7 @@ BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines() if line.strip()]
 OURS = [command for command in COMMANDS if command.startswith("forecast ")]
 RUN_BY_CI = ("scripts/train", "scripts/test", "pip install", "pytest")  # .ci/run
-NEEDS = {
-    "trainer=ddp ": "GPUs",
-    "trainer=fsdp": "GPUs",
-    "wandb sync": "an account",
-    "logger.mode=online": "an account",
-}
+NEEDS = {"trainer=ddp ": "GPUs", "trainer=fsdp": "GPUs", "wandb sync": "an account", "logger.mode=online": "an account"}
 
 SMALL = (
     "seq_len=24", "label_len=12", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=256",

@@ -19,13 +19,7 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = [path for path in sorted((ROOT / "docs" / "tutorials").glob("*.md")) if path.stem != "index"]
 MAKES = {
     "attention": ["comparison.html", "runs/*/metrics.json", "runs/*/benchmark.json"],
-    "load": [
-        "check.png",
-        "forecast.png",
-        "explanation/importance.png",
-        "runs/*/backtest.png",
-        "comparison.html",
-    ],
+    "load": ["check.png", "forecast.png", "explanation/importance.png", "runs/*/backtest.png", "comparison.html"],
     "own_attention": ["comparison.html", "runs/*_sweep_*/*_window_mean-*/metrics.json"],
     "prices": ["tomorrow.csv", "runs/*/backtest.json", "explanation/index.html"],
     "serving": ["models/temperature/metrics.json"],

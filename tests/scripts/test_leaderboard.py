@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments import leaderboard
-from experiments.leaderboard_tasks import (
-    DECILES,
-    MISSING,
-    Task,
-    score_fev,
-    score_gift,
-)
+from experiments.leaderboard_tasks import DECILES, MISSING, Task, score_fev, score_gift
 
 DATES = pd.date_range("2024-01-01", periods=600, freq="h", name="date")
 DAYS = Task("ett1/D/short", ("ETTm1.csv",), "D", 30, None)

@@ -36,10 +36,7 @@ class Refusal(NamedTuple):
             with pytest.warns(self.kind) as told:
                 self.call(given)
             return [str(warning.message) for warning in told]
-        with (
-            warnings.catch_warnings(action="ignore", category=UserWarning),
-            pytest.raises(self.kind) as refused,
-        ):
+        with warnings.catch_warnings(action="ignore", category=UserWarning), pytest.raises(self.kind) as refused:
             self.call(given)
         return [str(refused.value)]
 

@@ -13,10 +13,7 @@ from forecast.evaluation.scores import SCALED_SCORES
 from tests.support.commands import finish, only, start, train, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window
-WITNESS = (
-    "+callbacks.witness._target_=tests.support.probe_callbacks.Witness",
-    "+callbacks.witness.folder=witness",
-)
+WITNESS = ("+callbacks.witness._target_=tests.support.probe_callbacks.Witness", "+callbacks.witness.folder=witness")
 
 
 @dataclass

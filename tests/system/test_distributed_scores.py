@@ -10,14 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.distributed_pool import (
-    Case,
-    Pool,
-    evaluate,
-    train,
-    train_at_other_rates,
-    train_on_other_data,
-)
+from tests.support.distributed_pool import Case, Pool, evaluate, train, train_at_other_rates, train_on_other_data
 from tests.support.models import ATTENTION_TYPES
 
 cases = st.builds(

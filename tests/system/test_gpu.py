@@ -16,10 +16,7 @@ from tests.support.attention_types import CASES, build, inputs
 from tests.support.commands import PLAIN, ROOT, SMALL, only, workplace
 from tests.support.models import ATTENTION_TYPES
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 DEVICE = "cuda"
 EFFICIENT = [

@@ -51,11 +51,7 @@ def run(folder: Path, libraries: set[str], *calls: tuple[str, ...], status: int 
 
 
 def test_descriptions_of_commands_import_no_library(tmp_path: Path) -> None:
-    asked = [
-        *((command, "--help") for command in sorted(COMMANDS)),
-        ("train", "--cfg=job"),
-        ("predict", "--cfg=job"),
-    ]
+    asked = [*((command, "--help") for command in sorted(COMMANDS)), ("train", "--cfg=job"), ("predict", "--cfg=job")]
     answers, _ = run(tmp_path, LIBRARIES | TABLES, *asked)
     for (command, question), answer in zip(asked, answers, strict=True):
         if question == "--help":

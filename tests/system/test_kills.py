@@ -36,12 +36,7 @@ VARIANTS = {
         "attention=nystrom",
         "ema=0.5",
     ),
-    "early": (
-        "callbacks.early_stopping.patience=1",
-        "optimizer.lr=0.5",
-        "trainer.max_epochs=6",
-        "logger=csv",
-    ),
+    "early": ("callbacks.early_stopping.patience=1", "optimizer.lr=0.5", "trainer.max_epochs=6", "logger=csv"),
     "refit": ("refit=full", "loss=quantile", "ema=0.9", "logger=csv"),
     "fitted": ("model=residual_informer", "model.patch_len=4", "refit=full", "logger=csv"),  # before training
 }

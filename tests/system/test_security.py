@@ -103,11 +103,7 @@ def test_every_command_refuses_it(
 
 
 def test_resume_refuses_it(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    run: Path,
-    last: Content,
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, last: Content, tmp_path: Path
 ) -> None:
     work, ran = tmp_path / "work", tmp_path / "ran"
     work.mkdir()
@@ -128,11 +124,7 @@ def test_resume_refuses_it(
 
 
 def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    run: Path,
-    best: Content,
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, best: Content, tmp_path: Path
 ) -> None:
     shutil.copy(run.parent.parent / "load.csv", tmp_path)
     for group in ("optimizer", "schedule"):

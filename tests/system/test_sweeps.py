@@ -185,11 +185,7 @@ def test_runs_started_together_collide_in_nothing(tmp_path: Path) -> None:
 
 # ---- joblib, submitit and Ray on this machine: a killed job does not stop the others
 
-LAUNCHERS = {
-    "joblib": ("hydra.launcher.n_jobs=2",),
-    "submitit_local": (),
-    "ray": ("hydra.launcher.init.num_cpus=2",),
-}
+LAUNCHERS = {"joblib": ("hydra.launcher.n_jobs=2",), "submitit_local": (), "ray": ("hydra.launcher.init.num_cpus=2",)}
 
 
 def compared(sweep: Path) -> set[str]:

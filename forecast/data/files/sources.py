@@ -26,14 +26,7 @@ from forecast.data.files.table_rows import TableRows
 from forecast.data.files.text import is_date, quote
 from forecast.data.panel import Panel
 from forecast.data.source import Source
-from forecast.system.errors import (
-    ConfigError,
-    DataError,
-    RowOrderError,
-    TextColumns,
-    check_choice,
-    check_flag,
-)
+from forecast.system.errors import ConfigError, DataError, RowOrderError, TextColumns, check_choice, check_flag
 from forecast.system.formatting import write_setting
 from forecast.system.location import locate
 
@@ -458,11 +451,7 @@ def find_roles(
     if "data" not in layout:
         return {"id_column": None, "date_column": date_column, "target": target}, ""
     found = list_id_columns(layout.get("data.id_column", "unique_id"))
-    return {
-        "id_column": [*found],
-        "date_column": dates,
-        "target": target or layout.get("data.target", "y"),
-    }, why
+    return {"id_column": [*found], "date_column": dates, "target": target or layout.get("data.target", "y")}, why
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

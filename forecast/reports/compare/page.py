@@ -119,10 +119,7 @@ class Chart:
             "showlegend": True, "legend": {"orientation": "h", "y": 0, "yref": "container", "yanchor": "bottom"},
             "updatemenus": [menu] if len(buttons) > 1 else [], **self.layout, **axes,
         }  # fmt: skip
-        return {
-            "data": [one | {"visible": at} for one, at in zip(data, shown, strict=True)],
-            "layout": layout,
-        }
+        return {"data": [one | {"visible": at} for one, at in zip(data, shown, strict=True)], "layout": layout}
 
 
 def escape(text: str, most: int = 40) -> str:

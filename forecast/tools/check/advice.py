@@ -16,14 +16,7 @@ from forecast.data.source import AUTO, FEATURES, choose_batch_size, count_window
 from forecast.data.time_features import rows_in
 from forecast.system.errors import ConfigError, check_choice
 from forecast.system.formatting import plural, quote_for_shell, shorten, write_value
-from forecast.tools.check.facts import (
-    CategoryColumn,
-    Column,
-    SplitPart,
-    follows_date,
-    is_counter,
-    number_date_parts,
-)
+from forecast.tools.check.facts import CategoryColumn, Column, SplitPart, follows_date, is_counter, number_date_parts
 from forecast.tools.check.relations import Copy
 from forecast.tools.check.seasons import Season
 

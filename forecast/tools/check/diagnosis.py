@@ -450,10 +450,7 @@ def score_baselines(chosen: DataModule, fitted: "FittedBaselines") -> BaselineSc
 
 
 def suggest_overrides(
-    frame: Any,
-    columns: Mapping[str, Any],
-    chosen: Mapping[str, Any],
-    typed: Collection[str],
+    frame: Any, columns: Mapping[str, Any], chosen: Mapping[str, Any], typed: Collection[str]
 ) -> list[str]:
     """Print the settings that suit a DataFrame, and return them as overrides of the command line.
 

@@ -25,12 +25,7 @@ from forecast.system.files import atomic_folder
 from forecast.system.formatting import plural
 from forecast.system.progress import track
 from forecast.tools.explain.figures import Picture, draw_importance, draw_layer
-from forecast.tools.explain.importance import (
-    Importance,
-    WindowSample,
-    measure_importance,
-    tabulate_importance,
-)
+from forecast.tools.explain.importance import Importance, WindowSample, measure_importance, tabulate_importance
 from forecast.tools.explain.maps import LayerMap, list_layers, measure_layer, record_calls
 from forecast.training.create_model import summarize_attention
 

@@ -153,11 +153,7 @@ class Layer:
 
 
 def list_layers(
-    network: ForecastModel,
-    calls: Sequence[Call],
-    dates: pd.DatetimeIndex,
-    seq_len: int,
-    columns: Sequence[str],
+    network: ForecastModel, calls: Sequence[Call], dates: pd.DatetimeIndex, seq_len: int, columns: Sequence[str]
 ) -> list[Layer]:
     """The layers that the model names, with the time of their positions; `columns` are those that it reads."""
     names = (*columns, *network.further_variables)

@@ -42,11 +42,7 @@ class Metrics:
             "forecast_requests", "Requests for forecasts", ["model", "status"], registry=self.registry
         )
         self.seconds = Histogram(
-            "forecast_request_seconds",
-            "Time to an answer",
-            ["model"],
-            buckets=SECONDS,
-            registry=self.registry,
+            "forecast_request_seconds", "Time to an answer", ["model"], buckets=SECONDS, registry=self.registry
         )
         unanswered = Gauge("forecast_unanswered_requests", "Pending requests", registry=self.registry)
         unanswered.set_function(lambda: pool.unanswered)

@@ -41,12 +41,7 @@ def facts_file(checkpoint: Path) -> Path:
 def file_state(file: Path) -> dict[str, Any]:
     """A key that changes if the file or this program changes."""
     stat = file.stat()
-    return {
-        "size": stat.st_size,
-        "modified": stat.st_mtime_ns,
-        "forecast_version": __version__,
-        "format": FORMAT,
-    }
+    return {"size": stat.st_size, "modified": stat.st_mtime_ns, "forecast_version": __version__, "format": FORMAT}
 
 
 def read_facts(checkpoint: Path) -> Mapping[str, Any] | None:

@@ -120,13 +120,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self,
-        models: Mapping[str, Path],
-        *,
-        workers: int,
-        max_waiting: int,
-        timeout: int,
-        use_graphs: bool = True,
+        self, models: Mapping[str, Path], *, workers: int, max_waiting: int, timeout: int, use_graphs: bool = True
     ) -> None:
         self.models, self.max_waiting = dict(models), max_waiting
         self._timeout, self._use_graphs, self._is_closed = timeout, use_graphs, False

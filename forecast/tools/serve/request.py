@@ -58,9 +58,7 @@ class ForecastRequest(BaseModel):
         description="Steps to forecast; null: pred_len. Beyond it the model reads its own forecasts.",
     )
     levels: list[float] | None = Field(
-        None,
-        max_length=20,
-        description="Levels of the intervals in percent; null: those of the run; []: none.",
+        None, max_length=20, description="Levels of the intervals in percent; null: those of the run; []: none."
     )
 
 

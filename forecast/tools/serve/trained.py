@@ -18,11 +18,7 @@ from forecast.data.files.sources import TableSource
 from forecast.data.scaler import Scaler
 from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
-from forecast.inference.forecasters import (
-    PointForecaster,
-    choose_forecaster,
-    find_unread_columns,
-)
+from forecast.inference.forecasters import PointForecaster, choose_forecaster, find_unread_columns
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.predict import predict

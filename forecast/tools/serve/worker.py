@@ -24,14 +24,7 @@ from forecast.inference.forecast import Forecast, describe_forecast, describe_te
 from forecast.inference.model_data import read_model_data
 from forecast.system.errors import DataError, ForecastError, NotInstalled, printable
 from forecast.tools.export.metadata import TORCH, list_missing_packages
-from forecast.tools.serve.graph import (
-    GraphEngine,
-    NeedsTorch,
-    facts_file,
-    file_state,
-    graph_file,
-    read_facts,
-)
+from forecast.tools.serve.graph import GraphEngine, NeedsTorch, facts_file, file_state, graph_file, read_facts
 from forecast.tools.serve.request import read_request
 
 if TYPE_CHECKING:
@@ -218,10 +211,7 @@ def write_answer(name: str, forecast: Forecast, given: Sequence[str]) -> bytes:
     """
     notes = [*describe_forecast(forecast), *describe_test(forecast)]
     index, columns = forecast.rounded().table()
-    table = {
-        index.name or "series": list_cells(index),
-        **{name: list_cells(columns[name]) for name in columns},
-    }
+    table = {index.name or "series": list_cells(index), **{name: list_cells(columns[name]) for name in columns}}
     content = {
         "model": name,
         "trained_until": forecast.panel.utc_offset.describe(forecast.forecaster.trained_until),

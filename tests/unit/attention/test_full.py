@@ -52,9 +52,7 @@ def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, maske
     torch.testing.assert_close(ours, fused)
     gradient = torch.randn_like(fused)
     for mine, reference in zip(
-        torch.autograd.grad(ours, (q, k, v), gradient),
-        torch.autograd.grad(fused, (q, k, v), gradient),
-        strict=True,
+        torch.autograd.grad(ours, (q, k, v), gradient), torch.autograd.grad(fused, (q, k, v), gradient), strict=True
     ):
         torch.testing.assert_close(mine, reference)
 
@@ -62,12 +60,7 @@ def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, maske
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("length", "dtype", "tolerance"),
-    [
-        (96, torch.float32, 1e-5),
-        (97, torch.float32, 1e-5),
-        (256, torch.bfloat16, 0.02),
-        (257, torch.bfloat16, 0.02),
-    ],
+    [(96, torch.float32, 1e-5), (97, torch.float32, 1e-5), (256, torch.bfloat16, 0.02), (257, torch.bfloat16, 0.02)],
 )
 def test_full_attention_is_close_on_both_sides_of_its_limits(length, dtype, tolerance, causal):
     torch.manual_seed(0)

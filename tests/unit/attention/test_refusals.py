@@ -58,13 +58,7 @@ TENSORS = [
 
 
 def model(cls: Callable[..., object], says: str, **sizes: Any) -> Refusal:
-    given: dict[str, Any] = {
-        "n_features": 5,
-        "n_targets": 2,
-        "n_time_features": 3,
-        "seq_len": 23,
-        "pred_len": 7,
-    }
+    given: dict[str, Any] = {"n_features": 5, "n_targets": 2, "n_time_features": 3, "seq_len": 23, "pred_len": 7}
     if cls is not ResidualMLP:
         given |= {"attention": slots("full"), "label_len": 1, "d_model": 12, "n_heads": 4, "d_ff": 18}
     return refused(describe_options(sizes), says, lambda: cls(**{**given, **sizes}))

@@ -83,12 +83,7 @@ def test_the_papers_settings(option: str, horizon: int) -> None:
     assert check_constructors(config) >= 8
     data, features = option.split("_")
     assert (config.data.name, config.features, config.pred_len) == (data, features.upper(), horizon)
-    lengths = {
-        "etth1_m": (48, 48, 3),
-        "etth1_s": (720, 336, 5),
-        "etth2_m": (336, 336, 5),
-        "etth2_s": (96, 96, 5),
-    }
+    lengths = {"etth1_m": (48, 48, 3), "etth1_s": (720, 336, 5), "etth2_m": (336, 336, 5), "etth2_s": (96, 96, 5)}
     assert (config.seq_len, config.label_len, config.factor) == lengths[option]
     assert config.model.encoder_layers == (3 if option == "etth2_m" else 2)
     assert (config.model.d_model, config.model.d_ff, config.model.n_heads) == (512, 2048, 8)
@@ -175,13 +170,7 @@ def test_three_slots(name):
 
 @pytest.mark.parametrize(
     ("slot", "name"),
-    [
-        ("encoder", "linear"),
-        ("encoder", "fastformer"),
-        ("decoder", "probsparse"),
-        ("cross", "full"),
-        ("cross", "none"),
-    ],
+    [("encoder", "linear"), ("encoder", "fastformer"), ("decoder", "probsparse"), ("cross", "full"), ("cross", "none")],
 )
 def test_a_slot_of_another_type(slot, name):
     """The other slots stay, no option of the replaced type is left, and the name says which slot differs."""

@@ -101,10 +101,7 @@ def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     "settings",
     [
         {"checkpoint": None, "data": {"name": "csv", "path": None}},
-        {
-            "checkpoint": "run",
-            "data": {"path": "other.csv"},
-        },  # what the file must be depends on the checkpoint
+        {"checkpoint": "run", "data": {"path": "other.csv"}},  # what the file must be depends on the checkpoint
         {"data": {"name": "csv", "path": "s3://bucket/load.csv"}},
         {"data": {"name": "store", "path": "load.store"}},
         {"data": {"name": "csv", "path": "run"}},

@@ -58,11 +58,7 @@ def test_dates_go_on_as_in_the_last_weeks(dates: pd.DatetimeIndex, freq: str, se
         (BUSINESS, "business", ["2024-04-01", "2024-04-02"]),
         (BUSINESS[BUSINESS.day_of_week == 0], ["Sun", "mon"], ["2024-03-31", "2024-04-01", "2024-04-07"]),
         (BUSINESS[:-2], "XNYS", ["2024-03-28", "2024-04-01"]),  # Good Friday
-        (
-            pd.bdate_range("2024-03-01", "2024-04-25"),
-            "SA",
-            ["2024-04-28"],
-        ),  # the weekend is Friday and Saturday
+        (pd.bdate_range("2024-03-01", "2024-04-25"), "SA", ["2024-04-28"]),  # the weekend is Friday and Saturday
     ],
 )
 def test_dates_of_a_calendar_that_is_asked_for(
@@ -75,10 +71,7 @@ def test_dates_of_a_calendar_that_is_asked_for(
 @pytest.mark.parametrize(
     ("zone", "dates"),
     [
-        (
-            "America/New_York",
-            sessions("2024-01-22", "2024-04-26", "09:30", "15:55", "5min"),
-        ),  # DST on 10 March
+        ("America/New_York", sessions("2024-01-22", "2024-04-26", "09:30", "15:55", "5min")),  # DST on 10 March
         ("Europe/Berlin", sessions("2023-08-28", "2023-12-15", "09:00", "17:00", "h")),  # until 29 October
         ("Europe/Berlin", OVERNIGHT + pd.Timedelta(days=49)),  # with hours that clocks skip
         ("Europe/Berlin", OVERNIGHT + pd.Timedelta(days=266)),  # with hours that clocks repeat

@@ -62,10 +62,7 @@ def numbered(says: str, **options: Any) -> Refusal:
     """A first date and a step with which a file of 125 rows is refused."""
     text = lines(*(str(n) for n in range(125)), header="price")
     return Refusal(
-        describe_options(options),
-        says,
-        ConfigError,
-        lambda folder: read_table(write(folder, text), **options),
+        describe_options(options), says, ConfigError, lambda folder: read_table(write(folder, text), **options)
     )
 
 
@@ -377,12 +374,7 @@ def described(what: str, change: Callable[[dict], object]) -> Refusal:
 def stored(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
     """Options with which a good store is refused."""
     what = "store, " + describe_options(options)
-    return Refusal(
-        what,
-        says,
-        kind,
-        lambda folder: store_data(**{"path": a_store(folder), **SIZES, **options}).setup(),
-    )
+    return Refusal(what, says, kind, lambda folder: store_data(**{"path": a_store(folder), **SIZES, **options}).setup())
 
 
 def little_memory(folder: Path) -> None:

@@ -25,8 +25,7 @@ def scaler_of(kind: str, values: np.ndarray, lower: float = -np.inf, upper: floa
 
 
 @pytest.mark.parametrize(
-    ("kind", "values"),
-    [("log1p", COUNTS), ("asinh", PRICES), ("asinh", COUNTS), ("none", PRICES)],
+    ("kind", "values"), [("log1p", COUNTS), ("asinh", PRICES), ("asinh", COUNTS), ("none", PRICES)]
 )
 def test_the_inverse_is_exact(kind: str, values: np.ndarray) -> None:
     scaler = scaler_of(kind, values)

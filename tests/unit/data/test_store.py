@@ -51,10 +51,7 @@ def test_future_covariates_with_missing_values(
 ) -> None:
     """A missing value is the one before it, also where that lies before the window."""
     monkeypatch.setattr("forecast.data.row_ranges._FEWEST", 2)
-    random, frame = (
-        np.random.default_rng(3),
-        numbers(500).assign(told=np.random.default_rng(4).normal(size=500)),
-    )
+    random, frame = (np.random.default_rng(3), numbers(500).assign(told=np.random.default_rng(4).normal(size=500)))
     frame[["price", "told"]] = frame[["price", "told"]].mask(random.random((500, 2)) < 0.3)
     for column, empty in {
         "price": [*range(20), *range(405, 470)],
@@ -64,12 +61,7 @@ def test_future_covariates_with_missing_values(
         frame.loc[list(empty), column] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
     store = write_store(tmp_path / "a.store", read_table(tmp_path / "a.csv"))
-    roles = {
-        "columns": ["load"],
-        "future_covariates": ["price", "wind"],
-        "as_of": as_of,
-        "known_steps": known,
-    }
+    roles = {"columns": ["load"], "future_covariates": ["price", "wind"], "as_of": as_of, "known_steps": known}
     memory, disk = both_tables(tmp_path / "a.csv", store, **roles)
     assert disk.panel.missing_future.tolist() == memory.panel.missing_future.tolist()
     assert disk.panel.missing_future[0] > 100
@@ -195,15 +187,7 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
     for one, other in zip(disk.scaler.tensors, memory.scaler.tensors, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
     states = [data.state_dict() for data in (disk, memory)]
-    for key in (
-        "ids",
-        "has_scale",
-        "categories",
-        "trained_until",
-        "validated_until",
-        "id_column",
-        "date_column",
-    ):
+    for key in ("ids", "has_scale", "categories", "trained_until", "validated_until", "id_column", "date_column"):
         assert states[0][key] == states[1][key]
     disk = disk.with_state(memory.state_dict())  # now the scalers are one to the bit
     for split, windows in memory.windows.items():

@@ -28,12 +28,7 @@ def make_windows(count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: 
     values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
     time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
     return windows_over(
-        values,
-        time,
-        starts=[range(4, 4 + count)],
-        seq_len=seq_len,
-        pred_len=pred_len,
-        target_index=list(targets),
+        values, time, starts=[range(4, 4 + count)], seq_len=seq_len, pred_len=pred_len, target_index=list(targets)
     )
 
 

@@ -78,12 +78,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
     ("scale", "shift", "horizons", "causes"),
     [
         (1.0, 0.0, 100, []),
-        (
-            2.5,
-            0.0,
-            3,
-            ["points less than its level: ", "the errors are 2.5 times", "these hold 3.0 horizons"],
-        ),
+        (2.5, 0.0, 3, ["points less than its level: ", "the errors are 2.5 times", "these hold 3.0 horizons"]),
         (1.0, -1.5, 100, ["0.3% of the values lie above it, "]),
         (0.4, 0.0, 100, ["20 points more than its level: ", "the errors are 0.4 times"]),
     ],
@@ -110,10 +105,7 @@ def test_each_method_scores_the_levels_that_it_has() -> None:
     scaler = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
     with pytest.warns(UserWarning, match="99% needs"):
         sums = make_interval_sums(calibration, trained, [80, 99], scaler, 5)
-    assert {method: each.levels for method, each in sums.items()} == {
-        "conformal": (80,),
-        "quantile": (80, 99),
-    }
+    assert {method: each.levels for method, each in sums.items()} == {"conformal": (80,), "quantile": (80, 99)}
 
 
 @settings(max_examples=30)

@@ -73,8 +73,7 @@ def test_series_that_share_the_shocks_of_a_date_say_no_more_than_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_dates", "n_series", "chosen"),
-    [(300, 50, "dates"), (48, 50, "dates"), (47, 50, "series"), (1, 50, "series")],
+    ("n_dates", "n_series", "chosen"), [(300, 50, "dates"), (48, 50, "dates"), (47, 50, "series"), (1, 50, "series")]
 )
 def test_many_series_take_the_place_of_too_few_dates(n_dates: int, n_series: int, chosen: str) -> None:
     dates, series = np.tile(np.arange(n_dates), n_series), np.repeat(np.arange(n_series), n_dates)
@@ -103,10 +102,7 @@ def compare_with(
     return step_down(
         {
             name: add_seed_variance(
-                diebold_mariano(losses[name], losses[reference], overlap),
-                seeds,
-                runs[name],
-                runs[reference],
+                diebold_mariano(losses[name], losses[reference], overlap), seeds, runs[name], runs[reference]
             )
             for name in losses
             if name != reference
@@ -132,12 +128,7 @@ def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
 
 
 def find_worse(
-    gaps: list[float],
-    seeds: list[range],
-    correlations: list[float],
-    rng: np.random.Generator,
-    *,
-    pairs: bool = True,
+    gaps: list[float], seeds: list[range], correlations: list[float], rng: np.random.Generator, *, pairs: bool = True
 ) -> set[int]:
     """The variants that are called worse than the best one, if windows add next to nothing to the variance.
 

@@ -87,13 +87,7 @@ PUBLISHED = {"sampling": "per_query", "ranking": "published", "lazy": "sum"}
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "informer_full",
-        "informer_full_nodistil",
-        "informer_stack",
-        "informer_probsparse",
-        "informer_stack_probsparse",
-    ],
+    ["informer_full", "informer_full_nodistil", "informer_stack", "informer_probsparse", "informer_stack_probsparse"],
 )
 def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ProbSparse attention draws keys at random: ours gets these in the order of the layers."""

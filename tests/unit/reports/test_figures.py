@@ -36,11 +36,7 @@ def test_a_forecast_begins_at_the_last_observed_value_and_names_the_time_zone() 
 
 @pytest.mark.parametrize(("step", "label"), [("hour", "hours ahead"), ("15 minutes", "steps of 15 minutes ahead")])
 def test_errors_of_baselines_do_not_dwarf_those_of_the_model(step: str, label: str) -> None:
-    errors = {
-        "model (full)": np.linspace(0.1, 0.2, 24),
-        "seasonal naive": np.full(24, 0.7),
-        "naive": np.full(24, 9.0),
-    }
+    errors = {"model (full)": np.linspace(0.1, 0.2, 24), "seasonal naive": np.full(24, 0.7), "naive": np.full(24, 9.0)}
     (axis,) = step_figure(errors, "title", "full", 24, step).axes
     assert axis.get_ylim() == (0, pytest.approx(0.8))
     assert [line.get_label() for line in axis.lines] == ["model (full)", "seasonal naive", "naive (to 9)"]

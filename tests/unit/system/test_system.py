@@ -57,11 +57,7 @@ FULL = Path("/dev/full")
 @pytest.mark.parametrize("written", [atomic_file, atomic_folder])
 def test_a_full_disk_is_reported_with_the_file_that_is_written(written, tmp_path: Path) -> None:
     path = tmp_path / "forecast.csv"
-    with (
-        pytest.raises(OSError, match="No space left") as failed,
-        written(path),
-        FULL.open("wb", buffering=0) as file,
-    ):
+    with pytest.raises(OSError, match="No space left") as failed, written(path), FULL.open("wb", buffering=0) as file:
         file.write(b"x")
     assert failed.value.errno == errno.ENOSPC
     assert one_line(failed.value) == f"{path}: No space left on device"
@@ -179,8 +175,7 @@ def test_levels_are_part_of_the_model_where_it_has_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed",
-    ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "hydra.sweep.dir=a", "hydra.sweeper.n_trials=3"],
+    "typed", ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "hydra.sweep.dir=a", "hydra.sweeper.n_trials=3"]
 )
 def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
     searched = "hydra.sweeper.params.seed=1"

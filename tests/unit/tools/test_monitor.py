@@ -22,13 +22,7 @@ from forecast.tools.monitor import (
 )
 
 ROWS = 2000
-OPTIONS = {
-    "name": "mine",
-    "seq_len": 24,
-    "pred_len": 6,
-    "target": "load",
-    "future_covariates": ["wind", "sun"],
-}
+OPTIONS = {"name": "mine", "seq_len": 24, "pred_len": 6, "target": "load", "future_covariates": ["wind", "sun"]}
 
 
 def write(path: Path, shifts: dict[str, float], rows: int = ROWS) -> Path:

@@ -211,12 +211,7 @@ def test_later_rows_choose_nothing(build: Any, file: Path, tmp_path: Path) -> No
 def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
     build: Any, file: Path, saved: dict[str, str] | None
 ) -> None:
-    settings = {
-        "loss": "mae",
-        "data": {"transform": "auto"},
-        "trainer": {"precision": "32-true"},
-        "optimizer": {},
-    }
+    settings = {"loss": "mae", "data": {"transform": "auto"}, "trainer": {"precision": "32-true"}, "optimizer": {}}
     config, module = OmegaConf.create(settings), data(file, columns=["even", "heavy"])
     content = {"hyper_parameters": {"data": {"transform": saved}}} if saved else None
     resolved, lines = build.resolve_settings(config, module, content)

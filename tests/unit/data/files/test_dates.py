@@ -27,10 +27,7 @@ FRAME = pd.DataFrame({"load": np.arange(40.0)}, HOURS)
         (FRAME.rename_axis("hour"), "hour"),
         (FRAME.reset_index(names="ds"), "ds"),
         (FRAME.reset_index(names="date").assign(created=HOURS), "date"),
-        (
-            FRAME.reset_index(names="when").assign(when=lambda f: f["when"].dt.strftime("%Y/%m/%d %H:%M")),
-            "when",
-        ),
+        (FRAME.reset_index(names="when").assign(when=lambda f: f["when"].dt.strftime("%Y/%m/%d %H:%M")), "when"),
         (FRAME.to_period().reset_index(names="hour"), "hour"),
     ],
 )
@@ -202,12 +199,7 @@ KINDS = {  # kind: (given dates, next dates, step, season)
     "fiscal years": ("2018-06-30 2019-06-30 2020-06-30 2021-06-30", "2022-06-30 2023-06-30", "YE-JUN", 1),
     "last business days": ("2024-01-31 02-29 03-29 04-30 05-31 06-28", "2024-07-31 08-30", "BME", 12),
     "third Fridays": ("2024-01-19 02-16 03-15 04-19 05-17", "2024-06-21 07-19", "WOM-3FRI", 12),
-    "third Fridays of quarters": (
-        "2006-12-15 2007-03-16 06-15 09-21 12-21",
-        "2008-03-21 06-20",
-        "3WOM-3FRI",
-        4,
-    ),
+    "third Fridays of quarters": ("2006-12-15 2007-03-16 06-15 09-21 12-21", "2008-03-21 06-20", "3WOM-3FRI", 4),
     "last Fridays": ("2024-01-26 02-23 03-29 04-26 05-31", "2024-06-28 07-26", "LWOM-FRI", 12),
 }
 

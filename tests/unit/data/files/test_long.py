@@ -151,8 +151,7 @@ def test_text_is_read_with_the_options_of_the_file(tmp_path: Path) -> None:
     options |= {"drop": ["lat"]}
     panel = LongSource(path=write_wide(tmp_path, text), melt=True, id_column="country", **options, **DATED).read()
     assert_equal(
-        values_by_id(panel),
-        {"Mali": [1.0, 2.0, 5.0, 6.0, 7.0], "Côte": [2.5, 1003.25, np.nan, 7.0, 8.0, 9.0]},
+        values_by_id(panel), {"Mali": [1.0, 2.0, 5.0, 6.0, 7.0], "Côte": [2.5, 1003.25, np.nan, 7.0, 8.0, 9.0]}
     )
 
 
@@ -229,10 +228,7 @@ def test_a_path_implies_the_layout_of_its_file(
 
 def shops(dates: str = "date") -> pd.DataFrame:
     """Two shops with three items, numbered, of 30 days each: no column alone tells the rows of a date apart."""
-    days, keys = (
-        pd.date_range("2024-03-01", periods=30, freq="D"),
-        [(a, b) for a in (1, 2) for b in (1, 2, 3)],
-    )
+    days, keys = (pd.date_range("2024-03-01", periods=30, freq="D"), [(a, b) for a in (1, 2) for b in (1, 2, 3)])
     rows = [(day, *key, n % 2, (7 * n + key[0]) % 31) for key in keys for n, day in enumerate(days)]
     return pd.DataFrame(rows, columns=[dates, "shop", "item", "promo", "sold"])
 

@@ -50,11 +50,7 @@ def test_dates(tmp_path: Path, dates: list[str], options: dict, freq: str, first
 
 @pytest.mark.parametrize(
     ("first", "pattern", "day_first"),
-    [
-        ("2021-03-01", "%d.%m.%Y", True),
-        ("2021-03-01", "%m/%d/%Y %H:%M", False),
-        ("2021-03-01", "%Y-%m-%d", None),
-    ],
+    [("2021-03-01", "%d.%m.%Y", True), ("2021-03-01", "%m/%d/%Y %H:%M", False), ("2021-03-01", "%Y-%m-%d", None)],
 )
 def test_a_date_after_the_12th_shows_whether_the_day_comes_first(
     tmp_path: Path, first: str, pattern: str, day_first: bool | None
@@ -155,10 +151,7 @@ METEOROLOGICAL = "Heathrow (London Airport)\n   yyyy  mm   tmax     sun\n" + "".
             f"sep=;\n{TITLED}".replace(",", ";"),
             "line 4 and it looks separated by ';': set data.skip_rows=3 'data.separator=;'",
         ),
-        (
-            METEOROLOGICAL,
-            "line 2 and it looks separated by ' ': set data.skip_rows=1 'data.separator= '",
-        ),
+        (METEOROLOGICAL, "line 2 and it looks separated by ' ': set data.skip_rows=1 'data.separator= '"),
         ("year, month, x\n2001, 1, 5\n2001, 2, 6\n", ": set data.date_column=[year,month]"),
     ],
 )

@@ -109,9 +109,7 @@ def test_what_is_refused(call: Callable[[Path], None], says: str, tmp_path: Path
     [
         (sample_table, "2fa4e5ae2a5c276023588c6ad19f1211fbeb34642b8f1153f9b5b9d10e314590"),
         pytest.param(
-            recall_table,
-            "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800",
-            marks=pytest.mark.slow,
+            recall_table, "0312245e03745126408781b80c1cfa930c10ea24ef55bc6f8d55cb3a93fc5800", marks=pytest.mark.slow
         ),
     ],
 )

@@ -25,14 +25,7 @@ from forecast.reports.compare.tables import (
     print_tables,
 )
 from forecast.reports.compare.task import Task, find_reference
-from forecast.reports.tables import (
-    MISSING,
-    format_interval,
-    format_number,
-    format_percent,
-    write_latex,
-    write_markdown,
-)
+from forecast.reports.tables import MISSING, format_interval, format_number, format_percent, write_latex, write_markdown
 from tests.support.synthetic_runs import compare, configuration, make_run, make_variants
 
 
@@ -159,10 +152,7 @@ def test_variants_with_the_same_forecasts_count_once_in_the_tests(tmp_path: Path
 
 
 def test_the_overview_is_a_table_of_data_sets_and_horizons(tmp_path: Path) -> None:
-    for horizon, errors in (
-        (12, {"full": 0.40, "linear": 0.41}),
-        (24, {"full": 0.46, "linear": 0.45, "none": 0.6}),
-    ):
+    for horizon, errors in ((12, {"full": 0.40, "linear": 0.41}), (24, {"full": 0.46, "linear": 0.45, "none": 0.6})):
         for (kind, mse), seed in product(errors.items(), (1, 2)):
             config = {**configuration(f"attention={kind}"), "pred_len": horizon, "seed": seed}
             make_run(

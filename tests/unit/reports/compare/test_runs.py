@@ -17,13 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forecast.reports.compare.page import draw_costs
-from forecast.reports.compare.run_folders import (
-    ExcludedRun,
-    FinishedRun,
-    find_run_folders,
-    read_run_folder,
-    read_runs,
-)
+from forecast.reports.compare.run_folders import ExcludedRun, FinishedRun, find_run_folders, read_run_folder, read_runs
 from forecast.reports.compare.tables import describe_task, describe_times, make_task_table
 from forecast.reports.compare.task import ATTENTION, Task, find_differences, group_into_tasks, name_variants
 from forecast.system.errors import ConfigError
@@ -166,8 +160,7 @@ def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stride", "ids", "overlap"),
-    [(None, None, 24), (5, None, 5), (100, None, 1), (5, "ab", 24), (5, "a", 5)],
+    ("stride", "ids", "overlap"), [(None, None, 24), (5, None, 5), (100, None, 1), (5, "ab", 24), (5, "a", 5)]
 )
 def test_forecast_starts_whose_windows_share_a_step(stride: int | None, ids: str | None, overlap: int) -> None:
     """Windows of several series may start one step apart, whatever the stride; runs of old versions have none."""

@@ -11,13 +11,7 @@ from forecast.data.calendars import Calendar
 from forecast.data.files.sources import read_frame
 from forecast.tools.check.advice import Choices, suggest_columns, suggest_covariates, suggest_na_values
 from forecast.tools.check.diagnosis import find_calendar_of_gaps, suggest_overrides
-from forecast.tools.check.facts import (
-    find_gross_errors,
-    find_sentinel,
-    is_counter,
-    measure_columns,
-    split_parts,
-)
+from forecast.tools.check.facts import find_gross_errors, find_sentinel, is_counter, measure_columns, split_parts
 from forecast.tools.check.relations import Copy, find_copies, find_sums
 from forecast.tools.check.seasons import calendar_periods, find_seasons, seasonal_strength
 
@@ -76,12 +70,7 @@ def test_useless_columns_are_left_out() -> None:
         (("load", "Feiertag", "hour"), {}, ["Feiertag"], []),
         (("load", "T", "rain (mm)", "flag", "hour"), {}, [], ["T", "rain (mm)", "flag"]),
         (("load", "temperature until the end"), {}, ["temperature until the end"], []),
-        (
-            ("load", "price", "temperature", "holiday"),
-            {},
-            ["holiday"],
-            [],
-        ),  # two targets, or one: in doubt all
+        (("load", "price", "temperature", "holiday"), {}, ["holiday"], []),  # two targets, or one: in doubt all
         (("solar generation", "wind power", "windows"), {}, [], []),
         (("temperature", "wind speed"), {}, [], []),
         (("load", "temperature", "holiday"), {"target": "temperature"}, ["holiday"], []),
@@ -156,13 +145,7 @@ def test_a_column_that_counts_rows() -> None:
     gap[10:15] = np.nan  # rows that were left out after they were numbered
     both[10:15], both[15:] = np.nan, np.arange(12.0, 27.0)
     late = np.append(gap[:15], np.arange(16.0, 31.0))
-    others = [
-        np.arange(9.0),
-        np.arange(0.0, 40.0, 2.0),
-        np.append(np.arange(20.0), 0.0),
-        np.full(20, 3.0),
-        late,
-    ]
+    others = [np.arange(9.0), np.arange(0.0, 40.0, 2.0), np.append(np.arange(20.0), 0.0), np.full(20, 3.0), late]
     assert [is_counter(values) for values in (*counters, gap, both, *others)] == [True] * 5 + [False] * 5
 
 

@@ -191,11 +191,7 @@ STRIDE = 4
 @pytest.fixture(scope="module")
 def data() -> DataModule:
     sizes = {"seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2], "name": "sales"}
-    roles = {
-        "past_covariates": ["temperature"],
-        "future_covariates": ["price"],
-        "static_covariates": ["region"],
-    }
+    roles = {"past_covariates": ["temperature"], "future_covariates": ["price"], "static_covariates": ["region"]}
     made = long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles)
     made.setup()
     return made
