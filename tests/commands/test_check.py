@@ -35,8 +35,8 @@ def run(folder: Path, *overrides: str) -> int | str | None:
 
 def train_as_suggested(suggested: str, folder: Path) -> dict:
     """Run a suggested training command for two batches of a tiny model; return its metrics."""
-    python, _, module, *arguments = shlex.split(suggested)
-    assert (python, module) == ("python", "forecast.train")
+    program, command, *arguments = shlex.split(suggested)
+    assert (program, command) == ("forecast", "train")
     assert run_command("train", folder, *arguments, *TINY) == 0
     (path,) = folder.glob("runs/*/metrics.json")
     return json.loads(path.read_text())
@@ -103,7 +103,7 @@ def test_a_code_for_missing_values_is_named(tmp_path: Path, capsys) -> None:
     assert {column["sentinel"] for column in content["columns"]} == {-9999}
     again = "repeat the check: forecast check data=csv data.path=my.csv 'data.na_values=[-9999]'"
     assert again in out
-    arguments = shlex.split(again)[6:]
+    arguments = shlex.split(again)[5:]
     assert run(tmp_path, *arguments, "overwrite=true") == 0
     assert {column["sentinel"] for column in found(tmp_path)["columns"]} == {None}
 
@@ -182,7 +182,7 @@ def test_text_columns_are_described_and_the_command_reads_or_drops_them(tmp_path
     assert content["suggested"]["data.drop"] == ["site", "comment"]
     assert "data.future_covariates if known in advance" in out
     with chdir(tmp_path):  # the suggested command reads the file
-        panel = instantiate(compose_config(*shlex.split(content["command"])[3:]).data).source.read()
+        panel = instantiate(compose_config(*shlex.split(content["command"])[2:]).data).source.read()
     assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
     assert panel.future_covariates == ("Wind forecast",)  # by its name
     assert content["baselines"]["windows"] > 0

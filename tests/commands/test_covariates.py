@@ -73,8 +73,8 @@ def fill_and_repeat(folder: Path, blank: Path, message: str, values: dict[str, o
     table = pd.read_csv(blank, dtype=str, **format)
     assert table[list(values)].isna().all(axis=None)
     table.assign(**values).to_csv(blank, index=False, **format)
-    program, arguments = message.rsplit("and run: ", 1)[1].split(maxsplit=3)[2:]
-    assert program == "forecast.predict"
+    program, arguments = message.rsplit("and run: ", 1)[1].split(maxsplit=2)[1:]
+    assert program == "predict"
     assert run_command("predict", folder, *shlex.split(arguments)) == 0
 
 
