@@ -328,6 +328,7 @@ def draw_errors(backtest: Backtest, origins: pd.DataFrame, steps: pd.DataFrame) 
                 linewidth=2 if name == MODEL else 1.2, marker="o" if len(table) < 40 else None, markersize=3,
             )  # fmt: skip
         figures.limit_errors(axis, drawn[MODEL], drawn.values())
+        figures.label_units(axis, backtest.scaler, backtest.columns)
         figures.style_axis(axis)
     trainings = backtest.panel.grid[np.array(backtest.trainings[1:], dtype=np.int64)]
     for date in backtest.panel.utc_offset.shown(trainings):

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from forecast.data.scaler import Scaler
 from forecast.evaluation.scores import BASELINES
 from forecast.reports.plots import PlottedForecast, attention_colour
 from forecast.system.files import atomic_file
@@ -175,11 +176,19 @@ def style_line(label: str, attention: str) -> dict[str, str]:
     return BASELINE_LINES.get(label, {"color": attention_colour(attention)})
 
 
-def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, season: int, step: str) -> Figure:
+def step_figure(
+    errors: Mapping[str, np.ndarray],
+    title: str,
+    attention: str,
+    season: int,
+    step: str,
+    scaler: Scaler,
+    columns: Sequence[str],
+) -> Figure:
     """Draw the scaled MSE at each step of the horizon: errors[label] (pred_len,), those of the model first.
 
-    The legend has the highest errors of baselines that are cut, see `limit_errors`; for `season` and `step`, see
-    `label_steps`.
+    The legend has the highest errors of baselines that are cut, see `limit_errors`; for the other arguments, see
+    `label_steps` and `label_units`.
     """
     figure, axis = subplots(figsize=(7, 3.6))
     (_, of_model), *_ = errors.items()
@@ -189,6 +198,7 @@ def step_figure(errors: Mapping[str, np.ndarray], title: str, attention: str, se
         label = f"{name} (to {values.max():.3g})" if values.max() > top else name
         axis.plot(np.arange(1, len(values) + 1), values, label=label, linewidth=width, **style_line(name, attention))
     label_steps(axis, len(of_model), season, step)
+    label_units(axis, scaler, columns)
     axis.set_title(title, parse_math=False)
     style_axis(axis)
     axis.legend(frameon=False)
@@ -203,6 +213,17 @@ def limit_errors(axis: Axes, of_model: np.ndarray, errors: Iterable[np.ndarray])
     axis.set_ylim(0, top if is_cut else None)
     axis.set_ylabel("MSE (scaled)")
     return top if is_cut else np.inf
+
+
+def label_units(axis: Axes, scaler: Scaler, columns: Sequence[str]) -> None:
+    """Label scaled MSE of one column of one series on the right too, by its root in original units."""
+    if scaler.error_unit.numel() > 1 or not scaler.error_unit_is_scale:
+        return
+    unit = float(scaler.error_unit)
+    to_units, to_scaled = (lambda mse: unit * np.sqrt(np.maximum(mse, 0))), (lambda rmse: (rmse / unit) ** 2)
+    right = axis.secondary_yaxis("right", functions=(to_units, to_scaled))
+    right.yaxis.set_major_locator(MaxNLocator(4, prune="lower"))  # low roots lie close together
+    right.set_ylabel(f"RMSE ({columns[0]})", parse_math=False)
 
 
 def label_steps(axis: Axes, pred_len: int, season: int, step: str) -> None:

@@ -245,6 +245,8 @@ def save_pictures(run: RunReport) -> dict[str, Path]:
             attention,
             data.season,
             name_step_ahead(data.panel),
+            data.target_scaler,
+            data.target_columns,
         ),
     }
     paths = {name: run.folder / f"{name}.png" for name in drawn}

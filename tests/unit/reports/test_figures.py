@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from forecast.data.scaler import Scaler
 from forecast.reports.figures import prediction_figure, step_figure
 from forecast.reports.plots import PlottedForecast, describe_span
 
@@ -37,8 +39,20 @@ def test_a_forecast_begins_at_the_last_observed_value_and_names_the_time_zone() 
 @pytest.mark.parametrize(("step", "label"), [("hour", "hours ahead"), ("15 minutes", "steps of 15 minutes ahead")])
 def test_errors_of_baselines_do_not_dwarf_those_of_the_model(step: str, label: str) -> None:
     errors = {"model (full)": np.linspace(0.1, 0.2, 24), "seasonal naive": np.full(24, 0.7), "naive": np.full(24, 9.0)}
-    (axis,) = step_figure(errors, "title", "full", 24, step).axes
+    scaler = Scaler(torch.zeros(1, 1), torch.full((1, 1), 5.0))
+    (axis,) = step_figure(errors, "title", "full", 24, step, scaler, ["load"]).axes
     assert axis.get_ylim() == (0, pytest.approx(0.8))
     assert [line.get_label() for line in axis.lines] == ["model (full)", "seasonal naive", "naive (to 9)"]
     assert axis.get_xlabel() == label
     assert list(axis.get_xticks()) == [0, 6, 12, 18, 24]
+    (units,) = axis.child_axes
+    units.figure.canvas.draw()
+    assert (units.get_ylabel(), units.get_ylim()) == ("RMSE (load)", (0, pytest.approx(5 * 0.8**0.5)))
+
+
+@pytest.mark.parametrize("n_columns", [2, 1])
+def test_units_of_several_columns_or_of_a_transform_are_not_drawn(n_columns: int) -> None:
+    unit = torch.full((1, n_columns), 5.0)
+    scaler = Scaler(torch.zeros(1, n_columns), unit, error_unit=unit * (3 - n_columns))
+    (axis,) = step_figure({"model (full)": np.ones(4)}, "title", "full", 2, "hour", scaler, ["a", "b"]).axes
+    assert axis.child_axes == []
