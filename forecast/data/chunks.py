@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 from jaxtyping import Float64
 
 from forecast.data.calendars import UtcOffset
@@ -18,7 +18,7 @@ from forecast.data.files.cells import Cells, DateColumn, are_numbers, date_name,
 from forecast.data.files.columns import ColumnRoles, IdColumn, list_id_columns, read_covariate, read_ids
 from forecast.data.files.dates import Codes, Dated, is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
-from forecast.data.files.read import cells_of_arrow, named_parquet_errors
+from forecast.data.files.read import cells_of_arrow, opened_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import ColumnOptions
 from forecast.data.files.table_rows import TableRows, read_targets
@@ -282,32 +282,35 @@ _READABLE = (
 
 
 class ParquetChunks(Chunks):
-    """A Parquet file with a column of dates, typed or as text, and columns of numbers or text."""
+    """A Parquet file, or a folder of them, with a column of dates, typed or as text, and columns of numbers or text."""
 
     unit = " rows"
 
     def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(path, **options)
-        with named_parquet_errors(path):
-            self._file = pq.ParquetFile(path)
-        self.total = self._file.metadata.num_rows
+        with opened_parquet(path) as dataset:
+            self.total = dataset.count_rows()
 
     def _cells(self) -> Iterator[tuple[Cells, ColumnRoles]]:
-        names = self._file.schema_arrow.names
+        with opened_parquet(self.path) as dataset:
+            yield from self._cells_of(dataset)
+
+    def _cells_of(self, dataset: ds.Dataset) -> Iterator[tuple[Cells, ColumnRoles]]:
+        names = dataset.schema.names
         if len(set(names)) < len(names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
         roles = self.roles.resolve(str(self.path), names)
         for name in roles.values:
-            kind = self._file.schema_arrow.field(name).type
+            kind = dataset.schema.field(name).type
             if not any(is_kind(kind) for is_kind in _READABLE):
                 problem = f"{self.path}: column {quote(name)} is of {kind}, not numbers or text"
                 raise DataError(f"{problem}: set {write_setting('data.drop', [name])}")
         rows = max(1, self.size // (8 * len(roles.all)))
-        with named_parquet_errors(self.path):
-            for batch in self._file.iter_batches(rows, columns=list(roles.all)):
-                first, self.done = self.done + 1, self.done + len(batch)
-                if len(batch):
-                    table = pa.Table.from_batches([batch])
-                    yield cells_of_arrow(self.path, table, roles.id_columns, self.options, first), roles
+        options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        for batch in dataset.to_batches(columns=list(roles.all), **options):
+            first, self.done = self.done + 1, self.done + len(batch)
+            if len(batch):
+                table = pa.Table.from_batches([batch])
+                yield cells_of_arrow(self.path, table, roles.id_columns, self.options, first), roles
         if self._above is None:
             raise DataError(f"{self.path}: no rows")

@@ -29,25 +29,31 @@ class Table:
     Attributes:
         first: the first chunk of rows.
         n_rows: number of rows.
-        ids, lengths, first_dates: of the series: the id, the number of rows and the first date.
+        ids: of the series, in order; a dictionary without values, in which an id is found at once.
+        lengths, first_dates: the number of rows and the first date of each series.
         last_date: the last date of any series.
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
         self.first, self.n_rows, self.last_date = first, 0, first.grid[-1]
-        self.ids, self.lengths, self.first_dates = list[str](), list[int](), list[str]()
+        self.ids, self.lengths, self.first_dates = dict[str, None](), list[int](), list[str]()
         self._path, self._statistics = path, RunningStatistics(len(first.columns))
         self._lost = np.zeros(len(first.columns))  # largest rounding error of float32
         self._undecided = np.zeros(len(first.columns), np.int64)  # rows before the first value of a column
         path.write_bytes(b"")
 
+    @property
+    def last_id(self) -> str | None:
+        """The id of the series that may go on."""
+        return next(reversed(self.ids), None)
+
     def append(self, chunk: Panel) -> None:
         """Append rows, of which the first series goes on if its id is that of the last series."""
-        goes_on = int(self.ids[-1:] == [chunk.ids[0]])
+        goes_on = int(self.last_id == chunk.ids[0])
         lengths = (chunk.stops - chunk.starts).tolist()
         if goes_on:
             self.lengths[-1] += lengths[0]
-        self.ids += chunk.ids[goes_on:].tolist()
+        self.ids |= dict.fromkeys(chunk.ids[goes_on:].tolist())
         self.lengths += lengths[goes_on:]
         self.first_dates += map(str, chunk.dates(chunk.starts[goes_on:]))
         self.last_date = max(self.last_date, chunk.grid[-1])
@@ -78,7 +84,7 @@ class Table:
             unit="ns" if self.first.grid.unit == "ns" else "us",
             date_column=str(self.first.grid.name),
             **self.first.utc_offset.state,
-            id_column=id_column, ids=self.ids, lengths=self.lengths, first_dates=self.first_dates, texts=texts,
+            id_column=id_column, ids=[*self.ids], lengths=self.lengths, first_dates=self.first_dates, texts=texts,
         )  # fmt: skip
 
     def _blocks(self, is_text: list[bool]) -> Iterator[Float64[np.ndarray, "rows columns"]]:
@@ -139,7 +145,7 @@ def _refuse_interleaved(rows: TableRows, above: Table | None) -> None:
     series = rows.ids[rows.codes[begins]]
     again = series.duplicated()
     if above is not None:
-        again |= series.isin(above.ids) & (series != above.ids[-1])
+        again |= [name in above.ids and name != above.last_id for name in series]
     if again.any():
         problem = "rows of other series lie between this row and those of its series above"
         raise rows.error(f"{problem}: {_advise(rows)}", int(begins[int(again.argmax())]), rows.roles.id)

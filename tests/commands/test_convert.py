@@ -235,18 +235,30 @@ def check_same_series(store: Path, table: Panel) -> None:
     assert whole.missing.tolist() == table.missing.tolist()
 
 
-@pytest.mark.parametrize(("kind", "chunk"), [("csv", 700), ("parquet", 700), ("csv", 10_000_000)])
+@pytest.mark.parametrize(("kind", "chunk"), [("csv", 700), ("parquet", 700), ("folder", 700), ("csv", 10_000_000)])
 def test_a_store_has_the_series_of_the_file(tmp_path: Path, convert: Convert, kind: str, chunk: int) -> None:
     frame = long_table()
     if kind == "csv":
         frame.to_csv(tmp_path / "a.csv", index=False)
-    else:
+    elif kind == "parquet":
         frame.to_parquet(tmp_path / "a.parquet", row_group_size=31)
+    else:
+        frame.to_parquet(tmp_path / "a.folder", partition_cols=["unique_id"])
     said = convert(f"data.path=a.{kind}", f"chunk={chunk}", "data.freq=h", *KEYS)
     with warnings.catch_warnings(action="ignore"):
         table = LongSource(path=tmp_path / f"a.{kind}", freq="h", **ROLES).read()
         check_same_series(tmp_path / "a.store", table)
     assert f"5 series, {len(table.values) + 27:,} rows" in said
+
+
+def test_names_of_folders_keep_their_zeros(tmp_path: Path) -> None:
+    frame = long_table().assign(
+        unique_id=lambda table: table["unique_id"].map(dict(zip(LENGTHS, ["007", "7", "08", "09", "10"], strict=True)))
+    )
+    frame[["unique_id", "ds", "price"]].to_parquet(tmp_path / "a.folder", partition_cols=["unique_id"])
+    with warnings.catch_warnings(action="ignore"):
+        panel = LongSource(path=tmp_path / "a.folder", freq="h", columns=["price"]).read()
+    assert panel.ids.tolist() == ["007", "08", "09", "10", "7"]
 
 
 ADVICE = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
 from forecast.data.files.cells import FRAME, Cells, DateColumn, parse_cells, read_columns
 from forecast.data.files.columns import ColumnRoles, name_ids, read_ids, read_numbers_or_texts, take_parts
@@ -64,7 +64,7 @@ def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, optio
         if options.melt:
             problem = "data.melt=true is for CSV files and Excel workbooks"
             raise ConfigError(f"{problem}: turn a Parquet file with pandas")
-        with _opened_parquet(path) as dataset:
+        with opened_parquet(path) as dataset:
             names, kinds = dataset.schema.names, dataset.schema.types
             if options.start is None:
                 are_dates = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in kinds]
@@ -72,7 +72,7 @@ def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, optio
                 roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
             roles = _resolve(path, roles, names, options)
             present = [name for name in roles.all if name in names]
-            cells = cells_of_arrow(path, dataset.read(present), roles.id_columns, options)
+            cells = cells_of_arrow(path, dataset.to_table(present), roles.id_columns, options)
         return rows_from_cells(cells, roles, options)
     if kind == "workbook":  # numbers in a workbook have no sign that could be misread
         options = replace(options, decimal=options.decimal or ".")
@@ -141,12 +141,30 @@ def named_parquet_errors(path: Location) -> Iterator[None]:
 
 
 @contextmanager
-def _opened_parquet(path: Location) -> Iterator[pq.ParquetDataset]:
-    """Open a Parquet file, or a folder of such files."""
+def opened_parquet(path: Location) -> Iterator[ds.Dataset]:
+    """Open a Parquet file, or a folder of such files, in which names of folders such as shop=3 are a column too.
+
+    Raises DataError if it cannot be read.
+    """
     if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
     with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
-        yield pq.ParquetDataset(file, partitioning=None)  # type: ignore[arg-type]
+        yield _open_folder(path) if is_folder(path) else _open_file(file)
+
+
+def _open_folder(path: Location) -> ds.Dataset:
+    """A folder of Parquet files; of folders such as shop=007, the column is text, and of shop=7, numbers."""
+    found = ds.dataset(path, format="parquet", partitioning="hive")  # type: ignore[arg-type]
+    texts = {name for file in found.files for name, _ in re.findall(r"([^/=]+)=(0\d+)/", file)}
+    if not texts:
+        return found
+    fields = [field.with_type(pa.string()) if field.name in texts else field for field in found.partitioning.schema]
+    return ds.dataset(path, format="parquet", partitioning=ds.partitioning(pa.schema(fields), flavor="hive"))  # type: ignore[arg-type]
+
+
+def _open_file(file: Any) -> ds.Dataset:
+    part = ds.ParquetFileFormat().make_fragment(file)
+    return ds.FileSystemDataset([part], part.physical_schema, part.format, part.filesystem)
 
 
 def cells_of_arrow(
@@ -250,8 +268,8 @@ def _read_first_rows(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The first rows of a file, and its columns of dates."""
     if kind == "parquet":
-        with _opened_parquet(path) as dataset:
-            table = dataset.fragments[0].head(SHEET_ROWS)
+        with opened_parquet(path) as dataset:
+            table = dataset.head(SHEET_ROWS)
         head = table.to_pandas(date_as_object=False, ignore_metadata=True)
         return head, [name for name in head if head[name].dtype.kind == "M"]
     try:
@@ -273,8 +291,8 @@ def open_text(path: Location, options: ReadOptions, limit: int | None = None) ->
 def _read_columns(path: Location, kind: str, names: list[str], options: ReadOptions) -> pd.DataFrame:
     """Some columns of all rows of a file."""
     if kind == "parquet":
-        with _opened_parquet(path) as dataset:
-            return dataset.read(names).to_pandas(date_as_object=False, ignore_metadata=True)
+        with opened_parquet(path) as dataset:
+            return dataset.to_table(names).to_pandas(date_as_object=False, ignore_metadata=True)
     return read_columns(*open_text(path, options), names, options)
 
 
@@ -307,9 +325,9 @@ def read_static(
     Raises DataError if a column or a series is missing, or a series comes twice.
     """
     if find_kind(path) == "parquet":
-        with _opened_parquet(path) as dataset:
+        with opened_parquet(path) as dataset:
             wanted = [name for name in dataset.schema.names if name in (*id_columns, *names)]
-            cells = cells_of_arrow(path, dataset.read(wanted), id_columns, options)
+            cells = cells_of_arrow(path, dataset.to_table(wanted), id_columns, options)
     else:
         cells = parse_cells(path, *open_text(path, options), (), options, [*id_columns, *names])
         warn_of_skipped_lines(path, cells.skipped)
