@@ -149,8 +149,12 @@ class Panel:
 
     def dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
         """The date of each row, at the UTC offset of the grid."""
+        return pd.DatetimeIndex(self.grid[self.places(rows)])
+
+    def places(self, rows: Int64[np.ndarray, " some"]) -> Int64[np.ndarray, " some"]:
+        """The position in the grid of the date of each row."""
         series = self.series_of(rows)
-        return pd.DatetimeIndex(self.grid[rows - self.starts[series] + self.grid_starts[series]])
+        return rows - self.starts[series] + self.grid_starts[series]
 
     def local_dates(self, rows: Int64[np.ndarray, " some"]) -> pd.DatetimeIndex:
         """The date of each row as the source has it, without its time zone."""

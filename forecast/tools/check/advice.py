@@ -365,7 +365,7 @@ def suggest_covariates(panel: Panel, choices: Choices) -> list[Setting]:
         elif is_flag[name] or (re.search(WEATHER, words) and not re.search(OUTPUT, words)):
             kind = "only 0 and 1" if is_flag[name] else "weather by name"
             past[name] = f"{kind}; data.future_covariates if known in advance"
-    parts = number_date_parts(panel.local_dates(np.arange(len(values))))
+    parts = number_date_parts(panel)
     rest = {name: column for name, column in columns.items() if name not in future and name not in past}
     useful = [name for name, one in rest.items() if not (is_counter(one) or follows_date(one, parts))]
     found = {"data.future_covariates": future if rest or past else {}}

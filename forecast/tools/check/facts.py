@@ -95,8 +95,9 @@ def number_columns(panel: Panel) -> tuple[list[str], Float[np.ndarray, "rows col
 def find_gaps(panel: Panel) -> Gaps:
     """Count the missing rows and numbers up to the end of each series, and locate the longest runs of missing rows."""
     missing = np.isnan(number_columns(panel)[1])
-    after_ends = np.setdiff1d(np.arange(len(missing)), ranges(panel.starts, panel.ends))
-    missing[after_ends] = False  # there, only future covariates are known
+    is_after_end = np.ones(len(missing), bool)
+    is_after_end[ranges(panel.starts, panel.ends)] = False
+    missing[is_after_end] = False  # there, only future covariates are known
     missing_rows = missing.all(1)
     # the first and the last row of a series have values, so no run reaches into another series
     starts, lengths = runs(missing_rows)  # type: ignore[reportArgumentType]
@@ -234,7 +235,7 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
     series = [slice(*ends) for ends in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)]
     found = {find_sentinel(column[rows]) for column in values.T for rows in series}
     codes = sorted(code for code in found if code is not None)
-    date_parts = number_date_parts(panel.local_dates(np.arange(len(values))))
+    date_parts = number_date_parts(panel)
     has_row = ~np.isnan(values).all(1)
     rows = ranges(panel.starts, panel.ends)
     columns = []
@@ -346,11 +347,12 @@ def is_counter(values: Float[np.ndarray, " rows"]) -> bool:
     return len(rows) >= MIN_COUNTED and bool(is_next.all())
 
 
-def number_date_parts(dates: pd.DatetimeIndex) -> list[Int[np.ndarray, " rows"]]:
-    """Number the values of each part of the dates, such as the hour and the weekday, from 0 on."""
+def number_date_parts(panel: Panel) -> list[Int[np.ndarray, " rows"]]:
+    """Number the values of each part of the dates of all rows, such as the hour and the weekday, from 0 on."""
+    dates, places = panel.utc_offset.shown(panel.grid), panel.places(np.arange(panel.stops[-1]))
     names = ("hour", "minute", "day_of_week", "day", "month", "day_of_year", "year")
     parts = [dates.hour * 60 + dates.minute, *(getattr(dates, name) for name in names)]
-    return [np.unique(part, return_inverse=True)[1] for part in parts]
+    return [np.unique(part, return_inverse=True)[1].astype(np.int32)[places] for part in parts]
 
 
 def follows_date(column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]) -> bool:
