@@ -287,6 +287,8 @@ def list_gross_errors(column: Float[np.ndarray, " rows"], panel: Panel) -> tuple
     found = []
     for series, (start, end) in enumerate(zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)):
         low, high, wrong = find_gross_errors(column[start:end])
+        if not wrong:
+            continue
         rows = start + np.array(wrong, dtype=np.int64)
         for row, date in zip(rows, panel.local_dates(rows), strict=True):
             found.append(GrossError(str(panel.ids[series]), date, float(column[row]), low, high))
