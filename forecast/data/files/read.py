@@ -48,7 +48,7 @@ PARQUET = (".parquet", ".pq")
 _HEAD = 1 << 20
 """Bytes at the beginning of a text in which its first line ends, and columns that may name series are sought."""
 
-TIME_OF_DAY = r"\s*\d{1,2}:\d{2}"  # the beginning of a text such as 07:30:00
+TIME_OF_DAY = r"\s*\d{1,2}(:\d{2}|[.]\d{2}[.]\d{2}$)"  # a text such as 07:30, 07:30:00 or 07.30.00
 
 MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
 """Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""

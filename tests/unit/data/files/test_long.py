@@ -213,6 +213,7 @@ OF_STORES = ["data=long", "data.id_column='store'", "data.date_column='date'", "
         (("date,store,sold,cost", lambda n: f"{n // 60},{n / 7:.2f},2.5"), [], OF_STORES[:3]),
         (("date,hour,load", lambda n: f"{n // 60},{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,hour]"]),
         (("date,clock,load", lambda n: f"{n // 60}:30,{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,clock]"]),
+        (("date,clock,load", lambda n: f"{n // 60}.30.00,{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,clock]"]),
         (("date,flag,load", lambda n: f"{n % 2},{n / 7:.2f}"), [], ["data=csv"]),  # 30 rows of a flag and a date
         (STORES, ["data=csv"], []),
         (STORES, ["experiment=compare_attention"], []),
