@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import hypothesis
-import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +28,7 @@ QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
 
 
 Said = Callable[..., str]
+pytestmark = pytest.mark.usefixtures("types_unchecked")
 
 
 @pytest.fixture
@@ -54,14 +54,6 @@ def refused(case: Case, folder: Path, said: Said) -> None:
     assert line.isprintable()
     assert sorted(folder.iterdir()) == before
     assert case.is_said(line, path), line
-
-
-@pytest.fixture(autouse=True)
-def types_unchecked() -> Iterator[None]:
-    """Call constructors with the types that a user gives, as outside of tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("case", every_nth(files.REFUSED, 12), ids=lambda case: case.what)

@@ -2,9 +2,11 @@
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+import jaxtyping
 import pytest
 
 import tests.support.composed_once  # noqa: F401
@@ -55,3 +57,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quantile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run like `run` with `loss=quantile`, refitted on all rows."""
     return trained(tmp_path_factory.mktemp("quantile"), "loss=quantile", "refit=full")
+
+
+@pytest.fixture
+def types_unchecked() -> Iterator[None]:
+    """Call constructors with the types that a user gives, as outside of tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,11 +1,11 @@
-"""Windows over tensors, without a file."""
+"""Windows over tensors, without a file, and all windows of a split."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from forecast.data import Windows
+from forecast.data import Batch, DataModule, Windows
 from forecast.data.step_features import StepFeatures, TensorRows
 
 
@@ -27,3 +27,7 @@ def windows_over(
         first_rows=torch.tensor(first_rows if first_rows is not None else [0] * n_series),
         target_index=list(target_index),
     )  # fmt: skip
+
+
+def every(data: DataModule, split: str) -> Batch:
+    return data.windows[split].gather(torch.arange(data.n_windows[split]))

@@ -13,6 +13,7 @@ import torch
 from forecast.data import DataModule, csv_data, frame_data, long_data, read_table
 from forecast.data.covariates import covariate_feature_names, encode_categories
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
+from tests.support.windows import every
 
 ROWS = 60
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -38,10 +39,6 @@ def ready(frame: pd.DataFrame, state: dict | None = None, **options) -> DataModu
     with warnings.catch_warnings(action="ignore"):
         data.setup()
     return data
-
-
-def every(data: DataModule, split: str):
-    return data.windows[split].gather(torch.arange(data.n_windows[split]))
 
 
 def test_windows_have_the_dummies_of_pandas_for_the_categories_of_the_training_rows() -> None:

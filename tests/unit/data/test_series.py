@@ -12,6 +12,7 @@ from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.linear_model import without_covariates
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
+from tests.support.windows import every
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 STATIC = ["region", "size"]
@@ -23,10 +24,6 @@ def ready(source: Path | pd.DataFrame, **options) -> DataModule:
     data = long_frame_data(source, **options) if is_frame else long_data(path=source, **options)
     data.setup()
     return data
-
-
-def every(data: DataModule, split: str):
-    return data.windows[split].gather(torch.arange(data.n_windows[split]))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from forecast.linear.fit import (
 )
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
+from tests.support.windows import every
 
 SEQ_LEN, PRED_LEN = 12, 5
 
@@ -164,10 +165,6 @@ def long(**options: Any) -> DataModule:
     """Three series, of several lengths."""
     parts = [planted(rows, rows).reset_index().assign(id=f"s{rows}") for rows in (90, 140, 120)]
     return ready(pd.concat(parts), id_column="id", date_column="date", target="y0", **options)
-
-
-def every(data: DataModule, split: str) -> Batch:
-    return data.windows[split].gather(torch.arange(data.n_windows[split]))
 
 
 def by_hand(data: DataModule, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,10 +1,8 @@
 """The files of `tests/support/malformed`: those that are read or refused, and the settings that messages name."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -16,15 +14,7 @@ from forecast.system.errors import ForecastError, printable
 from tests.support.malformed import files, tables
 from tests.support.malformed.case import Case, advised
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def types_unchecked() -> Iterator[None]:
-    """Call constructors with the types that a user gives, as outside of tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("types_unchecked")]
 
 
 def read(case: Case, folder: Path, advice: tuple[str, ...] = ()) -> Panel:
