@@ -312,7 +312,7 @@ def fit(
     named, why = find_roles(frame, list_id_columns(id_column), date_column, target, others)
     if why:
         shown = ", ".join(f"{role}={name!r}" for role, name in named.items())
-        print(f"taken:     {shown}  (dates repeat, once for each {why})")
+        print(f"taken:     {shown}  ({why})")
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, named["target"], named["id_column"] is None)
     roles = {**named, **columns, "as_of": None if as_of is None else dict(as_of)}

@@ -331,17 +331,17 @@ def _find_layout(path: str, typed: Mapping[str, Override]) -> tuple[dict[str, An
     given = {key.removeprefix("data."): override for key, override in typed.items() if key.startswith("data.")}
     of_series, of_table = (overrides.keys_of_file(CONF / f"data/{name}.yaml") for name in ("long", "csv"))
     named = [key for key in given if key in {"melt"} | (of_series - of_table)]
-    file, layout, column, why = location.locate(path), {}, "", "not examined"
+    file, layout, reason, why = location.locate(path), {}, "", "not examined"
     if isinstance(file, Path) and file.exists():
         values = {key: _first_value(override) for key, override in given.items()}
         date_column = values.get("date_column", "ds" if named else "date")
         drop = values.get("drop")
         try:
             options = ReadOptions.of_settings(values)
-            layout, column = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
+            layout, reason = find_layout(file, date_column, options, drop if isinstance(drop, list) else ())
         except (TypeError, DataError):  # composing or reading names what is wrong
             return {"data": "long" if named else "csv"}, why
-        why = f"dates repeat, once for each {column}" if column else "one series"
-    if named and not column:
+        why = reason or "one series"
+    if named and not reason:
         return {"data": "long"}, f"data.{named[0]} is typed"
     return {"data": "csv", **layout}, why

@@ -187,10 +187,10 @@ def cells_of_arrow(
 def find_layout(
     path: Location, date_column: DateColumn, options: ReadOptions, drop: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
-    """The settings for a file in which dates repeat, and the columns that tell rows of one date apart; else empty.
+    """The settings for a file in which dates repeat, or with the columns of Nixtla's libraries, and the reason.
 
-    They hold the hour, or are texts or whole numbers that name series: none of them has two rows of one date. Only the
-    first rows are read of a file that has no such columns.
+    Columns that tell the rows of one date apart hold the hour, or are texts or whole numbers that name series. Of a file
+    without such columns, only the first rows are read, and both results are empty.
 
     Raises DataError as `read_file` does.
     """
@@ -209,15 +209,17 @@ def choose_layout(
     head: pd.DataFrame, date: str, drop: Sequence[str], read: Callable[[list[str]], pd.DataFrame]
 ) -> tuple[dict[str, Any], str]:
     """The settings of `find_layout` for the first rows of a table; `read` returns some columns of all its rows."""
+    if {"unique_id", "ds", "y"} <= {*head}:  # of Nixtla's libraries, also with one series
+        return {"data": "long"}, "columns unique_id, ds and y"
     numbers = [name for name in head if head[name].dtype.kind in "iuf" and name != date]
     repeats = bool(head.duplicated([date]).any())
-    keys = [name for name in head if name not in (date, *drop) and head[name].dtype.kind not in "fb"]
+    keys = [name for name in head if name not in (date, *drop) and head[name].dtype.kind not in "fbM"]
     keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
     if not keys:
         return {}, ""
     hour, found = _find_keys(read([date, *keys]), date, numbers)
     if hour is not None:
-        return {"data.date_column": [date, hour]}, hour
+        return {"data.date_column": [date, hour]}, f"dates repeat, once for each {hour}"
     if not found:
         return {}, ""
     wanted: dict[str, Any] = {"id_column": found[0] if len(found) == 1 else found, "date_column": date}
@@ -225,7 +227,7 @@ def choose_layout(
     wanted |= {"target": values[0]} if len(values) == 1 else {}
     usual = {"id_column": "unique_id", "date_column": "ds", "target": "y"}
     settings = {f"data.{key}": value for key, value in wanted.items() if value != usual[key]}
-    return {"data": "long", **settings}, " and ".join(found)
+    return {"data": "long", **settings}, f"dates repeat, once for each {' and '.join(found)}"
 
 
 def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -281,12 +281,12 @@ class FileSource(TableSource, ReadOptions):
         try:
             panel = super().read()
         except (RowOrderError, TextColumns) as error:
-            layout, column = {}, ""
+            layout, reason = {}, ""
             if self.id_column is None:
-                layout, column = find_layout(self.path, self.date_column, self._options(), self.drop)
+                layout, reason = find_layout(self.path, self.date_column, self._options(), self.drop)
             if layout:
                 settings = " ".join(write_setting(key, value) for key, value in layout.items())
-                error.args = (f"{error.problem}; dates repeat, once for each {column}: set {settings}",)
+                error.args = (f"{error.problem}; {reason}: set {settings}",)
                 error.is_for_training = True
             raise
         if self.static_path is None:
@@ -434,13 +434,13 @@ def find_roles(
         others: columns with another role.
 
     Returns:
-        The names by role, None for those that the reading chooses; and what tells rows of one date apart, if not given.
+        The names by role, None for those that the reading chooses; and why there are ids, if they are not given.
     """
     table = as_frame(frame)
     has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
     table = (table.reset_index() if has_keys else table).rename(columns=str)
     dates = date_column or name_dates(table, DEFAULT_NAMES[0])
-    known = [dates, *ids, *(name for name in table if name in others)]
+    known = [dates, *ids, *(name for name in table if name in others or name == target)]
     if ids:
         numbers = table.select_dtypes("number").columns.difference(known)
         target = numbers[0] if target is None and "y" not in table and len(numbers) == 1 else target

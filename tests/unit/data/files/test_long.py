@@ -213,7 +213,7 @@ OF_STORES = ["data=long", "data.id_column='store'", "data.date_column='date'", "
         (("date,store,sold,cost", lambda n: f"{n // 60},{n / 7:.2f},2.5"), [], OF_STORES[:3]),
         (("date,hour,load", lambda n: f"{n // 60},{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,hour]"]),
         (("date,clock,load", lambda n: f"{n // 60}:30,{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,clock]"]),
-        (("date,clock,load", lambda n: f"{n // 60}.30.00,{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,clock]"]),
+        (("date,at,load", lambda n: f"{n // 60}.30.00,{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,at]"]),
         (("date,flag,load", lambda n: f"{n % 2},{n / 7:.2f}"), [], ["data=csv"]),  # 30 rows of a flag and a date
         (STORES, ["data=csv"], []),
         (STORES, ["experiment=compare_attention"], []),
@@ -234,6 +234,12 @@ def shops(dates: str = "date") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[dates, "shop", "item", "promo", "sold"])
 
 
+def nixtla(n_series: int) -> pd.DataFrame:
+    """The columns of Nixtla's libraries, whose numbered series may be one alone."""
+    days = pd.date_range("2024-03-01", periods=30, freq="D")
+    return pd.concat([pd.DataFrame({"unique_id": float(n), "ds": days, "y": 1.5}) for n in range(n_series)])
+
+
 NO_IDS = {"id_column": None, "date_column": None}
 SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
 
@@ -250,6 +256,9 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops(), {"ids": ["shop", "item"], "others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["item"]}, {**NO_IDS, "target": None}),
         (shops()[:30], {}, {**NO_IDS, "target": None}),
+        (shops().rename(columns={"item": "a"}), {"target": "a"}, {**NO_IDS, "target": "a"}),  # a target names no series
+        (nixtla(2), {}, {"id_column": ["unique_id"], "date_column": "ds", "target": "y"}),
+        (nixtla(1), {}, {"id_column": ["unique_id"], "date_column": "ds", "target": "y"}),
         (shops()[:30].set_index("date"), {"target": "sold"}, {**NO_IDS, "target": "sold"}),
     ],
 )  # fmt: skip
