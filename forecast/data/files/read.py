@@ -189,8 +189,8 @@ def find_layout(
 ) -> tuple[dict[str, Any], str]:
     """The settings for a file in which dates repeat, or with the columns of Nixtla's libraries, and the reason.
 
-    Columns that tell the rows of one date apart hold the hour, or are texts or whole numbers that name series. Of a file
-    without such columns, only the first rows are read, and both results are empty.
+    Columns that tell the rows of one date apart hold the hour, or are texts or whole numbers that name series. A file
+    without such columns is read to its first rows only, and both results are empty.
 
     Raises DataError as `read_file` does.
     """
