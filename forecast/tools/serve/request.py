@@ -1,6 +1,7 @@
 """Requests for forecasts: the fields, and their rows as the source of a panel. Imports no torch."""
 
 import copy
+import re
 import warnings
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import pydantic_core
+from jaxtyping import Shaped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from forecast.data.calendars import UtcOffset, utc_offset_of
@@ -24,6 +26,9 @@ from forecast.system.errors import ConfigError, DataError
 
 MAX_HORIZON = 10_000
 """Largest number of steps in a request, which bounds the time and the memory of its answer."""
+
+PlainDates = Shaped[np.ndarray, " rows"]  # datetime64[s]
+PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
@@ -205,17 +210,19 @@ def refuse_cell(column: str, cells: list[Any], allowed: set[type], what: str) ->
     return DataError(f"{FRAME}, row {row}, column {column}: {cell!r} is not {what}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class RequestReader:
     """Reads the rows of requests as `forecast predict` reads a file.
 
     Attributes:
         source: the columns that are read, with the options of the training data.
         state: the UTC offset of training (see `utc_offset_of`) and the `categories`.
+        last: the panel of a request of plain rows, see `read_plain`, which other such requests repeat.
     """
 
     source: RequestSource
     state: Mapping[str, Any]
+    last: Panel | None = field(default=None, init=False)
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "RequestReader":
@@ -236,6 +243,54 @@ class RequestReader:
         rows, future = to_columns("rows", request.rows, read, max_rows), None
         if request.future is not None:
             future = to_columns("future", request.future, read, max_rows)
+        plain = read_plain(rows, roles) if future is None else None
+        if plain is not None and (panel := self._repeat_last(*plain)) is not None:
+            return panel
         with named("rows"):
             panel = self.source.of(rows, future).read().at_utc_offset(self.utc_offset)
-            return encode_categories(str(FRAME), panel, self.state["categories"])
+            panel = encode_categories(str(FRAME), panel, self.state["categories"])
+        if plain is not None and is_plain(panel, *plain):
+            self.last = panel
+        return panel
+
+    def _repeat_last(self, dates: PlainDates, numbers: Mapping[str, list[float]]) -> Panel | None:
+        """The panel of plain rows that have the columns, the step and the length of the last ones; else None."""
+        last = self.last
+        if last is None or len(dates) != len(last.grid) or {*numbers} != {*last.columns}:
+            return None
+        steps = np.diff(dates)
+        if (steps != np.diff(last.grid[:2].to_numpy())).any():
+            return None
+        values = np.array([numbers[name] for name in last.columns], dtype=np.float64).T
+        grid = pd.DatetimeIndex(dates.astype(last.grid.to_numpy().dtype), freq=last.grid.freq, name=last.grid.name)  # type: ignore[reportArgumentType]
+        return replace(last, grid=grid, values=values)
+
+
+def read_plain(rows: Columns, roles: ColumnRoles) -> tuple[PlainDates, dict[str, list[float]]] | None:
+    """The dates and numbers of one series, if dates are texts without UTC offset and no number is missing; else None.
+
+    Reading them needs a fraction of the time that reading any rows does, for which see `read_columns`.
+    """
+    dates = rows.get(str(roles.date), ())
+    numbers = {name: cells for name, cells in rows.items() if name in roles.values}
+    if roles.id_columns or roles.static or not dates or {*map(type, dates)} != {str}:
+        return None
+    if not all(map(PLAIN_DATE.fullmatch, dates)) or any(
+        {*map(type, cells)} - {int, float} for cells in numbers.values()
+    ):
+        return None
+    try:
+        return np.array(dates, dtype="datetime64[s]"), numbers
+    except ValueError:  # no date, such as 30 February
+        return None
+
+
+def is_plain(panel: Panel, dates: PlainDates, numbers: Mapping[str, list[float]]) -> bool:
+    """Whether a panel has these dates, evenly spaced, and these numbers, unchanged, and nothing else."""
+    others = panel.has_ids or panel.future is not None or panel.texts or panel.indicators or panel.calendar
+    if others or len(dates) != len(panel.grid) or {*numbers} != {*panel.columns} or len(dates) < 2:
+        return False
+    values = np.array([numbers[name] for name in panel.columns], dtype=np.float64).T
+    steps = np.diff(dates)
+    is_same = np.array_equal(panel.grid.to_numpy(), dates) and np.array_equal(np.asarray(panel.values), values)
+    return is_same and bool((steps == steps[0]).all())

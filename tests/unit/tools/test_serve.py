@@ -13,7 +13,8 @@ import pytest
 from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.table_rows import TableRows
-from forecast.system.errors import CheckpointError, DataError, NotInstalled
+from forecast.data.panel import Panel
+from forecast.system.errors import CheckpointError, DataError, ForecastError, NotInstalled
 from forecast.tools.serve.processes import find_models
 from forecast.tools.serve.request import (
     ForecastRequest,
@@ -71,6 +72,54 @@ def test_ids_of_several_columns_are_given_apart_or_joined() -> None:
         panel = reader.read(ForecastRequest.model_validate({"rows": rows}), max_rows=10)
         assert panel.ids.tolist() == ["1/a", "1/b"]
         assert panel.values[:, 0].tolist() == [1, 2, 3, 4]
+
+
+def rows_of(dates: pd.DatetimeIndex, form: str = "%Y-%m-%dT%H:%M", **columns: list[Any]) -> dict[str, list[Any]]:
+    return {"date": dates.strftime(form).tolist(), "load": [*range(len(dates))], "rain": [0.5] * len(dates), **columns}
+
+
+HOURS, DAY = pd.date_range("2026-03-01T05:00", periods=4, freq="h"), pd.Timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_repeated"),
+    [
+        (rows_of(HOURS + DAY, rain=[3, 2, 1, 0.25]), True),
+        (rows_of(HOURS + DAY, "%Y-%m-%d %H:%M:%S"), True),
+        (rows_of(HOURS, other=["x"] * 4), True),  # a column that the model does not read
+        (rows_of(HOURS, rain=[3, None, 1, 0]), False),
+        (rows_of(HOURS, rain=[True, False, True, True]), False),
+        (rows_of(HOURS, "%Y-%m-%dT%H:%M+01:00"), False),
+        (rows_of(HOURS[::-1]), False),
+        (rows_of(HOURS[[0, 1, 1, 2]]), False),
+        (rows_of(HOURS[[0, 1, 2]]), False),
+        (rows_of(pd.date_range("2026-03-01T05:00", periods=4, freq="75min")), False),
+        (rows_of(HOURS, "2026-02-30T%H:%M"), False),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"stamp": "end"}], ids=["plain", "stamp"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_second_request_is_read_as_the_first_one(
+    rows: dict[str, list[Any]], is_repeated: bool, options: dict[str, Any]
+) -> None:
+    def read_after(*before: dict[str, list[Any]]) -> tuple[Any, Panel | None]:
+        reader = RequestReader(
+            RequestSource(date_column="date", columns=["load", "rain"], **options), {"categories": {}}
+        )
+        for each in before:
+            reader.read(ForecastRequest.model_validate({"rows": each}), 10)
+        last = reader.last
+        try:
+            panel = reader.read(ForecastRequest.model_validate({"rows": rows}), 10)
+        except ForecastError as error:
+            return str(error), None
+        known = [] if last is None else [panel.static is last.static]
+        facts = (panel.freq, panel.columns, panel.starts.tolist(), panel.ends.tolist(), panel.utc_offset)
+        return (panel.grid, panel.grid.dtype, np.asarray(panel.values).tolist(), *facts), panel if any(known) else None
+
+    (first, _), (second, repeated) = read_after(), read_after(rows_of(HOURS))
+    assert str(first) == str(second)
+    assert (repeated is not None) == (is_repeated and not options)
 
 
 def test_few_rows_far_apart_do_not_fill_the_memory() -> None:
