@@ -242,8 +242,8 @@ def show_verdicts(results: Results) -> list[str]:
 
 def describe_ratios(ratios: Sequence[float]) -> str:
     """Return the geometric mean of ratios, given by their logarithms, its 95% interval and the number below 1."""
-    low, high = stats.t.interval(0.95, len(ratios) - 1, np.mean(ratios), stats.sem(ratios))
-    mean, low, high = (f"{100 * math.expm1(x):+.1f}".replace("-", "−") for x in (np.mean(ratios), low, high))
+    mean, half = np.mean(ratios), stats.t.ppf(0.975, len(ratios) - 1) * stats.sem(ratios)
+    mean, low, high = (f"{100 * math.expm1(x):+.1f}".replace("-", "−") for x in (mean, mean - half, mean + half))
     return f"{mean}% [{low}, {high}], {sum(ratio < 0 for ratio in ratios)} of {len(ratios)}"
 
 
