@@ -185,7 +185,7 @@ class TableSource(ColumnOptions, StepOptions):
         return rows.take(np.flatnonzero(rows.ids.isin(chosen)[rows.codes]))
 
 
-PART = re.compile(r"([1-9]\d*)of([1-9]\d*)")
+PART = re.compile(r"\d+of\d+")
 """One of several equal parts of the series, as in data.ids=3of16."""
 
 
@@ -196,7 +196,7 @@ def find_series(ids: Sequence[str], present: pd.Index, where: str) -> Bool[np.nd
     """
     if isinstance(ids, str):
         part, parts = map(int, ids.split("of"))
-        if not part <= parts <= len(present):
+        if not 0 < part <= parts <= len(present):
             raise ConfigError(f"data.ids={ids}: there is no such part of {len(present):,} series in {where}")
         return np.arange(len(present)) % parts == part - 1
     wanted = [str(name) for name in ids]
