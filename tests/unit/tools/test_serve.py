@@ -89,6 +89,7 @@ HOURS, DAY = pd.date_range("2026-03-01T05:00", periods=4, freq="h"), pd.Timedelt
         (rows_of(HOURS, other=["x"] * 4), True),  # a column that the model does not read
         (rows_of(HOURS, rain=[3, None, 1, 0]), False),
         (rows_of(HOURS, rain=[True, False, True, True]), False),
+        (rows_of(HOURS, rain=[10**400, 1, 1, 1]), False),
         (rows_of(HOURS, "%Y-%m-%dT%H:%M+01:00"), False),
         (rows_of(HOURS[::-1]), False),
         (rows_of(HOURS[[0, 1, 1, 2]]), False),
