@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from forecast.data import DataModule
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.measurement import Origins
+from forecast.evaluation.scores import DECILES
 from forecast.system.errors import ConfigError, NotInstalled, user_path
 from forecast.system.progress import status
 
@@ -40,10 +41,13 @@ class Task(NamedTuple):
 Forecast = Callable[[pd.DataFrame, pd.DataFrame], ArrayLike]
 """Forecasts all series of a frame, given one of the covariates at the steps to forecast, without `y`.
 
-It returns an array or a column of `pred_len` values for each series, in the order of the frames.
+It returns `pred_len` values for each series, in the order of the frames: an array or a column of point forecasts, or a
+frame in which the columns 0.1, 0.2, …, 0.9 are the deciles.
 """
 
-LibraryForecasts = dict[str, Float64[np.ndarray, "origins pred_len n_targets"]]  # in original units
+Values = Float64[np.ndarray, "origins pred_len n_targets quantiles"]
+LibraryForecasts = dict[str, Values]
+"""In original units, within the bounds of the columns: the deciles, or the point forecast as the only quantile."""
 
 
 def make_lightgbm(task: Task) -> Forecast:
@@ -88,9 +92,9 @@ def make_chronos(task: Task) -> Forecast:
     def forecast(history: pd.DataFrame, future: pd.DataFrame) -> ArrayLike:
         found = pipeline.predict_df(
             history, future_df=future if task.covariates else None, id_column="unique_id", timestamp_column="ds",
-            target="y", prediction_length=task.pred_len, quantile_levels=[0.5], freq=task.freq,
+            target="y", prediction_length=task.pred_len, quantile_levels=[*DECILES], freq=task.freq,
         )  # fmt: skip
-        return found["predictions"]
+        return found.filter(like="0.")
 
     return forecast
 
@@ -156,21 +160,29 @@ def make_library_baseline(name: str, make: Callable[[Task], Forecast], task: Tas
         raise ConfigError(f"baselines=[{name}]: {error}") from error
 
 
-def forecast_origins(
-    name: str, forecast: Forecast, data: DataModule, origins: Origins
-) -> Float64[np.ndarray, "origins pred_len n_targets"]:
+def forecast_origins(name: str, forecast: Forecast, data: DataModule, origins: Origins) -> Values:
     """Forecast from these origins with one baseline."""
     context = max(CONTEXT, data.seq_len)
     history = tabulate_rows(data, origins.rows, np.arange(-context, 0), origins.series)
     future = tabulate_rows(data, origins.rows, np.arange(data.pred_len), origins.series)
-    values = np.asarray(forecast(history, future), dtype=np.float64)
-    shape = (len(origins), data.n_targets, data.pred_len)
+    found = forecast(history, future)
+    if isinstance(found, pd.DataFrame):
+        found = found.rename(columns=str)
+        if missing := [decile for decile in map(str, DECILES) if decile not in found]:
+            raise ConfigError(f"baselines=[{name}]: a frame without the deciles {', '.join(missing)} as columns")
+        found = found[[*map(str, DECILES)]]
+    values = np.asarray(found, dtype=np.float64)
+    n_quantiles = values.shape[1] if isinstance(found, pd.DataFrame) else 1
+    shape = (len(origins), data.n_targets, data.pred_len, n_quantiles)
     if values.size != np.prod(shape):
         raise ConfigError(
-            f"baselines=[{name}]: {values.size:,} values in place of {data.pred_len} for each of "
+            f"baselines=[{name}]: {values.size // n_quantiles:,} values in place of {data.pred_len} for each of "
             f"{shape[0] * shape[1]:,} series"
         )
-    return values.reshape(shape).swapaxes(1, 2)
+    low, high = (
+        np.array(bound)[:, None] for bound in (data.target_scaler.domain.lower, data.target_scaler.domain.upper)
+    )
+    return values.reshape(shape).swapaxes(1, 2).clip(low, high)
 
 
 def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:

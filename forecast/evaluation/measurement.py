@@ -283,14 +283,15 @@ class Backtest:
     origins: Origins
     truth: Values
     forecasts: dict[str, Values]  # of the model and of each baseline
-    intervals: dict[str, IntervalSums]  # by method, conformal, and perhaps adaptive and quantile
+    intervals: dict[str, IntervalSums]  # of the model by method, and of each library that forecasts quantiles
     scaler: Scaler
     naive_mae: Float64[Tensor, "series n_targets"]
     bounds: dict[str, Values] = dataclasses.field(init=False)  # by `name_bounds`; NaN without a forecast
     # positions in the grid; each model was trained on all rows before one. Empty if the model came from a checkpoint
     trainings: list[int] = dataclasses.field(default_factory=list)
     training_seconds: list[float] = dataclasses.field(default_factory=list)
-    of_libraries: Mapping[str, Values] = dataclasses.field(default_factory=dict)  # forecasts
+    # forecasts of other libraries: quantiles on a last axis, of which the middle one is the point forecast
+    of_libraries: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)  # cautions on how to read the scores
     # origins among the rows of `training` and of `validation` of the model of a checkpoint
     seen: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -326,6 +327,11 @@ class Backtest:
     def errors(self) -> dict[str, Errors]:
         """Errors of the model and of each baseline, by name."""
         return {name: sums.compute() for name, sums in self.sums.items()}
+
+    @cached_property
+    def interval_scores(self) -> dict[str, dict[str, Any]]:
+        """The scores of the intervals by method, see `IntervalSums.compute`."""
+        return {method: sums.compute() for method, sums in self.intervals.items()}
 
     @property
     def best_baseline(self) -> str:

@@ -29,10 +29,10 @@ from forecast.data.scaled_panel import ScaledPanel, Scales
 from forecast.data.scaler import Scaler
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.evaluation.conformal import Calibration, adapt, calibrate
-from forecast.evaluation.intervals import make_interval_sums, map_quantiles
+from forecast.evaluation.intervals import IntervalSums, make_interval_sums, map_quantiles
 from forecast.evaluation.library_baselines import LibraryForecasts, forecast_with_libraries
 from forecast.evaluation.measurement import Backtest, Origins, PerOrigin
-from forecast.evaluation.scores import ADAPTIVE, CONFORMAL, MODEL, QUANTILE, list_untrained
+from forecast.evaluation.scores import ADAPTIVE, CONFORMAL, DECILES, MODEL, QUANTILE, list_untrained, trained_levels
 from forecast.inference.forecast import NEVER, SCRATCH, interval_methods, list_policies
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import BATCH_SIZE, TrainedModel, baselines_for
@@ -150,9 +150,16 @@ def new_backtest(
         origins=origins,
         truth=truth,
         forecasts={name: np.full(truth.shape, np.nan) for name in (MODEL, *source.fitted.baselines(), *of_libraries)},
-        intervals=make_interval_sums(
-            source.calibration, source.quantiles, config.levels, scaler, data.pred_len, interval_methods(config)
-        ),
+        intervals={
+            **make_interval_sums(
+                source.calibration, source.quantiles, config.levels, scaler, data.pred_len, interval_methods(config)
+            ),
+            **{
+                name: IntervalSums(DECILES, trained_levels(DECILES, config.levels), scaler, data.pred_len)
+                for name, quantiles in of_libraries.items()
+                if quantiles.shape[-1] > 1
+            },
+        },
         scaler=scaler,
         naive_mae=unknown.clone(),
         of_libraries=of_libraries,
@@ -175,8 +182,11 @@ def forecast_origins(backtest: Backtest, data: DataModule, source: Source, chose
     new = torch.from_numpy(series[backtest.scaler.scale[series].isnan().any(1).numpy()])
     backtest.scaler.copy_scales(scaler, series=new, source=new)
     backtest.naive_mae[new] = fitted.naive_mae_of(data.panel.ids)[new].double()
-    for name, forecasts in backtest.of_libraries.items():
-        backtest.add_forecasts(name, chosen, torch.from_numpy(forecasts[chosen]))
+    for name, of_library in backtest.of_libraries.items():
+        quantiles = torch.from_numpy(of_library[chosen])
+        backtest.add_forecasts(name, chosen, quantiles[..., quantiles.shape[-1] // 2])
+        if name in backtest.intervals:
+            backtest.add_intervals(name, chosen, quantiles)
     baselines, numbers = fitted.baselines(), torch.arange(len(windows))
 
     def keep_intervals(method: str, place: PerOrigin, quantiles: Tensor) -> None:

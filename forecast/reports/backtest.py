@@ -18,6 +18,7 @@ from forecast.data.panel import ID_COLUMN, id_columns, of_series, series_entry
 from forecast.evaluation.intervals import tabulate_coverage
 from forecast.evaluation.measurement import Backtest, Origins, name_bounds
 from forecast.evaluation.scores import (
+    INTERVAL_METHODS,
     LABELS,
     MODEL,
     QUANTILE,
@@ -25,7 +26,6 @@ from forecast.evaluation.scores import (
     SCORES,
     Level,
     describe_change,
-    explain_misses,
     labels,
     name_tested,
     round_to_unit,
@@ -33,7 +33,7 @@ from forecast.evaluation.scores import (
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, LossDifference, diebold_mariano, sum_losses
 from forecast.reports import figures
 from forecast.reports.plots import Plot, attention_colour, choose_plots, describe_plots, name_step_ahead
-from forecast.reports.scores import HEADINGS, describe_interval, tabulate_steps, tabulate_variables
+from forecast.reports.scores import HEADINGS, describe_intervals, tabulate_steps, tabulate_variables
 from forecast.reports.tables import Table, print_lines, print_table, tabulate
 from forecast.system.files import atomic_file, write_json
 from forecast.system.formatting import format_duration, plural
@@ -176,7 +176,7 @@ def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
         "best_baseline": backtest.best_baseline,
         "verdict": verdict.sentence,
         "p_value": verdict.p_value,
-        "intervals": {method: sums.compute() for method, sums in backtest.intervals.items()},
+        "intervals": backtest.interval_scores,
         "notes": backtest.notes,
     }
 
@@ -208,7 +208,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
     named = {names[name]: row for name, row in scores.items()}
     table = tabulate(describe(backtest), "attention,\nor baseline", PRINTED, named, {"best at": wins}, tested)
     verdict = compare_with_baseline(backtest).sentence
-    print_report(table, describe_intervals(backtest), backtest.notes, [verdict], folder)
+    print_report(table, describe_intervals(backtest.interval_scores), backtest.notes, [verdict], folder)
 
 
 def describe(backtest: Backtest) -> str:
@@ -228,18 +228,6 @@ def print_report(
     print_lines(console, [f"saved in {folder}"])
 
 
-def describe_intervals(backtest: Backtest) -> list[str]:
-    """Describe the coverage and the width of each interval of each method in a line, and then each miss of a level."""
-    intervals = {method: sums.compute() for method, sums in backtest.intervals.items()}
-    lines = [
-        f"{level}%, {method}, {describe_interval(score)}"
-        for method, scores in intervals.items()
-        for level, score in scores.items()
-        if isinstance(score, dict)
-    ]
-    return [*lines, *explain_misses(intervals).values()]
-
-
 def count_origins(backtest: Backtest) -> str:
     """The number of origins, and of series if they have ids, as text."""
     return f"{plural(len(backtest.origins), 'origin')}{of_series(backtest.panel, backtest.n_series)}"
@@ -257,7 +245,7 @@ def draw_forecasts(backtest: Backtest) -> Figure:
     series = np.unique(backtest.origins.series)
     plots, intervals = choose_plots(backtest.panel, series, backtest.columns), backtest.intervals
     # the method of `predict` and its lowest level
-    methods = [name for name, sums in intervals.items() if sums.levels]
+    methods = [name for name in INTERVAL_METHODS if name in intervals and intervals[name].levels]
     methods.sort(key=lambda name: name != QUANTILE)
     interval = (methods[0], min(intervals[methods[0]].levels)) if methods else None
     size, is_shared = (9, 1.9 * len(plots) + 1.2), len({plot.series for plot in plots}) == 1
@@ -354,7 +342,7 @@ def report_policies(folder: Path, policies: Mapping[str, Backtest]) -> None:
             **tabulate_scores(each)[MODEL],
             "trainings": len(each.trainings),
             "training_seconds": sum(each.training_seconds),
-            "intervals": {method: sums.compute() for method, sums in each.intervals.items()},
+            "intervals": each.interval_scores,
         }
         if name != first:
             verdict = compare(each, MODEL, policies[first], MODEL, (name, first), len(others))
@@ -368,6 +356,6 @@ def report_policies(folder: Path, policies: Mapping[str, Backtest]) -> None:
         "training\nseconds": [f"{one['training_seconds']:.1f}" for one in content.values()],
     }
     printed = tabulate(describe(policies[first]), "retrain", PRINTED, content, columns)
-    lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each)]
+    lines = [f"{name}: {line}" for name, each in policies.items() for line in describe_intervals(each.interval_scores)]
     notes = dict.fromkeys(note for each in policies.values() for note in each.notes)
     print_report(printed, lines, notes, findings, folder)

@@ -70,11 +70,18 @@ def print_scores(title: str, attention: str, results: Results, data: DataModule)
     print_table(tabulate(title, "attention,\nor baseline", HEADINGS, scores, best=attention), console)
     skill = describe_skill(results.skill, LABELS[results.best_baseline])
     lines = [skill, describe_significance(results, data)]
-    for method, found in results.intervals.items():
-        levels = [f"{level}% {describe_interval(of)}" for level, of in found.items() if isinstance(of, dict)]
+    lines += [f"intervals, {line}" for line in describe_intervals(results.intervals)]
+    print_lines(console, filter(None, lines))
+
+
+def describe_intervals(intervals: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The coverage, the widths and the CRPS of each method in a line, from `IntervalSums.compute`; then each miss."""
+    lines = []
+    for method, found in intervals.items():
+        levels = [f"{level}% {describe_interval(of)}" for level, of in found.items() if isinstance(of, Mapping)]
         crps = "" if math.isnan(found["crps"]) else f"; CRPS {found['crps']:.3f} scaled"
-        lines.append(f"intervals, {method}: {'; '.join(levels) or 'none'}{crps}")
-    print_lines(console, filter(None, [*lines, *explain_misses(results.intervals).values()]))
+        lines.append(f"{method}: {'; '.join(levels) or 'none'}{crps}")
+    return [*lines, *explain_misses(intervals).values()]
 
 
 def describe_interval(score: Mapping[str, float]) -> str:

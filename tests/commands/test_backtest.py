@@ -267,6 +267,9 @@ def covariate(task):
 
 def too_few(task):
     return lambda history, future: [0.0]
+
+def median(task):
+    return lambda history, future: future.assign(**{"0.5": 0.0})
 """
 
 
@@ -307,10 +310,17 @@ def test_libraries_beside_the_model(run: Path, tmp_path: Path, own: str, capsys:
     assert "corrected for 5 tests" in content["verdict"]
     frame: Any = pd.read_csv(data, parse_dates=["date"], index_col="date")
     origin = forecasts["forecast_start"].iloc[-1]
-    mine = forecasts[(forecasts["forecast_start"] == origin) & (forecasts["variable"] == "load")]["chronos"]
+    mine = forecasts[(forecasts["forecast_start"] == origin) & (forecasts["variable"] == "load")]
     past = torch.tensor(frame["load"][frame.index < origin].to_numpy(), dtype=torch.float32)
-    _, expected = chronos.predict_quantiles([past], prediction_length=len(mine), quantile_levels=[0.5])
-    np.testing.assert_allclose(mine, np.asarray(expected[0]).ravel(), rtol=1e-4)
+    expected, _ = chronos.predict_quantiles([past], prediction_length=len(mine), quantile_levels=[0.1, 0.5, 0.9])
+    found = mine[["chronos-lo-80", "chronos", "chronos-hi-80"]]
+    np.testing.assert_allclose(found, np.asarray(expected[0]).squeeze(0), rtol=1e-4)
+    is_inside = forecasts["truth"].between(forecasts["chronos-lo-80"], forecasts["chronos-hi-80"])
+    scores = content["intervals"]["chronos"]
+    assert scores["80"]["coverage"] == pytest.approx(is_inside.mean())
+    assert f"interval   chronos: 80% covers {100 * is_inside.mean():.1f}%" in printed
+    assert f"CRPS {scores['crps']:.3f} scaled" in " ".join(printed.split())
+    assert "lightgbm" not in content["intervals"]
 
 
 def save_tiny_chronos(folder: Path) -> Any:
@@ -339,6 +349,7 @@ def save_tiny_chronos(folder: Path) -> Any:
         ("baselines=[nowhere.f]", "baselines=[nowhere.f]: No module named 'nowhere'"),
         ("baselines=[own_baselines.f]", "module 'own_baselines' has no attribute 'f'"),
         ("baselines=[own_baselines.too_few]", "1 values in place of 5 for each of 18 series"),
+        ("baselines=[own_baselines.median]", "a frame without the deciles 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9 as"),
         ("baselines=[chronos] chronos=missing", "chronos=missing: no model could be loaded"),
     ],
 )
