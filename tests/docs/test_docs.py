@@ -101,6 +101,13 @@ def test_a_list_of_all_types_scores_or_baselines_leaves_none_out(file: str, patt
     assert [name for name in names if not re.search(pattern.replace("NAME", name), text, re.MULTILINE)] == []
 
 
+def test_scripts_run_tests_that_exist() -> None:
+    scripts = [path for path in (ROOT / "scripts").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    named = {name for path in scripts for name in re.findall(r"tests/[a-z_/]+\.py", path.read_text("utf-8"))}
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 # ---- docs/licences.md lists every dependency with its version and licence
 
 
