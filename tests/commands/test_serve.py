@@ -38,6 +38,7 @@ from forecast.tools.serve.worker import ServedModel, load_models
 from tests.support.browser import opened
 from tests.support.commands import MLP, PLAIN, run_command, wait_for
 from tests.support.covariate_file import COVARIATES, FUTURE, table
+from tests.support.csv_files import write_csv
 from tests.support.fork_server import start_python
 from tests.support.long_files import long_frame
 
@@ -435,6 +436,22 @@ def test_pytorch_answers_without_an_intact_graph_of_the_checkpoint(runs: dict[st
     os.utime(checkpoint)  # it has changed, and is not exported yet
     assert read_facts(checkpoint) is None
     assert ask(run, request, use_graph=True) == expected
+
+
+def test_requests_after_others_are_answered_as_first_ones(tmp_path: Path) -> None:
+    """Dates without a UTC offset, the same as before, earlier, and the same again with other values."""
+    write_csv(tmp_path / "load.csv", rows=300)
+    run = tmp_path / "plain"
+    assert run_command("train", tmp_path, *SMALL, "data.path=load.csv", f"hydra.run.dir={run}") == 0
+    export_model("plain", find_trained(run))
+    rows = example_of(run)["rows"]
+    earlier = [str(pd.Timestamp(date) - pd.Timedelta(hours=5)) for date in rows["date"]]
+    values = {"load": [2 * value for value in rows["load"]]}
+    served = ServedModel("m", run, use_graph=True)
+    for changed in ({}, values, {"date": earlier}, values, {"date": earlier, **values}):
+        request = {"rows": {**rows, **changed}}
+        found = json.loads(served.forecast(json.dumps(request).encode(), MAX_ROWS))
+        assert found == ask(run, request, use_graph=True)
 
 
 def test_a_model_that_cannot_be_exported_has_a_reason(runs: dict[str, Path]) -> None:

@@ -6,12 +6,14 @@ message where the rows are not what the exported file needs, such as dates witho
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Int64
+import pandas as pd
+from jaxtyping import Float64, Int64
 
 from forecast import __version__
 from forecast.data import DataModule
@@ -211,9 +213,8 @@ def read_inputs(
     rows = origins[:, None] + steps
     places = (panel.grid_starts - panel.starts)[series][:, None] + rows
     unique, place = np.unique(places, return_inverse=True)
-    dates = UtcOffset(about["utc_offset"], about["timezone"]).local(panel.grid[unique])
-    features = time_features(dates, about["freq"], about["holidays"]).astype(np.float64)
-    time = features[place.reshape(rows.shape)]
+    dates, settings = panel.grid[unique], (about[name] for name in ("utc_offset", "timezone", "freq", "holidays"))
+    time = calendar_features(dates.asi8.tobytes(), dates.unit, *settings)[place.reshape(rows.shape)]
     inputs = {
         "past": np.array(panel.values[rows[:, :seq_len]], dtype=np.float64),
         "past_time": time[:, :seq_len],
@@ -227,6 +228,15 @@ def read_inputs(
         before, after = given[:, :seq_len, : len(names)], given[:, seq_len:, panel.ahead_index]
         inputs["future_covariates"] = np.concatenate([before, after], axis=1)
     return inputs
+
+
+@lru_cache(maxsize=64)
+def calendar_features(
+    dates: bytes, unit: str, minutes: int | None, timezone: str | None, freq: str, holidays: str | None
+) -> Float64[np.ndarray, "rows n_time_features"]:
+    """The calendar features of dates, given as bytes: a server computes them once for requests of equal dates."""
+    local = UtcOffset(minutes, timezone).local(pd.DatetimeIndex(np.frombuffer(dates, dtype=f"M8[{unit}]")))
+    return time_features(local, freq, holidays).astype(np.float64)
 
 
 def load_onnx(path: Path, threads: int = 0) -> Run:

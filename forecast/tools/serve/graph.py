@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64, Int64
 
 from forecast import __version__
@@ -92,6 +94,7 @@ class GraphEngine:
         scales = list(self.about["series"].values())
         self.scales = {name: np.array([scale[name] for scale in scales]) for name in scales[0]}
         self.limits: Float64[np.ndarray, "2 series columns"] = np.array(facts["limits"])
+        self._grids = pd.DatetimeIndex([]), pd.DatetimeIndex([])  # of the last request, without and with its horizon
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request.
@@ -109,7 +112,9 @@ class GraphEngine:
             raise NeedsTorch(f"horizon={horizon} is beyond pred_len={pred_len}")
         if others := [level for level in levels if not set(bounds(level)) <= set(quantiles)]:
             raise NeedsTorch(f"levels={others} are not calibrated for this model")
-        panel = panel.with_dates_after_ends(pred_len)
+        if panel.grid is not self._grids[0]:  # that of a request of the same dates
+            self._grids = panel.grid, panel.with_dates_after_ends(pred_len).grid
+        panel = replace(panel, grid=self._grids[1])
         found = self.run(self.make_inputs(panel, horizon))
         if not all(np.isfinite(each).all() for each in found.values()):
             raise NeedsTorch("a forecast is not a finite number")

@@ -262,8 +262,11 @@ class RequestReader:
         if (steps != np.diff(last.grid[:2].to_numpy())).any():
             return None
         values = np.column_stack([numbers[name] for name in last.columns])
-        grid = pd.DatetimeIndex(dates.astype(last.grid.to_numpy().dtype), freq=last.grid.freq, name=last.grid.name)  # type: ignore[reportArgumentType]
-        return replace(last, grid=grid, values=values)
+        if dates[0] != last.grid.to_numpy()[0]:
+            of_dates = dates.astype(last.grid.to_numpy().dtype)
+            grid = pd.DatetimeIndex(of_dates, freq=last.grid.freq, name=last.grid.name)  # type: ignore[reportArgumentType]
+            last = self.last = replace(last, grid=grid)
+        return replace(last, values=values)
 
 
 def read_plain(rows: Columns, roles: ColumnRoles) -> tuple[PlainDates, dict[str, np.ndarray]] | None:
