@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from forecast.cli.compose import imply_data
@@ -271,6 +272,20 @@ def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) ->
     shops().drop(columns="promo").to_csv(path, index=False)
     columns = ["data.id_column=[shop,item]", "data.date_column='date'", "data.target='sold'"]
     assert imply_data("train", [f"data.path={path}"])[0] == ["data=long", *columns]
+
+
+def test_names_of_folders_are_columns_where_they_have_a_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also of Polars, whose files have the column too; of folders of years and months, no column is forecast."""
+    frame = sales()
+    pl.from_pandas(frame).write_parquet(tmp_path / "stores", partition_by="store")
+    assert_same(read_table(tmp_path / "stores", **OPTIONS), read_frame(frame, **OPTIONS))
+    months = tmp_path / "months/year=2021/month=03"
+    months.mkdir(parents=True)
+    frame.loc[:29, ["date", "sold"]].to_parquet(months / "a.pq")
+    assert read_table(tmp_path / "months").columns == ("sold",)
+    assert read_table(tmp_path / "months", columns=["sold"], past_covariates=["month"]).columns == ("sold", "month")
+    assert answer(monkeypatch, "convert", tmp_path, f"data.path={tmp_path / 'months'}") == 0
+    assert open_store(tmp_path / "months.store").columns == ("sold",)
 
 
 def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
