@@ -247,8 +247,8 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
     """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
     The series are named by the first column that tells them apart, else by all columns of texts, else by the first two
-    or three. `numbers` may differ by chance: alone, each has a row of the date with most rows if they name series; and
-    with others, they name at most twice as many series as there are.
+    or three; a column of one value is left out. `numbers` may differ by chance: alone, each has a row of the date with
+    most rows if they name series; and with others, they name at most twice as many series as there are.
     """
     parts = {str(name): pd.factorize(column) for name, column in table.items()}
     codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)
@@ -264,7 +264,7 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
         are_times = find_part(name) == "hour" or cells[name].astype(str).str.match(TIME_OF_DAY).all()
         if are_times and tell_apart([name]):
             return name, []
-    few = [name for name in keys if find_part(name) is None and len(cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+    few = [name for name in keys if find_part(name) is None and 1 < len(cells[name]) <= n_rows / MIN_ROWS_OF_ID]
     rows_of_date = codes[date].value_counts()
     texts, most = [name for name in few if name not in numbers], rows_of_date.max()
     for names in (*([name] for name in few if name in texts or len(cells[name]) <= most), texts):

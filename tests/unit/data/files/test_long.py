@@ -254,6 +254,7 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops(), {"target": "promo"}, {**SHOP_ITEM, "target": "promo"}),
         (shops("d").set_index("d"), {"target": "sold"}, {**SHOP_ITEM, "date_column": "d", "target": "sold"}),
         (shops().assign(item=shops()["item"].astype(str)), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops().astype({"shop": str, "item": str}).assign(promo="no"), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"ids": ["shop", "item"], "others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["item"]}, {**NO_IDS, "target": None}),
         (shops()[:30], {}, {**NO_IDS, "target": None}),
@@ -265,6 +266,21 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
 )  # fmt: skip
 def test_a_frame_is_recognised_as_a_file_is(frame: pd.DataFrame, given: dict[str, Any], found: dict[str, Any]) -> None:
     assert find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})[0] == found
+
+
+@pytest.mark.parametrize("ids", [[], ["shop", "item"]])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.set_index("date").rename_axis(None),
+        lambda frame: frame.set_index("date", drop=False),
+        lambda frame: frame.set_index(["shop", "item", "date"], drop=False),
+        lambda frame: frame.assign(date=frame["date"].dt.to_period("D")).set_index("date").rename_axis(None),
+    ],
+)  # fmt: skip
+def test_the_index_of_a_frame_may_repeat_dates_without_a_name_of_its_own(change: Callable, ids: list[str]) -> None:
+    roles, _ = find_roles(change(shops()), ids, None, "sold", ["promo"])
+    assert_same(read_frame(change(shops()), **roles), read_frame(shops(), **SHOP_ITEM, target="sold"))
 
 
 def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) -> None:
