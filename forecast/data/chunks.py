@@ -18,7 +18,7 @@ from forecast.data.files.cells import Cells, DateColumn, are_numbers, date_name,
 from forecast.data.files.columns import ColumnRoles, IdColumn, list_id_columns, read_covariate, read_ids
 from forecast.data.files.dates import Codes, Dated, is_days, place_in_time, read_dates
 from forecast.data.files.header import read_header
-from forecast.data.files.read import cells_of_arrow, opened_parquet
+from forecast.data.files.read import cells_of_arrow, list_columns, opened_parquet
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import ColumnOptions
 from forecast.data.files.table_rows import TableRows, read_targets
@@ -299,7 +299,7 @@ class ParquetChunks(Chunks):
         names = dataset.schema.names
         if len(set(names)) < len(names):
             raise DataError(f"{self.path}: two columns of one name: rename one")
-        roles = self.roles.resolve(str(self.path), names)
+        roles = self.roles.resolve(str(self.path), list_columns(dataset, self.roles))
         for name in roles.values:
             kind = dataset.schema.field(name).type
             if not any(is_kind(kind) for is_kind in _READABLE):

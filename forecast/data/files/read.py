@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, combinations, compress
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,10 @@ def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, optio
             problem = "data.melt=true is for CSV files and Excel workbooks"
             raise ConfigError(f"{problem}: turn a Parquet file with pandas")
         with opened_parquet(path) as dataset:
-            names, kinds = dataset.schema.names, dataset.schema.types
+            names, kinds = list_columns(dataset, roles), dataset.schema.types
             if options.start is None:
                 are_dates = [pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in kinds]
-                dates = list(compress(names, are_dates))
+                dates = list(compress(dataset.schema.names, are_dates))
                 roles = replace(roles, date=choose_date_column(path, roles.date, names, dates))
             roles = _resolve(path, roles, names, options)
             present = [name for name in roles.all if name in names]
@@ -146,20 +147,32 @@ def opened_parquet(path: Location) -> Iterator[ds.Dataset]:
 
     Raises DataError if it cannot be read.
     """
-    if isinstance(path, Path) and path.is_dir() and not any(path.rglob("*.parquet")):
+    if isinstance(path, Path) and path.is_dir() and not any(file.suffix in PARQUET for file in path.rglob("*")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
     with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
         yield _open_folder(path) if is_folder(path) else _open_file(file)
 
 
 def _open_folder(path: Location) -> ds.Dataset:
-    """A folder of Parquet files; of folders such as shop=007, the column is text, and of shop=7, numbers."""
-    found = ds.dataset(path, format="parquet", partitioning="hive")  # type: ignore[arg-type]
-    texts = {name for file in found.files for name, _ in re.findall(r"([^/=]+)=(0\d+)/", file)}
-    if not texts:
-        return found
-    fields = [field.with_type(pa.string()) if field.name in texts else field for field in found.partitioning.schema]
-    return ds.dataset(path, format="parquet", partitioning=ds.partitioning(pa.schema(fields), flavor="hive"))  # type: ignore[arg-type]
+    """A folder of Parquet files; of folders such as shop=007, the column is text, and of shop=7, numbers.
+
+    If the files have such a column too, of another type, the names of folders are left out.
+    """
+    read = partial(ds.dataset, path, format="parquet")  # type: ignore[arg-type]
+    try:
+        found = read(partitioning="hive")
+        texts = {name for file in found.files for name, _ in re.findall(r"([^/=]+)=(0\d+)/", file)}
+        fields = [field.with_type(pa.string()) if field.name in texts else field for field in found.partitioning.schema]
+        return read(partitioning=ds.partitioning(pa.schema(fields), flavor="hive")) if texts else found
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return read()
+
+
+def list_columns(dataset: ds.Dataset, roles: ColumnRoles) -> list[str]:
+    """The columns of a Parquet file, and of names of folders such as year=2024 those that have a role."""
+    of_files = next(dataset.get_fragments()).physical_schema.names
+    known = {*of_files, *roles.all, *roles.drop, roles.target}
+    return [name for name in dataset.schema.names if name in known]
 
 
 def _open_file(file: Any) -> ds.Dataset:
@@ -234,8 +247,8 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
     """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
     The series are named by the first column that tells them apart, else by all columns of texts, else by the first two
-    or three. `numbers` may differ by chance: alone, each has a row of the date with most rows if they name series; and
-    with others, they name at most twice as many series as there are.
+    or three; a column of one value is left out. `numbers` may differ by chance: alone, each has a row of the date with
+    most rows if they name series; and with others, they name at most twice as many series as there are.
     """
     parts = {str(name): pd.factorize(column) for name, column in table.items()}
     codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)
@@ -251,7 +264,7 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
         are_times = find_part(name) == "hour" or cells[name].astype(str).str.match(TIME_OF_DAY).all()
         if are_times and tell_apart([name]):
             return name, []
-    few = [name for name in keys if find_part(name) is None and len(cells[name]) * MIN_ROWS_OF_ID <= n_rows]
+    few = [name for name in keys if find_part(name) is None and 1 < len(cells[name]) <= n_rows / MIN_ROWS_OF_ID]
     rows_of_date = codes[date].value_counts()
     texts, most = [name for name in few if name not in numbers], rows_of_date.max()
     for names in (*([name] for name in few if name in texts or len(cells[name]) <= most), texts):

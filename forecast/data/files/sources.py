@@ -342,12 +342,10 @@ class FrameSource(TableSource):
         self.frame = self._with_dates(self.frame)
 
     def _with_dates(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The DataFrame with an index named as the date column, or if a column is, without names of the index."""
-        if self.id_column is not None:
-            return frame
-        if self.roles.date in map(str, frame.columns):
-            return frame.rename_axis([None] * frame.index.nlevels)
-        return frame.rename_axis(self.roles.date) if _looks_like_dates(frame.index.to_series()) else frame
+        """The DataFrame, whose index of dates is named as the date column unless a column is."""
+        is_column = self.roles.date in map(str, frame.columns) or frame.index.nlevels > 1
+        is_index = not is_column and _looks_like_dates(frame.index.to_series())
+        return frame.rename_axis(self.roles.date) if is_index else frame
 
     def read(self) -> Panel:
         """The panel. The message of a DataError names options as arguments, and not as keys of a command."""
@@ -369,13 +367,21 @@ class FrameSource(TableSource):
 
 
 def as_frame(frame: Frame) -> pd.DataFrame:
-    """A frame of any library as a DataFrame of pandas; a Series as one column. Raises DataError for anything else."""
+    """A frame of any library as a DataFrame of pandas; a Series as one column.
+
+    A DatetimeIndex or PeriodIndex without a name becomes `date`; a name of the index that a column has too is changed.
+    Raises DataError for anything else.
+    """
     import narwhals as nw
 
     if isinstance(frame, pd.Series):
-        return frame.to_frame(frame.name if frame.name is not None else "value")
+        frame = frame.to_frame(frame.name if frame.name is not None else "value")
     if isinstance(frame, pd.DataFrame):
-        return frame
+        is_dates, taken = isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex), {*map(str, frame.columns)}
+        names = ["date"] if is_dates and frame.index.name is None else frame.index.names
+        while clash := {*map(str, names)} & taken:
+            names = [f"{name}_index" if str(name) in clash else name for name in names]
+        return frame.rename_axis(names)
     try:
         return nw.from_native(frame, eager_only=True).to_pandas()
     except TypeError:
@@ -396,15 +402,13 @@ def to_library_of(frame: Frame | None, table: pd.DataFrame) -> Frame:
 
 
 def name_dates(frame: pd.DataFrame, wanted: str) -> str:
-    """The name of the dates of a table, of its index or of a column.
+    """The name of the dates of a table of `as_frame`, of its index or of a column.
 
     They are `wanted`. If that is a default name, they are the DatetimeIndex, or the beginnings of the PeriodIndex; in a
-    table that has neither, the column `date` or `ds`, or the only column that looks like dates. A name of the index
-    that a column has too is changed. Raises DataError if there are none, or several columns of other names.
+    table that has neither, the column `date` or `ds`, or the only column that looks like dates. Raises DataError if
+    there are none, or several columns of other names.
     """
-    index = str(frame.index.name or "date")
-    while index in map(str, frame.columns):
-        index += "_index"
+    index = str(frame.index.name)
     dates = [str(name) for name, column in frame.items() if _looks_like_dates(column)]
     is_index = isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
     if wanted in DEFAULT_NAMES:
@@ -412,7 +416,7 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
     elif wanted in dates:
         return wanted
     else:
-        is_named = str(frame.index.name) == wanted and _looks_like_dates(frame.index.to_series())
+        is_named = index == wanted and _looks_like_dates(frame.index.to_series())
         found = [index] if is_named else []
     if found and (len(found) == 1 or found[0] in DEFAULT_NAMES):
         return found[0]

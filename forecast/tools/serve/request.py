@@ -28,7 +28,7 @@ MAX_HORIZON = 10_000
 """Largest number of steps in a request, which bounds the time and the memory of its answer."""
 
 PlainDates = Shaped[np.ndarray, " rows"]  # datetime64[s]
-PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
+PLAIN_DATE = re.compile(r"(1[7-9]|2[01])\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")  # of a year that each reading takes
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a cell is a number, a text, true or false, or None where the value is missing."""
@@ -284,15 +284,20 @@ def read_plain(rows: Columns, roles: ColumnRoles) -> tuple[PlainDates, dict[str,
         return None
     try:
         arrays = {name: np.array(cells, dtype=np.float64) for name, cells in numbers.items()}
-        return np.array(dates, dtype="datetime64[s]"), arrays
+        is_finite = all(np.isfinite(cells).all() for cells in arrays.values())  # JSON has 1e999
+        return (np.array(dates, dtype="datetime64[s]"), arrays) if is_finite else None
     except (ValueError, OverflowError):  # no date, such as 30 February, or too large a number
         return None
 
 
 def is_plain(panel: Panel, dates: PlainDates, numbers: Mapping[str, np.ndarray]) -> bool:
-    """Whether a panel has these dates, evenly spaced, and these numbers, unchanged, and nothing else."""
+    """Whether a panel has these dates, evenly spaced, and these numbers, unchanged, and nothing else.
+
+    A step of weeks, months or years begins on certain days, which other dates with the same step may not be.
+    """
     others = panel.has_ids or panel.future is not None or panel.texts or panel.indicators or panel.calendar
-    if others or len(dates) != len(panel.grid) or {*numbers} != {*panel.columns} or len(dates) < 2:
+    is_fixed = isinstance(panel.grid.freq, pd.offsets.Tick | pd.offsets.Day)
+    if others or not is_fixed or len(dates) != len(panel.grid) or {*numbers} != {*panel.columns} or len(dates) < 2:
         return False
     values = np.column_stack([numbers[name] for name in panel.columns])
     steps = np.diff(dates)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from forecast.cli.compose import imply_data
@@ -253,6 +254,7 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops(), {"target": "promo"}, {**SHOP_ITEM, "target": "promo"}),
         (shops("d").set_index("d"), {"target": "sold"}, {**SHOP_ITEM, "date_column": "d", "target": "sold"}),
         (shops().assign(item=shops()["item"].astype(str)), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops().astype({"shop": str, "item": str}).assign(promo="no"), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"ids": ["shop", "item"], "others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["item"]}, {**NO_IDS, "target": None}),
         (shops()[:30], {}, {**NO_IDS, "target": None}),
@@ -266,11 +268,40 @@ def test_a_frame_is_recognised_as_a_file_is(frame: pd.DataFrame, given: dict[str
     assert find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})[0] == found
 
 
+@pytest.mark.parametrize("ids", [[], ["shop", "item"]])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.set_index("date").rename_axis(None),
+        lambda frame: frame.set_index("date", drop=False),
+        lambda frame: frame.set_index(["shop", "item", "date"], drop=False),
+        lambda frame: frame.assign(date=frame["date"].dt.to_period("D")).set_index("date").rename_axis(None),
+    ],
+)  # fmt: skip
+def test_the_index_of_a_frame_may_repeat_dates_without_a_name_of_its_own(change: Callable, ids: list[str]) -> None:
+    roles, _ = find_roles(change(shops()), ids, None, "sold", ["promo"])
+    assert_same(read_frame(change(shops()), **roles), read_frame(shops(), **SHOP_ITEM, target="sold"))
+
+
 def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "shops.csv"
     shops().drop(columns="promo").to_csv(path, index=False)
     columns = ["data.id_column=[shop,item]", "data.date_column='date'", "data.target='sold'"]
     assert imply_data("train", [f"data.path={path}"])[0] == ["data=long", *columns]
+
+
+def test_names_of_folders_are_columns_where_they_have_a_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also of Polars, whose files have the column too; of folders of years and months, no column is forecast."""
+    frame = sales()
+    pl.from_pandas(frame).write_parquet(tmp_path / "stores", partition_by="store")
+    assert_same(read_table(tmp_path / "stores", **OPTIONS), read_frame(frame, **OPTIONS))
+    months = tmp_path / "months/year=2021/month=03"
+    months.mkdir(parents=True)
+    frame.loc[:29, ["date", "sold"]].to_parquet(months / "a.pq")
+    assert read_table(tmp_path / "months").columns == ("sold",)
+    assert read_table(tmp_path / "months", columns=["sold"], past_covariates=["month"]).columns == ("sold", "month")
+    assert answer(monkeypatch, "convert", tmp_path, f"data.path={tmp_path / 'months'}") == 0
+    assert open_store(tmp_path / "months.store").columns == ("sold",)
 
 
 def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
