@@ -173,13 +173,15 @@ def test_the_example_of_a_model_is_answered(server: Server) -> None:
 
 def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
     example = server.get("v1/models/hours/example").content
-    rows = example["rows"]
+    rows, future = example["rows"], example["future"]
+    n = len(future["date"])
     cases = [
         (b'{"rows": [{"date": NaN}]}', "the body is not JSON"),
         ({**example, "horizont": 1}, "horizont: there is no such field; the fields are rows, future, hor"),
         ({**example, "rows": {**rows, "load": [[1]] * len(rows["date"])}}, "rows, row 0, column load: [1] is not a"),
         ({"rows": [{"date": "2024-01-01"}] * 1001}, "rows: 1,001 rows are more than the 1,000"),
-        ({"rows": rows}, "temperature"),
+        ({"rows": rows}, "future: temperature is not known for"),
+        ({**example, "future": {**future, "temperature": ["?"] * n}}, "future, row 0, column 'temperature': '?'"),
     ]  # fmt: skip
     for body, words in cases:
         reply = server.forecast("hours", body)

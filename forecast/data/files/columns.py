@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int32
 
-from forecast.data.files.cells import FRAME, Cells, Numbers, are_numbers, read_numbers
+from forecast.data.files.cells import FRAME, FUTURE, Cells, Numbers, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote, strip
@@ -268,7 +268,7 @@ class ColumnRoles:
         key, others = [*self.find_keys(name), "data.target"][0], [c for c in present if c not in self.all]
         if self.id_columns and key == "data.target" and others and not meant:
             advice = f": name the column to forecast, as in {write_setting(key, others[0])}"
-        elif where == str(FRAME):
+        elif where in (str(FRAME), str(FUTURE)):
             return DataError(problem)
         else:
             advice = f" ({key})"

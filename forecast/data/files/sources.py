@@ -16,7 +16,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
-from forecast.data.files.cells import FRAME, DateColumn, date_name
+from forecast.data.files.cells import FRAME, FUTURE, DateColumn, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
@@ -365,7 +365,7 @@ class FrameSource(TableSource):
             return None
         if not roles.future:
             raise ConfigError("future needs data.future_covariates: the columns to take from it")
-        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options)
+        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options, FUTURE)
 
 
 def as_frame(frame: Frame) -> pd.DataFrame:

@@ -19,9 +19,11 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import PointForecaster, choose_forecaster, find_unread_columns
+from forecast.inference.future_covariates import UnknownFuture
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.predict import predict
+from forecast.system.errors import DataError
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_export
@@ -55,12 +57,12 @@ class TorchEngine:
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request. Raises ForecastError if the request is wrong."""
-        return predict(
-            self.forecaster,
-            self.reader.read(request, max_rows),
-            horizon=request.horizon,
-            levels=self.model.config["levels"] if request.levels is None else request.levels,
-        )
+        panel = self.reader.read(request, max_rows)
+        levels = self.model.config["levels"] if request.levels is None else request.levels
+        try:
+            return predict(self.forecaster, panel, horizon=request.horizon, levels=levels)
+        except UnknownFuture as error:
+            raise DataError(f"future: {error.problem}") from None
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
