@@ -201,6 +201,13 @@ def model(told_place: Path, monkeypatch: pytest.MonkeyPatch) -> forecast.Model:
     return forecast.load("run")
 
 
+def test_a_category_is_named_by_its_column(place: Path) -> None:
+    model = forecast.load(place / "run")
+    assert "=" not in repr(model)
+    with pytest.raises(ValueError, match=r"reads columns that it does not forecast \([^=]*\), whose future"):
+        model.predict(table(), horizon=2 * PRED_LEN)
+
+
 def test_fewer_known_steps_than_in_training_give_a_warning(model: forecast.Model) -> None:
     told = told_table().iloc[START : START + 1][["told"]]
     with pytest.warns(UserWarning, match="is known for 1 step, and was known for 2 in training: give future=FILE"):

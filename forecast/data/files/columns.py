@@ -265,7 +265,8 @@ class ColumnRoles:
         meant = f"; did you mean {quote(near[0])}?" if near else ""
         there = shorten(list(map(quote, present)), 12)
         problem = f"{where}: no column {quote(name)}; there are {there}{meant}"
-        key, others = [*self.find_keys(name), "data.target"][0], [c for c in present if c not in self.all]
+        key = [*self.find_keys(name), "data.target"][0]
+        others = [one for one in present if one not in self.all and not is_unnamed(one)]
         if self.id_columns and key == "data.target" and others and not meant:
             advice = f": name the column to forecast, as in {write_setting(key, others[0])}"
         elif where in (str(FRAME), str(FUTURE)):

@@ -436,6 +436,8 @@ def find_roles(
     Returns:
         The names by role, None for those that the reading chooses; and why there are ids, if they are not given.
     """
+    if not isinstance(date_column, str | None):
+        raise ConfigError(f"date_column={date_column}: a DataFrame has its dates in one column or its index: join them")
     table = as_frame(frame)
     has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
     table = (table.reset_index() if has_keys else table).rename(columns=str)
@@ -448,6 +450,9 @@ def find_roles(
     layout, why = {}, ""
     if dates in table:
         layout, why = choose_layout(table, dates, known, lambda names: pd.DataFrame(table[names]))
+    if "data.date_column" in layout and "data" not in layout:
+        both = " and ".join(layout["data.date_column"])
+        raise DataError(f"{FRAME}: {why}: join {both} into one column, or the index, of dates")
     if "data" not in layout:
         return {"id_column": None, "date_column": date_column, "target": target}, ""
     found = list_id_columns(layout.get("data.id_column", "unique_id"))

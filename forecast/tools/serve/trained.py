@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -71,8 +70,8 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
         "name": name,
         "attention": model.config["model"]["attention"]["name"],
         "targets": model.target_columns,
-        "columns": value_columns(model, model.feature_columns),
-        "future_covariates": value_columns(model, model.data_state["future_covariates"]),
+        "columns": model.name_columns(model.feature_columns),
+        "future_covariates": model.name_columns(model.data_state["future_covariates"]),
         "static_covariates": list(model.data_state["static"]),
         "date_column": model.date_column,
         "id_column": id_column(model),
@@ -90,12 +89,6 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
 def id_column(model: TrainedModel) -> str | None:
     """The name of the column that holds the ids of the series; None: a single series without an id."""
     return name_ids(list_id_columns(name_keys(model.config["data"], model.data_state)["id_column"]))
-
-
-def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
-    """These columns of the model, with the column of each category instead of its indicators."""
-    column_of = columns_of_indicators(model.categories)
-    return list(dict.fromkeys(column_of.get(name, name) for name in names))
 
 
 def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:
