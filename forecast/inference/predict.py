@@ -164,12 +164,12 @@ def warn_of_unusual_inputs(
                 f"{count_series(empty, len(rows))}: it is forecast from its mean",
                 stacklevel=3,
             )
-    warn_of_far_values(panel.columns, read, past, (scales.scaler.unscale(low), scales.scaler.unscale(high)))
-    warn_of_constant_values(panel.columns, model.target_columns, past, model.seq_len)
+    warn_of_far_values(panel.columns, read, past, (scales.scaler.unscale(low), scales.scaler.unscale(high)), panel)
+    warn_of_constant_values(panel.columns, model.target_columns, past, model.seq_len, panel)
     if panel.future is not None:
         covariates, scaler = panel.future_covariates, scales.future_scaler
         future = find_extremes(panel.future[:, : len(covariates)], first, model.seq_len + n_steps)
-        warn_of_far_values(covariates, read, future, (scaler.unscale(low), scaler.unscale(high)))
+        warn_of_far_values(covariates, read, future, (scaler.unscale(low), scaler.unscale(high)), panel)
 
 
 @torch.inference_mode()

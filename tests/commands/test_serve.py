@@ -400,10 +400,13 @@ def test_both_refuse_a_value_outside_the_domain_that_is_read(runs: dict[str, Pat
         assert messages[0] == messages[1]
 
 
+FAR = "far outside the training data, so that the forecast extrapolates: y is 1,000,000,000, expected "
+
+
 @pytest.mark.parametrize(
     ("name", "column", "changed", "says"),
     [
-        ("long", "y", lambda cells: [1e9, *cells[1:]], "far outside the training data"),
+        ("long", "y", lambda cells: [1e9, *cells[1:]], FAR),
         ("hours", "load", lambda cells: cells[:1] * len(cells), "constant in the 12 rows before the forecast: load"),
         ("hours", "temperature", lambda cells: cells[:1] * len(cells), ""),  # a covariate may be constant
         ("hours", "load", lambda cells: [*cells[1:], True], "true and false in load are read as 1 and 0"),
