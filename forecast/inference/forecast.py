@@ -344,10 +344,8 @@ def describe_forecast(forecast: Forecast) -> list[str]:
         lines.append(f"known      {', '.join(forecast.known)}")
     if horizon > forecaster.pred_len:
         how = "reads its own forecasts" if forecaster.is_recursive else "repeats the same values"
-        lines.append(
-            f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}; intervals are calibrated on "
-            "forecasts of as many steps on validation rows"
-        )
+        how += "; intervals are calibrated on forecasts of as many steps on validation rows" if forecast.low else ""
+        lines.append(f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}")
     if forecast.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
         if forecaster.is_refitted:
