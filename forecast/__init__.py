@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from forecast.api import Model, fit, load
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import the API on first access, so that commands answer --help without loading torch."""
     if name not in __all__:

@@ -43,6 +43,9 @@ from forecast.system.keys import key_of_override
 from forecast.tools.explain.explanation import study_inputs, tabulate_importance
 from forecast.train import train
 
+FRAME_OPTIONS = MODULE_OPTIONS.keys() - {"name"} | {"drop", "freq", "stamp", "steps", "calendar"}
+"""Settings of the data that apply to a DataFrame too."""
+
 
 class Model(TrainedModel):
     """A trained model that forecasts DataFrames. After a refit on all rows, scores are those of the tested model."""
@@ -234,7 +237,7 @@ class Model(TrainedModel):
         of_series = f" of {plural(len(state['ids']), 'series')}" if self.has_ids else ""
         lines = [
             f"forecast   {shorten(self.target_columns)}{of_series}: {self.pred_len} steps, one every {step}",
-            f"input      {self.seq_len} steps of {shorten(self.feature_columns)}",
+            f"input      {self.seq_len} steps of {shorten(self.name_columns(self.feature_columns))}",
             f"attention  {name_tested(attention, untrained=self.is_untrained)}",
             f"trained    on rows to {utc_offset_of(state).describe(self.trained_until, with_offset=False)}",
             *choose_forecaster(self).describe(),
@@ -294,7 +297,7 @@ def fit(
         overrides: any other settings as on the command line, such as `["data.batch_size=64"]`, or
             `["+trainer.max_time=00:00:10:00"]` for ten minutes of training.
         settings: keys of the command's top level, such as `pred_len=48, features="MS", refit="full", logger=[]`; also
-            `max_epochs`, `season` and `lr`, which are keys of its groups.
+            `max_epochs`, `lr`, and the keys of `data` that a DataFrame needs, such as `drop`, `season` and `lower`.
 
     Returns:
         The trained model, as `forecast.load` reads it from the run folder.
@@ -363,7 +366,9 @@ def write_overrides(
     settings: Mapping[str, Any], overrides: Sequence[str], target: str | None, is_table: bool
 ) -> list[str]:
     """The arguments of `fit` as overrides of the command line. The target of a table is forecast from all columns."""
-    keys = {"max_epochs": "trainer.max_epochs", "season": "data.season", "lr": "optimizer.lr"}
+    keys = {"max_epochs": "trainer.max_epochs", "lr": "optimizer.lr"}
+    of_command = {"features", "pred_len", "seed", "seq_len", "windows_per_epoch"}
+    keys |= {key: f"data.{key}" for key in FRAME_OPTIONS - of_command}
     typed = [f"{keys.get(key, key)}={write_value(value)}" for key, value in settings.items()]
     typed += overrides
     if target is not None:
@@ -375,12 +380,11 @@ def write_overrides(
 
 def check_data_overrides(given: Sequence[str]) -> None:
     """Raise ConfigError for a setting that applies only to data files."""
-    allowed = MODULE_OPTIONS.keys() - {"name"} | {"drop", "freq", "stamp", "steps", "calendar"}
     for text in given:
         group, _, key = text.split("=")[0].partition(".")
         if text.startswith("suggest="):
             raise ConfigError(f"{text}: give fit the argument suggest")
-        if group == "data" and key not in allowed:
+        if group == "data" and key not in FRAME_OPTIONS:
             raise ConfigError(
                 f"{text}: this setting is for data files; change the DataFrame instead (columns, dates, gaps)"
             )

@@ -132,6 +132,8 @@ def offer_blank(unknown: "UnknownFuture", model: "ModelData", data: "DataModule"
 
     file = user_path(config.output)
     blank = file.with_name(f"{file.stem}_future.csv")
+    if blank.exists() and config.future:
+        return DataError(f"{unknown.problem}: fill in {config.future}; {unknown.known}")
     if blank.exists():
         return unknown
     try:

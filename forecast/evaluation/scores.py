@@ -152,7 +152,7 @@ FACTS_OF_MISS = {
     "above": "{:.1%} of the values lie above it",
     "below": "{:.1%} below it",
     "error_ratio": "the errors are {:.1f} times those on the validation windows",
-    "horizons": "these hold {:.1f} horizons",
+    "horizons": "which hold {:.1f} horizons",
 }
 """Scores of intervals that show why a coverage misses its level."""
 

@@ -31,7 +31,7 @@ from forecast.evaluation.scores import (
 )
 from forecast.reports.plots import PlottedForecast, choose_plots, describe_plots, describe_span
 from forecast.system.errors import ConfigError, check_choice, check_count
-from forecast.system.formatting import plural, shorten
+from forecast.system.formatting import format_amount, plural, shorten
 
 AUTO = "auto"
 
@@ -344,10 +344,8 @@ def describe_forecast(forecast: Forecast) -> list[str]:
         lines.append(f"known      {', '.join(forecast.known)}")
     if horizon > forecaster.pred_len:
         how = "reads its own forecasts" if forecaster.is_recursive else "repeats the same values"
-        lines.append(
-            f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}; intervals are calibrated on "
-            "forecasts of as many steps on validation rows"
-        )
+        how += "; intervals are calibrated on forecasts of as many steps on validation rows" if forecast.low else ""
+        lines.append(f"recursive  beyond pred_len={forecaster.pred_len} {forecaster.label} {how}")
     if forecast.low:
         source = ", from scaled errors pooled over the series" if n_series > 1 else ""
         if forecaster.is_refitted:
@@ -431,12 +429,16 @@ def find_extremes(
 
 
 def warn_of_far_values(
-    columns: Sequence[str], read: Container[str], extremes: tuple[Extremes, Extremes], limits: tuple[Extremes, Extremes]
+    columns: Sequence[str],
+    read: Container[str],
+    extremes: tuple[Extremes, Extremes],
+    limits: tuple[Extremes, Extremes],
+    panel: Panel,
 ) -> None:
     """Warn of the columns with a value beyond `limits`, see `FAR`, among those that are read."""
     (lowest, highest), (low, high) = extremes, limits
     value = np.where(highest > high, highest, lowest)
-    found = describe_columns(value, (lowest < low) | (highest > high), columns, read, (low, high))
+    found = describe_columns(value, (lowest < low) | (highest > high), columns, read, panel, (low, high))
     if found:
         warnings.warn(
             f"far outside the training data, so that the forecast extrapolates: {shorten(found, 5)}", stacklevel=3
@@ -444,11 +446,11 @@ def warn_of_far_values(
 
 
 def warn_of_constant_values(
-    columns: Sequence[str], read: Container[str], extremes: tuple[Extremes, Extremes], seq_len: int
+    columns: Sequence[str], read: Container[str], extremes: tuple[Extremes, Extremes], seq_len: int, panel: Panel
 ) -> None:
     """Warn of the columns that have one value in all the rows of a window, among those that are read."""
     lowest, highest = extremes
-    if found := describe_columns(lowest, (lowest == highest) & (seq_len > 1), columns, read):
+    if found := describe_columns(lowest, (lowest == highest) & (seq_len > 1), columns, read, panel):
         warnings.warn(f"constant in the {seq_len} rows before the forecast: {shorten(found, 5)}", stacklevel=3)
 
 
@@ -457,6 +459,7 @@ def describe_columns(
     is_found: Bool[np.ndarray, "series columns"],
     columns: Sequence[str],
     read: Container[str],
+    panel: Panel,
     expected: tuple[Extremes, Extremes] | None = None,
 ) -> list[str]:
     """Name the columns that are read and found in a series, with the value of the first such series."""
@@ -464,9 +467,10 @@ def describe_columns(
     for i, name in enumerate(columns):
         if name in read and is_found[:, i].any():
             s = int(is_found[:, i].argmax())
-            text = f"{name} is {values[s, i]:.6g}{count_series(int(is_found[:, i].sum()), len(is_found))}"
-            limits = "" if expected is None else f", expected {expected[0][s, i]:.4g} to {expected[1][s, i]:.4g}"
-            found.append(text + limits)
+            text = f"{name} is {format_amount(values[s, i])}"
+            if expected is not None:
+                text += f", expected {format_amount(expected[0][s, i])} to {format_amount(expected[1][s, i])}"
+            found.append(f"{text} (series {name_some(panel, is_found[:, i])})" if panel.has_ids else text)
     return found
 
 

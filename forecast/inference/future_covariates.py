@@ -42,7 +42,7 @@ class UnknownFuture(DataError):
         super().__init__(
             f"{name_series(panel, series)}{panel.indicators.get(column, column)} is not known for {date}: this "
             f"forecast needs future covariates for {steps} steps after its start (a multiple of pred_len)",
-            ": add rows with these covariates and empty targets, or give future=FILE; a model trained with "
+            ": add rows with these covariates and empty targets, or give their rows with future=; a model trained with "
             f"data.known_steps needs fewer; {self.known}",
         )
         self.panel, self.rows, self.steps = panel, rows, steps

@@ -281,12 +281,16 @@ class ModelData:
             with known_columns(self.path, self.data_state):
                 data.source.with_optional(frozenset(unread)).read()
 
+    def name_columns(self, names: Iterable[str]) -> list[str]:
+        """These columns of the model, with the column of each category instead of its indicators."""
+        column_of = columns_of_indicators(self.categories)
+        return list(dict.fromkeys(column_of.get(name, name) for name in names))
+
     def columns_beside(self, read: Iterable[str]) -> frozenset[str]:
         """The columns of a file that hold none of these columns, nor a target, nor a forecast of one of them."""
-        categories = columns_of_indicators(self.categories)
         covariates, as_of = self.data_state["future_covariates"], self.data_state["as_of"]
-        columns = {categories.get(name, name) for name in (*self.feature_columns, *covariates)}
-        unread = columns - {categories.get(name, name) for name in (*self.target_columns, *read)}
+        columns = {*self.name_columns((*self.feature_columns, *covariates))}
+        unread = columns.difference(self.name_columns((*self.target_columns, *read)))
         return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ from forecast.inference.origins import (
     windows_from,
 )
 from forecast.system.errors import ConfigError, DataError, ForecastError, check_count
+from forecast.system.formatting import shorten
 from forecast.system.progress import track
 
 MAX_RECURSIVE_ORIGINS = 512
@@ -139,11 +140,11 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
     check_count("horizon", horizon)
     assert isinstance(horizon, int)
     read = forecaster.columns_read() - set(model.target_columns)
-    others = [name for name in model.feature_columns if name in read]
+    others = model.name_columns(name for name in model.feature_columns if name in read)
     if horizon > model.pred_len and forecaster.is_recursive and others:
         raise ConfigError(
             f"horizon={horizon} is beyond pred_len={model.pred_len}, and {forecaster.label} reads columns that it does "
-            f"not forecast ({', '.join(others[:5])}), whose future is not known: train with pred_len={horizon}"
+            f"not forecast ({shorten(others, 5)}), whose future is not known: train with pred_len={horizon}"
         )
     return horizon
 
@@ -163,12 +164,12 @@ def warn_of_unusual_inputs(
                 f"{count_series(empty, len(rows))}: it is forecast from its mean",
                 stacklevel=3,
             )
-    warn_of_far_values(panel.columns, read, past, (scales.scaler.unscale(low), scales.scaler.unscale(high)))
-    warn_of_constant_values(panel.columns, model.target_columns, past, model.seq_len)
+    warn_of_far_values(panel.columns, read, past, (scales.scaler.unscale(low), scales.scaler.unscale(high)), panel)
+    warn_of_constant_values(panel.columns, model.target_columns, past, model.seq_len, panel)
     if panel.future is not None:
         covariates, scaler = panel.future_covariates, scales.future_scaler
         future = find_extremes(panel.future[:, : len(covariates)], first, model.seq_len + n_steps)
-        warn_of_far_values(covariates, read, future, (scaler.unscale(low), scaler.unscale(high)))
+        warn_of_far_values(covariates, read, future, (scaler.unscale(low), scaler.unscale(high)), panel)
 
 
 @torch.inference_mode()

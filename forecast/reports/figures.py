@@ -51,7 +51,8 @@ def style_axis(axis: Axes, which: Literal["major", "both"] = "major") -> None:
 
 def label_values(axis: Axes, label: str) -> None:
     """Label the vertical axis: a long name in several lines, and large numbers in full, such as 1,500,000."""
-    lines = textwrap.wrap(label, LABEL_WIDTH, max_lines=3, placeholder=" ...")
+    lines = textwrap.wrap(label.replace("/", "/ "), LABEL_WIDTH, max_lines=3, placeholder=" ...")
+    lines = [line.replace("/ ", "/") for line in lines]  # joined ids break behind their sign, and not in a word
     axis.set_ylabel("\n".join(lines), fontsize=9 if len(lines) < 3 else 8, parse_math=False)
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 

@@ -17,6 +17,7 @@ from forecast.evaluation.measurement import Results
 from forecast.evaluation.scores import LABELS, MODEL, SAME_ERROR, SCALED_SCORES, SCORES, explain_misses
 from forecast.evaluation.significance import SIGNIFICANCE_LEVEL, diebold_mariano, sum_losses
 from forecast.reports.tables import format_interval, print_lines, print_table, tabulate
+from forecast.system.formatting import format_amount
 
 MAX_NAMED = 5  # series with the highest MASE that the terminal names
 
@@ -88,7 +89,7 @@ def describe_interval(score: Mapping[str, float]) -> str:
     """The coverage and the mean width of an interval, from `IntervalSums.compute`."""
     if math.isnan(score["coverage"]):
         return "was not scored: no true value is known"
-    width = f"{score['width']:.3f} scaled, {score['width_raw']:.4g} in original units"
+    width = f"{score['width']:.3f} scaled, {format_amount(score['width_raw'])} in original units"
     return f"covers {100 * score['coverage']:.1f}%, width {width}"
 
 

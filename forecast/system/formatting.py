@@ -23,6 +23,13 @@ def format_column(values: Iterable[float]) -> list[str]:
     return [f"{value:,.{places}f}" for value in values]
 
 
+def format_amount(value: float) -> str:
+    """Format a number of any size for reading: `0.1234`, `12.34`, `1234`, `12,345`; `-` if it is not known."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
 def plural(count: int, what: str) -> str:
     """Return the count with the noun in the singular or plural: `1 row`, `2 rows`, `2 series`."""
     return f"{count:,} {what}{'s' * (count != 1 and what != 'series')}"

@@ -85,11 +85,15 @@ def test_unknown_covariates_are_written_to_a_file_to_fill(place: Path, tmp_path:
     message = capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["a_future.csv"]
     assert list(pd.read_csv(blank, parse_dates=["date"])["date"]) == list(table().index[-8:-3])
+    empty = tmp_path / "empty.csv"
+    empty.write_bytes(blank.read_bytes())
     fill_and_repeat(place, blank, message, {"temperature": 9.5, "is_open": "True", "promo": "sale"})
     assert list(forecast_of(tmp_path, "a.csv").index) == list(table().index[-8:-3])
     blank.write_text("mine")
     assert run_command("predict", place, *options, "overwrite=true") == 2
-    assert "give future=FILE" in capsys.readouterr().err
+    assert "give their rows with future=; a model" in capsys.readouterr().err
+    assert run_command("predict", place, *options, "overwrite=true", f"future={empty}") == 2
+    assert f"pred_len): fill in {empty}; start=" in capsys.readouterr().err
     assert blank.read_text() == "mine"
 
 
@@ -195,6 +199,13 @@ def told_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(told_place: Path, monkeypatch: pytest.MonkeyPatch) -> forecast.Model:
     monkeypatch.chdir(told_place)
     return forecast.load("run")
+
+
+def test_a_category_is_named_by_its_column(place: Path) -> None:
+    model = forecast.load(place / "run")
+    assert "=" not in repr(model)
+    with pytest.raises(ValueError, match=r"reads columns that it does not forecast \([^=]*\), whose future"):
+        model.predict(table(), horizon=2 * PRED_LEN)
 
 
 def test_fewer_known_steps_than_in_training_give_a_warning(model: forecast.Model) -> None:

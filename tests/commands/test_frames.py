@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import forecast
 from forecast import Model, fit, load
 
 polars = pytest.importorskip("polars")
@@ -63,7 +64,7 @@ def test_a_table_has_its_dates_in_a_column(tmp_path: Path, monkeypatch: pytest.M
 
 QUICK: dict[str, Any] = {
     "model": "mlp", "seq_len": 12, "label_len": 6, "pred_len": 5, "max_epochs": 1, "windows_per_epoch": 64,
-    "logger": [], "pictures": False, "overrides": ["model.d_hidden=8", "data.split=[0.6,0.2,0.2]"],
+    "logger": [], "pictures": False, "split": [0.6, 0.2, 0.2], "overrides": ["model.d_hidden=8"],
 }  # fmt: skip
 
 
@@ -86,7 +87,11 @@ def refitted(tmp_path_factory: pytest.TempPathFactory) -> Model:
     table: Any = sales()[:150].drop(columns="shop")
     table.columns = ["date", "<b>sold", "price"]
     folder = tmp_path_factory.mktemp("runs")
-    return fit(table, target="<b>sold", refit="full", output_root=str(folder), **QUICK)
+    return fit(table.assign(note="a"), target="<b>sold", drop=["note"], refit="full", output_root=str(folder), **QUICK)
+
+
+def test_a_notebook_completes_the_names() -> None:
+    assert {"fit", "load"} <= {*dir(forecast)}
 
 
 def test_a_frame_of_the_usual_names_needs_no_options(model: Model, nixtla: Any) -> None:

@@ -166,6 +166,8 @@ def test_it_writes_a_table_and_a_picture_once(run: Path, tmp_path: Path, capsys,
     assert (tmp_path / "forecast.csv").read_bytes() == before
     assert run_command("predict", tmp_path, *options, "horizon=3", "overwrite=true") == 0
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == 3
+    assert run_command("predict", tmp_path, *options, "horizon=12", "levels=[]", "overwrite=true") == 0
+    assert "the model reads its own forecasts\n" in capsys.readouterr().out  # and no intervals
 
 
 def test_samples_are_paths_around_the_forecast(run: Path, tmp_path: Path, capsys, frame: Any, model: Model) -> None:

@@ -174,13 +174,15 @@ def test_the_example_of_a_model_is_answered(server: Server) -> None:
 
 def test_a_mistake_in_a_request_is_named_with_its_field(server: Server) -> None:
     example = server.get("v1/models/hours/example").content
-    rows = example["rows"]
+    rows, future = example["rows"], example["future"]
+    n = len(future["date"])
     cases = [
         (b'{"rows": [{"date": NaN}]}', "the body is not JSON"),
         ({**example, "horizont": 1}, "horizont: there is no such field; the fields are rows, future, hor"),
         ({**example, "rows": {**rows, "load": [[1]] * len(rows["date"])}}, "rows, row 0, column load: [1] is not a"),
         ({"rows": [{"date": "2024-01-01"}] * 1001}, "rows: 1,001 rows are more than the 1,000"),
-        ({"rows": rows}, "temperature"),
+        ({"rows": rows}, "future: temperature is not known for"),
+        ({**example, "future": {**future, "temperature": ["?"] * n}}, "future, row 0, column 'temperature': '?'"),
     ]  # fmt: skip
     for body, words in cases:
         reply = server.forecast("hours", body)
@@ -399,10 +401,13 @@ def test_both_refuse_a_value_outside_the_domain_that_is_read(runs: dict[str, Pat
         assert messages[0] == messages[1]
 
 
+FAR = "far outside the training data, so that the forecast extrapolates: y is 1,000,000,000, expected "
+
+
 @pytest.mark.parametrize(
     ("name", "column", "changed", "says"),
     [
-        ("long", "y", lambda cells: [1e9, *cells[1:]], "far outside the training data"),
+        ("long", "y", lambda cells: [1e9, *cells[1:]], FAR),
         ("hours", "load", lambda cells: cells[:1] * len(cells), "constant in the 12 rows before the forecast: load"),
         ("hours", "temperature", lambda cells: cells[:1] * len(cells), ""),  # a covariate may be constant
         ("hours", "load", lambda cells: [*cells[1:], True], "true and false in load are read as 1 and 0"),

@@ -23,6 +23,7 @@ from forecast.system.location import Location
 _FAR = 30  # ratio of whole numbers to fractions above which the dots of the fractions may separate thousands
 _MANY = 100  # fractions of which, without zeros at their ends, hardly all have three decimals
 FRAME = Path("the DataFrame")  # stands for the file in messages about a DataFrame
+FUTURE = Path("future")  # likewise, about one of the steps after its end
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int32
 
-from forecast.data.files.cells import FRAME, Cells, Numbers, are_numbers, read_numbers
+from forecast.data.files.cells import FRAME, FUTURE, Cells, Numbers, are_numbers, read_numbers
 from forecast.data.files.header import is_unnamed
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.text import LIKE_A_NUMBER, MISSING, quote, strip
@@ -265,10 +265,11 @@ class ColumnRoles:
         meant = f"; did you mean {quote(near[0])}?" if near else ""
         there = shorten(list(map(quote, present)), 12)
         problem = f"{where}: no column {quote(name)}; there are {there}{meant}"
-        key, others = [*self.find_keys(name), "data.target"][0], [c for c in present if c not in self.all]
+        key = [*self.find_keys(name), "data.target"][0]
+        others = [one for one in present if one not in self.all and not is_unnamed(one)]
         if self.id_columns and key == "data.target" and others and not meant:
             advice = f": name the column to forecast, as in {write_setting(key, others[0])}"
-        elif where == str(FRAME):
+        elif where in (str(FRAME), str(FUTURE)):
             return DataError(problem)
         else:
             advice = f" ({key})"

@@ -316,19 +316,19 @@ def _is_in_runs(column: pd.Series) -> bool:
     return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
-def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions) -> TableRows:
+def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions, path: Path = FRAME) -> TableRows:
     """Read a DataFrame. Ids and dates may be its index; periods begin at their dates. Messages count rows from 0."""
     if set(roles.keys) & set(frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str).reset_index(drop=True)
     if not frame.columns.is_unique:
         twice = quote(frame.columns[frame.columns.duplicated()][0])
-        raise DataError(f"{FRAME} has two columns {twice}: rename one")
-    roles = roles.resolve(str(FRAME), list(frame.columns))
+        raise DataError(f"{path} has two columns {twice}: rename one")
+    roles = roles.resolve(str(path), list(frame.columns))
     if isinstance(frame[roles.date].dtype, pd.PeriodDtype):
         frame = frame.assign(**{roles.date: frame[roles.date].dt.to_timestamp()})
         options = replace(options, stamp="start")
-    cells = Cells(FRAME, frame, first_line=0, unit="row")
+    cells = Cells(path, frame, first_line=0, unit="row")
     return rows_from_cells(cells, roles, options)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from forecast.data.calendars import CalendarSetting, check_year, make_calendar
-from forecast.data.files.cells import FRAME, DateColumn, date_name
+from forecast.data.files.cells import FRAME, FUTURE, DateColumn, date_name
 from forecast.data.files.columns import ColumnRoles, IdColumn, check_as_of, list_id_columns
 from forecast.data.files.grid import DUPLICATES, STEPS, align
 from forecast.data.files.header import DEFAULT_NAMES, SAMPLED
@@ -363,7 +363,7 @@ class FrameSource(TableSource):
             return None
         if not roles.future:
             raise ConfigError("future needs data.future_covariates: the columns to take from it")
-        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options)
+        return rows_from_frame(self._with_dates(as_frame(self.future)), roles, options, FUTURE)
 
 
 def as_frame(frame: Frame) -> pd.DataFrame:
@@ -440,6 +440,8 @@ def find_roles(
     Returns:
         The names by role, None for those that the reading chooses; and why there are ids, if they are not given.
     """
+    if not isinstance(date_column, str | None):
+        raise ConfigError(f"date_column={date_column}: a DataFrame has its dates in one column or its index: join them")
     table = as_frame(frame)
     has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
     table = (table.reset_index() if has_keys else table).rename(columns=str)
@@ -452,6 +454,9 @@ def find_roles(
     layout, why = {}, ""
     if dates in table:
         layout, why = choose_layout(table, dates, known, lambda names: pd.DataFrame(table[names]))
+    if "data.date_column" in layout and "data" not in layout:
+        both = " and ".join(layout["data.date_column"])
+        raise DataError(f"{FRAME}: {why}: join {both} into one column, or the index, of dates")
     if "data" not in layout:
         return {"id_column": None, "date_column": date_column, "target": target}, ""
     found = list_id_columns(layout.get("data.id_column", "unique_id"))

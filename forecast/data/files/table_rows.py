@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float64, Int32, Int64
 
 from forecast.data.calendars import UtcOffset
-from forecast.data.files.cells import FRAME, Cells, are_numbers, parse_numbers, read_numbers
+from forecast.data.files.cells import Cells, are_numbers, parse_numbers, read_numbers
 from forecast.data.files.columns import ColumnRoles, read_covariate, read_ids, read_numbers_or_texts
 from forecast.data.files.dates import number_dates, read_dates
 from forecast.data.files.read_options import ReadOptions
@@ -155,9 +155,8 @@ class TableRows:
             return
         new = np.setdiff1d(self.codes, self.codes[np.asarray(self.order) < len(self.cells.frame)])
         if len(new):
-            where = "future" if self.cells.path == FRAME else str(self.ahead.path)
             named = shorten(self.ids[new].map(quote).tolist())
-            raise DataError(f"{where}: {len(new):,} series not in {self.cells.path}: {named}: leave them out")
+            raise DataError(f"{self.ahead.path}: {len(new):,} series not in {self.cells.path}: {named}: leave them out")
 
 
 STATIC_CHANGES = "a static column does not change within a series"

@@ -224,7 +224,9 @@ def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None
 
 
 def make_task_table(task: Task) -> Table:
-    """Return the scores, the test and the costs of the variants and baselines, the tested score first."""
+    """Return the scores, the test and the known costs of the variants and baselines, the tested score first."""
+    known = {one.key for one in COSTS for entry in task.variants if np.isfinite(task.get_values(entry, one)).any()}
+    costs = [one for one in COSTS if one.key in known]
     tested, *others = sorted(SCORE_COLUMNS, key=lambda column: column.key != task.best.score)
     columns = [
         NAME,
@@ -239,10 +241,10 @@ def make_task_table(task: Task) -> Table:
         Column("interval", "95 % interval", "of that difference in percent, corrected for all tests"),
         Column("p", "p", "adjusted p-value of the test"),
         *others,
-        *COSTS,
+        *costs,
         Column("tokens", "tokens", "tokens of the attention in each slot; cross: queries × keys"),
     ]
-    best = {column.key: task.find_best_mean(column) for column in (*SCORE_COLUMNS, *COSTS)}
+    best = {column.key: task.find_best_mean(column) for column in (*SCORE_COLUMNS, *costs)}
     rows = [(row_style(task, entry), make_cells(task, entry, columns, best)) for entry in task.entries]
     title = f"{task.title}: {plural(len(task.best.losses), 'test window')}"
     note = f"{NOTE} {describe_test(task)}".strip()

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from forecast.data.panel import describe_size
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import LABELS, windows_needed
-from forecast.system.formatting import plural, shorten, write_setting, write_value
+from forecast.system.formatting import format_amount, plural, shorten, write_setting, write_value
 from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.facts import format_date, runs
@@ -236,7 +236,7 @@ def tabulate_columns(diagnosis: Diagnosis) -> Grid:
     for column in columns:
         grid.add_row(
             column.name,
-            *(_format_number(value) for value in (column.minimum, column.mean, column.maximum)),
+            *(format_amount(value) for value in (column.minimum, column.mean, column.maximum)),
             "" if math.isnan(column.drift) else f"{column.drift:+.2f}",
             "; ".join(column.notes),
         )
@@ -247,12 +247,6 @@ def tabulate_columns(diagnosis: Diagnosis) -> Grid:
         with_notes = sum(bool(column.notes) for column in rest)
         grid.add_row(f"... and {len(rest):,} more", *empty, f"{with_notes:,} of them with notes")
     return grid
-
-
-def _format_number(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def collect_findings(diagnosis: Diagnosis, typed: Mapping[str, Any]) -> dict[str, Any]:

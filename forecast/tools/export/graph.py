@@ -191,7 +191,7 @@ def compare_with_pytorch(
             f"{beyond:,} of {len(chosen):,} windows by more than tolerance={tolerance:g}: nothing is written"
         )
     return {
-        "data": data.name,
+        "data": data.title,
         "windows": len(chosen),
         **series_entry(data.panel, len(windows.series(chosen).unique())),
         "windows_beyond_tolerance": beyond,

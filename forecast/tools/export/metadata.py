@@ -19,8 +19,10 @@ from forecast import __version__
 from forecast.data import DataModule
 from forecast.data.calendars import OFFSET, UtcOffset
 from forecast.data.covariates import MISSING
+from forecast.data.files.cells import date_name
 from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.read import PARQUET
+from forecast.data.files.text import find_parts
 from forecast.data.panel import Panel
 from forecast.data.time_features import NAMES as HOLIDAYS
 from forecast.data.time_features import split_code, time_feature_names, time_features
@@ -54,6 +56,9 @@ ARGUMENTS = {
     "thousands": ("thousands", None), "encoding": ("encoding", None), "na_values": ("na_values", []),
 }  # fmt: skip
 """By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
+
+BOOLEANS = {"true": ["yes", "Yes", "YES"], "false": ["no", "No", "NO"]}  # beside those that pandas knows
+NUMBERS = {"year": "%Y", "month": "%m", "day": "%d", "hour": "%H", "minute": "%M"}
 
 WINDOWS_PER_EXCEPTION = 1_000  # with ProbSparse, of which one may differ by more than the tolerance
 
@@ -302,14 +307,21 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
     """
     if about["as_of"] or about["known_steps"]:
         return "none: with data.as_of or data.known_steps, forecast.predict makes the inputs of the model"
-    date = data.get("date_column") or "date"
-    date, ids = date if isinstance(date, str) else " ".join(date), list_id_columns(about["id_column"])
+    date, ids = data.get("date_column") or "date", list_id_columns(about["id_column"])
+    dates = [date] if isinstance(date, str) else [*date]
+    parts = find_parts(dates) if len(dates) > 1 else []
+    if {"quarter", "week"} & {*parts}:
+        return "none: forecast.predict reads years with quarters or weeks"
     location, arguments = locate(data.get("path")), None
     if not (is_folder(location) or location.suffix in PARQUET):
         given = {name: (data.get(key), usual) for key, (name, usual) in ARGUMENTS.items()}
         given = {name: value for name, (value, usual) in given.items() if value not in (usual, None)}
-        arguments = {"dtype": dict.fromkeys([*ids, date], "str"), **given}
-    how = f", format={data['date_format']!r}" if data.get("date_format") else ""
+        if {*about["feature_columns"], *about["future_covariates"]} - {*about["target_columns"]}:
+            given |= {f"{value}_values": spellings for value, spellings in BOOLEANS.items()}
+        arguments = {"dtype": dict.fromkeys([*ids, *dates, *about["categories"]], "str"), **given}
+    numbers = " ".join(NUMBERS[part] for part in parts) if {*parts} <= {*NUMBERS} else ""
+    form = data.get("date_format") or numbers
+    how = f", format={form!r}" if form else ""
     how += ", dayfirst=True" if data.get("day_first") and not how else ""
     return render(
         Path(__file__).with_name("example.jinja"),
@@ -321,7 +333,9 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         arguments=arguments,
         ids=ids,
         separator=SEPARATOR,
-        date=date,
+        date=date_name(dates),
+        dates=dates,
+        has_hours=not form,
         how=how,
         is_zoned=None not in (about["timezone"], about["utc_offset"]),  # instants, no local times or days
         offset=OFFSET,

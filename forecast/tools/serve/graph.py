@@ -165,11 +165,11 @@ class GraphEngine:
             check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
         inputs = read_inputs(about, panel, every, panel.ends)
         past = self._complete(inputs["past"], columns)
-        self._warn_of_unusual(columns, past, series, slice(len(columns)))
-        warn_of_constant_values(columns, about["target_columns"], (past.min(1), past.max(1)), seq_len)
+        self._warn_of_unusual(columns, past, series, slice(len(columns)), panel)
+        warn_of_constant_values(columns, about["target_columns"], (past.min(1), past.max(1)), seq_len, panel)
         if future:
             known = self._complete(inputs["future_covariates"], future)
-            self._warn_of_unusual(future, known, series, slice(len(columns), None))
+            self._warn_of_unusual(future, known, series, slice(len(columns), None), panel)
         if static := self._facts["static"]:
             inputs["static"] = encode_static("the data", panel.static, static).astype(np.float64)
         return inputs | {name: values[series] for name, values in self.scales.items()}
@@ -189,6 +189,7 @@ class GraphEngine:
         windows: Float64[np.ndarray, "series steps columns"],
         series: Int64[np.ndarray, " series"],
         columns: slice,
+        panel: Panel,
     ) -> None:
         low, high = self.limits[:, series, columns]
-        warn_of_far_values(names, set(names) - self.unread, (windows.min(1), windows.max(1)), (low, high))
+        warn_of_far_values(names, set(names) - self.unread, (windows.min(1), windows.max(1)), (low, high), panel)

@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from forecast.data.calendars import UtcOffset, utc_offset_of
 from forecast.data.covariates import encode_categories
-from forecast.data.files.cells import FRAME, Cells
+from forecast.data.files.cells import FRAME, FUTURE, Cells
 from forecast.data.files.columns import ColumnRoles
 from forecast.data.files.read_options import ReadOptions
 from forecast.data.files.sources import TableSource
 from forecast.data.files.table_rows import TableRows, rows_from_cells
+from forecast.data.files.text import quote
 from forecast.data.panel import Panel
 from forecast.system.errors import ConfigError, DataError
 
@@ -158,10 +159,13 @@ def read_columns(field: str, given: Columns, roles: ColumnRoles, options: ReadOp
     if len(roles.id_columns) > 1 and roles.id in given:
         roles = replace(roles, id_columns=(str(roles.id),))  # joined already
     with named(field):
+        if roles.date not in given:
+            raise DataError(f"{FRAME}: no column {quote(str(roles.date))}: it has the dates, as in 2026-01-31T06:00")
         roles = roles.resolve(str(FRAME), list(given))
         columns = {name: to_column(name, given[name], roles) for name in roles.all if name in given}
         frame = pd.DataFrame(columns, copy=False)
-        return rows_from_cells(Cells(FRAME, frame, first_line=0, unit="row"), roles, options)
+        path = FUTURE if field == str(FUTURE) else FRAME
+        return rows_from_cells(Cells(path, frame, first_line=0, unit="row"), roles, options)
 
 
 @contextmanager

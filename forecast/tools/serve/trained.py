@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,11 @@ from forecast.data.scaler import Scaler
 from forecast.evaluation.scores import CONFORMAL, QUANTILE, bounds
 from forecast.inference.forecast import FAR, Forecast
 from forecast.inference.forecasters import PointForecaster, choose_forecaster, find_unread_columns
+from forecast.inference.future_covariates import UnknownFuture
 from forecast.inference.model import TrainedModel, load
 from forecast.inference.model_data import FRAME, name_keys
 from forecast.inference.predict import predict
+from forecast.system.errors import DataError
 from forecast.system.files import atomic_file
 from forecast.tools.export.graph import ForecastGraph, trace_forecast, write_onnx
 from forecast.tools.export.metadata import describe_export
@@ -55,12 +56,12 @@ class TorchEngine:
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request. Raises ForecastError if the request is wrong."""
-        return predict(
-            self.forecaster,
-            self.reader.read(request, max_rows),
-            horizon=request.horizon,
-            levels=self.model.config["levels"] if request.levels is None else request.levels,
-        )
+        panel = self.reader.read(request, max_rows)
+        levels = self.model.config["levels"] if request.levels is None else request.levels
+        try:
+            return predict(self.forecaster, panel, horizon=request.horizon, levels=levels)
+        except UnknownFuture as error:
+            raise DataError(f"future: {error.problem}") from None
 
 
 def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
@@ -69,8 +70,8 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
         "name": name,
         "attention": model.config["model"]["attention"]["name"],
         "targets": model.target_columns,
-        "columns": value_columns(model, model.feature_columns),
-        "future_covariates": value_columns(model, model.data_state["future_covariates"]),
+        "columns": model.name_columns(model.feature_columns),
+        "future_covariates": model.name_columns(model.data_state["future_covariates"]),
         "static_covariates": list(model.data_state["static"]),
         "date_column": model.date_column,
         "id_column": id_column(model),
@@ -88,12 +89,6 @@ def describe_model(name: str, model: TrainedModel) -> dict[str, Any]:
 def id_column(model: TrainedModel) -> str | None:
     """The name of the column that holds the ids of the series; None: a single series without an id."""
     return name_ids(list_id_columns(name_keys(model.config["data"], model.data_state)["id_column"]))
-
-
-def value_columns(model: TrainedModel, names: Sequence[str]) -> list[str]:
-    """These columns of the model, with the column of each category instead of its indicators."""
-    column_of = columns_of_indicators(model.categories)
-    return list(dict.fromkeys(column_of.get(name, name) for name in names))
 
 
 def reading_settings(forecaster: PointForecaster) -> dict[str, Any]:

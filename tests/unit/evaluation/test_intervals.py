@@ -78,7 +78,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
     ("scale", "shift", "horizons", "causes"),
     [
         (1.0, 0.0, 100, []),
-        (2.5, 0.0, 3, ["points less than its level: ", "the errors are 2.5 times", "these hold 3.0 horizons"]),
+        (2.5, 0.0, 3, ["points less than its level: ", "the errors are 2.5 times", "which hold 3.0 horizons"]),
         (1.0, -1.5, 100, ["0.3% of the values lie above it, "]),
         (0.4, 0.0, 100, ["20 points more than its level: ", "the errors are 0.4 times"]),
     ],

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from forecast.data.scaler import Scaler
-from forecast.reports.figures import prediction_figure, step_figure
+from forecast.reports.figures import label_values, prediction_figure, step_figure, subplots
 from forecast.reports.plots import PlottedForecast, describe_span
 
 
@@ -34,6 +34,12 @@ def test_a_forecast_begins_at_the_last_observed_value_and_names_the_time_zone() 
     np.testing.assert_array_equal(line.get_ydata(), [2, 3, 4, 5])
     assert line.get_xdata(orig=True)[0] == dates[1]
     assert axis.get_xlabel() == "UTC"
+
+
+def test_the_label_of_a_joined_id_breaks_behind_its_sign() -> None:
+    _, axis = subplots(figsize=(4, 3))
+    label_values(axis, "type/region organic/HartfordSpringfield: y")
+    assert axis.get_ylabel() == "type/region organic/\nHartfordSpringfield: y"
 
 
 @pytest.mark.parametrize(("step", "label"), [("hour", "hours ahead"), ("15 minutes", "steps of 15 minutes ahead")])

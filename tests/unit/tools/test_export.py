@@ -63,6 +63,13 @@ def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
         ({"date": [date.isoformat() for date in LOCAL]}, {}, {"timezone": "Europe/Berlin"}),
         ({"date": DATES.strftime("%Y-%m-%d %H:%M+05:30")}, {}, {}),
         ({"date": DATES.strftime("%d/%m/%Y %H:%M")}, {}, {"day_first": True}),
+        ({"day": DATES.strftime("%d/%m/%Y"), "h": DATES.hour}, {}, {"date_column": ["day", "h"], "day_first": True}),
+        ({"d": DATES.date, "time": DATES.strftime("%H:%M")}, {}, {"date_column": ["d", "time"]}),
+        (
+            {"year": DATES.year, "month": DATES.month, "day": DATES.day, "hour": DATES.hour},
+            {},
+            {"date_column": ["year", "month", "day", "hour"]},
+        ),
     ],
 )  # fmt: skip
 def test_the_program_reads_a_file_as_training_did(
@@ -78,6 +85,18 @@ def test_the_program_reads_a_file_as_training_did(
     np.testing.assert_array_equal(found["inputs"]["past"][0, :, 0], panel.values[-SEQ_LEN:, 0])
     time = np.concatenate([found["inputs"][name][0] for name in ("past_time", "future_time")])
     np.testing.assert_array_equal(time, time_features(panel.utc_offset.local(expected), panel.freq))
+
+
+def test_the_program_reads_booleans_as_numbers_and_categories_as_texts(tmp_path: Path) -> None:
+    texts = np.where(np.arange(len(DATES)) % 3, "Yes", "No")
+    table = pd.DataFrame({"date": DATES, "load": 1.0, "open": texts, "sale": texts})
+    table.to_csv(tmp_path / "my.csv", index=False)
+    panel = read_table(tmp_path / "my.csv", drop=["open", "sale"])
+    about = describe(panel) | {
+        "feature_columns": ["load", "open", "sale=No"], "unread_columns": [], "categories": {"sale": ["No", "Yes"]}
+    }  # fmt: skip
+    found = run(about, {}, tmp_path)["inputs"]["past"][0]
+    assert found[:, 1].tolist() == (1 - found[:, 2]).tolist() == (texts[-SEQ_LEN:] == "Yes").tolist()
 
 
 def test_the_dates_of_a_calendar_are_those_of_rows_without_targets(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ LEVELS = b'{"rows": [], "levels": 80}'
         (lambda: read_dates("2026-01-01T00:00", "2026-01-01T00:00Z"), "give all of them an offset from UTC"),
         (lambda: read_dates("2026-02-30"), "rows, row 0, column 'date': '2026-02-30' is not a date"),
         (lambda: read(**MIXED), "rows, row 0, column weather: 'sun' is not a number"),
+        (lambda: read_columns("rows", {"Hour": [1]}, ROLES, ReadOptions()), "rows: no column 'date': it has the dates"),
         (lambda: read_request(LEVELS), "levels: Input should be a valid list"),
     ],
 )

@@ -15,7 +15,7 @@ from forecast.data.files.columns import split_ids
 from forecast.data.files.sources import LongSource, find_roles, read_frame, read_table
 from forecast.data.panel import Panel
 from forecast.data.store import open_store
-from forecast.system.errors import DataError
+from forecast.system.errors import DataError, ForecastError
 from tests.support.commands import answer
 
 COLUMNS = ["store", "dept"]
@@ -281,6 +281,20 @@ def test_a_frame_is_recognised_as_a_file_is(frame: pd.DataFrame, given: dict[str
 def test_the_index_of_a_frame_may_repeat_dates_without_a_name_of_its_own(change: Callable, ids: list[str]) -> None:
     roles, _ = find_roles(change(shops()), ids, None, "sold", ["promo"])
     assert_same(read_frame(change(shops()), **roles), read_frame(shops(), **SHOP_ITEM, target="sold"))
+
+
+@pytest.mark.parametrize("given", [{}, {"date_column": ["date", "hour"]}])
+def test_dates_in_two_columns_of_a_frame_are_refused(given: dict[str, Any]) -> None:
+    frame = pd.DataFrame({"date": ["2024-01-01"] * 24 + ["2024-01-02"] * 24, "hour": [*range(24)] * 2, "y": 1.0})
+    with pytest.raises(ForecastError, match="join"):
+        find_roles(frame, **{"ids": [], "date_column": None, "target": None, "others": [], **given})
+
+
+def test_a_column_without_a_name_is_not_proposed_as_target(tmp_path: Path) -> None:
+    shops().rename(columns={"sold": "sales"})[["sales", "promo", "shop", "item", "date"]].to_csv(tmp_path / "shops.csv")
+    source = LongSource(path=tmp_path / "shops.csv", id_column=["shop", "item"], date_column="date")
+    with pytest.raises(DataError, match=r"no column 'y'.*name the column to forecast, as in data\.target=sales"):
+        source.read()
 
 
 def test_several_columns_of_numbers_name_the_series_of_a_file(tmp_path: Path) -> None:

@@ -311,4 +311,5 @@ def test_the_peak_memory_of_a_process_is_not_compared(memory_of: str, compares: 
     make_variants(tmp_path, {"full": 0.4, "linear": 0.45}, seeds=1, peak_memory_of=memory_of)
     (task,) = compare(tmp_path)
     assert ("peak memory (MiB)" in find_bold(task)) == ("peak_memory_mb" in find_bold(task)) == compares
+    assert ("peak_memory_mb" in [column.key for column in make_task_table(task).columns]) == compares
     assert all(math.isnan(entry.mean("peak_memory_mb")) != compares for entry in task.variants)
