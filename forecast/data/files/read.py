@@ -230,7 +230,7 @@ def choose_layout(
     keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
     if not keys:
         return {}, ""
-    hour, found = _find_keys(read([date, *keys]), date, numbers)
+    hour, found = _find_id_columns(read([date, *keys]), date, numbers)
     if hour is not None:
         return {"data.date_column": [date, hour]}, f"dates repeat, once for each {hour}"
     if not found:
@@ -243,12 +243,12 @@ def choose_layout(
     return {"data": "long", **settings}, f"dates repeat, once for each {' and '.join(found)}"
 
 
-def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
+def _find_id_columns(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
     """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
     The series are named by the first column that tells them apart, else by the columns of texts that are needed, the
-    first ones, else by the first two or three columns. `numbers` may differ by chance: alone, each has a row of the
-    date with most rows if they name series; and with others, they name at most twice as many series as there are.
+    first ones, else by the first two or three columns. Columns of `numbers` may tell rows apart by chance, and are ids
+    only if few series follow: alone, at most as many as the date with most rows has; with others, at most twice that.
     """
     parts = {str(name): pd.factorize(column) for name, column in table.items()}
     codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)

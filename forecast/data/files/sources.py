@@ -441,8 +441,8 @@ def find_roles(
         The names by role, None for those that the reading chooses; and why there are ids, if they are not given.
     """
     table = as_frame(frame)
-    has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
-    table = (table.reset_index() if has_keys else table).rename(columns=str)
+    is_in_index = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
+    table = (table.reset_index() if is_in_index else table).rename(columns=str)
     dates = date_column or name_dates(table, DEFAULT_NAMES[0])
     known = [dates, *ids, *(name for name in table if name in others or name == target)]
     if ids:
