@@ -132,12 +132,11 @@ def order_rows(rows: TableRows, *, sort: bool, duplicates: str | None) -> TableR
     falls = (np.diff(rows.codes) == 0) & (rows.dates[1:] < rows.dates[:-1])
     if falls.any() and not sort:
         row = int(falls.argmax()) + 1
-        is_frame = rows.cells.path == FRAME
-        advice = "sort the rows by date" + ("" if is_frame else ", or set data.sort=true")
-        if is_frame and len(np.unique(rows.dates)) < len(rows.dates):
-            advice += "; several series need data.id_column"
+        typed, layout = ("", "") if rows.cells.path == FRAME else (", or set data.sort=true", "data=long and ")
+        are_several = not rows.roles.id_columns and len(np.unique(rows.dates)) < len(rows.dates)
+        several = f" (several series need {layout}data.id_column)" if are_several else ""
         error = rows.error(f"{rows.subject(row)}comes after {rows.date(row - 1)}", row, rows.roles.date)
-        raise RowOrderError(str(error), f": {advice}")
+        raise RowOrderError(str(error), f": sort the rows by date{several}{typed}")
     if falls.any():
         rows = rows.take(np.lexsort((rows.dates, rows.codes)))
     same = (np.diff(rows.codes) == 0) & (rows.dates[1:] == rows.dates[:-1])

@@ -230,7 +230,7 @@ def choose_layout(
     keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
     if not keys:
         return {}, ""
-    hour, found = _find_keys(read([date, *keys]), date, numbers)
+    hour, found = _find_id_columns(read([date, *keys]), date, numbers)
     if hour is not None:
         return {"data.date_column": [date, hour]}, f"dates repeat, once for each {hour}"
     if not found:
@@ -243,12 +243,12 @@ def choose_layout(
     return {"data": "long", **settings}, f"dates repeat, once for each {' and '.join(found)}"
 
 
-def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
+def _find_id_columns(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[str | None, list[str]]:
     """The column of hours or times of day, or those that name series, by which rows of one `date` differ.
 
-    The series are named by the first column that tells them apart, else by all columns of texts, else by the first two
-    or three; a column of one value is left out. `numbers` may differ by chance: alone, each has a row of the date with
-    most rows if they name series; and with others, they name at most twice as many series as there are.
+    The series are named by the first column that tells them apart, else by the columns of texts that are needed, the
+    first ones, else by the first two or three columns. Columns of `numbers` may tell rows apart by chance, and are ids
+    only if few series follow: alone, at most as many as the date with most rows has; with others, at most twice that.
     """
     parts = {str(name): pd.factorize(column) for name, column in table.items()}
     codes, n_rows = pd.DataFrame({name: numbered for name, (numbered, _) in parts.items()}), len(table)
@@ -264,12 +264,16 @@ def _find_keys(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> tuple[
         are_times = find_part(name) == "hour" or cells[name].astype(str).str.match(TIME_OF_DAY).all()
         if are_times and tell_apart([name]):
             return name, []
-    few = [name for name in keys if find_part(name) is None and 1 < len(cells[name]) <= n_rows / MIN_ROWS_OF_ID]
+    few = [name for name in keys if find_part(name) is None and len(cells[name]) * MIN_ROWS_OF_ID <= n_rows]
     rows_of_date = codes[date].value_counts()
     texts, most = [name for name in few if name not in numbers], rows_of_date.max()
     for names in (*([name] for name in few if name in texts or len(cells[name]) <= most), texts):
         if names and tell_apart(names):
-            return None, names
+            needed = names
+            for name in reversed(names):  # without the weather, or the region of a shop
+                rest = [other for other in needed if other != name]
+                needed = rest if rest and tell_apart(rest) else needed
+            return None, needed
     busiest = pd.DataFrame(codes[codes[date] == rows_of_date.idxmax()])  # refuses most names without the other dates
     for names in map(list, chain(combinations(few, 2), combinations(few, 3))):
         is_likely = not busiest.duplicated(names).any() and len(codes[names].drop_duplicates()) <= 2 * most

@@ -443,8 +443,8 @@ def find_roles(
     if not isinstance(date_column, str | None):
         raise ConfigError(f"date_column={date_column}: a DataFrame has its dates in one column or its index: join them")
     table = as_frame(frame)
-    has_keys = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
-    table = (table.reset_index() if has_keys else table).rename(columns=str)
+    is_in_index = None not in table.index.names and (table.index.nlevels > 1 or table.index.has_duplicates)
+    table = (table.reset_index() if is_in_index else table).rename(columns=str)
     dates = date_column or name_dates(table, DEFAULT_NAMES[0])
     known = [dates, *ids, *(name for name in table if name in others or name == target)]
     if ids:

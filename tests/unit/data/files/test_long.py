@@ -254,6 +254,7 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops(), {"target": "promo"}, {**SHOP_ITEM, "target": "promo"}),
         (shops("d").set_index("d"), {"target": "sold"}, {**SHOP_ITEM, "date_column": "d", "target": "sold"}),
         (shops().assign(item=shops()["item"].astype(str)), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops().astype({"shop": str, "item": str, "promo": str}), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops().astype({"shop": str, "item": str}).assign(promo="no"), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"ids": ["shop", "item"], "others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["item"]}, {**NO_IDS, "target": None}),
