@@ -214,7 +214,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
 
 def describe(backtest: Backtest) -> str:
     """The title of a table: the data and the origins."""
-    dates = f"{format_date(backtest.zoned_dates.min())} to {format_date(backtest.zoned_dates.max())}"
+    dates = " to ".join(map(format_date, backtest.zoned_dates.sort_values()[[0, -1]]))
     return f"backtest: {backtest.title}, {count_origins(backtest)}, {dates}"
 
 
