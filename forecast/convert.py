@@ -66,7 +66,8 @@ def report(file: Path, output: Path) -> None:
         counts = ", ".join(f"{name} ({len(found):,} texts)" for name, found in texts.items())
         print(f"text       {counts}: covariates")
     covariates = {"data.past_covariates": list(texts)} if texts else {}
-    print(f"next       {write_command({'data': 'store', 'data.path': str(output), **covariates}, ())}")
+    settings = {"data": "store", "data.path": str(output), **covariates, "suggest": True}
+    print(f"next       {write_command(settings, ())}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,15 @@ def check_year(setting: str, date: pd.Timestamp) -> None:
         raise ConfigError(f"{setting}: {date.year} is not {possible}: give another date")
 
 
+def format_date(date: pd.Timestamp) -> str:
+    """Format a date, with the time and the seconds only if they are not zero; one of a time zone in full."""
+    if date.tz is not None:
+        return str(date)
+    if date == date.normalize():
+        return f"{date:%Y-%m-%d}"
+    return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
+
+
 @dataclass(frozen=True)
 class UtcOffset:
     """The UTC offset of a grid of dates, and the time zone of their source.

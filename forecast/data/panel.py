@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int64
 
-from forecast.data.calendars import Calendar, UtcOffset
+from forecast.data.calendars import Calendar, UtcOffset, format_date
 from forecast.data.files.text import quote
 from forecast.data.row_ranges import PerSeries, StoredValues, Values, count_missing, ranges, select_columns
 from forecast.data.time_features import describe_frequency, future_dates, season_length
@@ -231,7 +231,7 @@ ID_COLUMN = "unique_id"  # the column of ids in the files of a run, whatever its
 
 def describe_panel(panel: Panel) -> str:
     """Describe the size and the dates of a panel in one line."""
-    dates = f"{panel.describe_step()}, {panel.first_date} to {panel.last_date}"
+    dates = f"{panel.describe_step()}, {format_date(panel.first_date)} to {format_date(panel.last_date)}"
     if not panel.has_ids:
         return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"
     shortest, longest = int(panel.lengths.min()), int(panel.lengths.max())

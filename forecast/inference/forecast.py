@@ -14,6 +14,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float64, Int64
 from omegaconf import DictConfig, OmegaConf
 
+from forecast.data.calendars import format_date
 from forecast.data.panel import Panel, describe_size, label_rows, name_some
 from forecast.evaluation.scores import (
     ADAPTIVE,
@@ -320,9 +321,9 @@ def describe_forecast(forecast: Forecast) -> list[str]:
     """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
     n_series, horizon = forecast.dates.shape
-    size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
+    size = describe_size(forecast.panel, f"{horizon:,} steps", of_each=" of each")
     dates = pd.DatetimeIndex([forecast.dates.min(), forecast.dates.max()])
-    first, last = forecast.panel.utc_offset.zoned(dates)
+    first, last = map(format_date, forecast.panel.utc_offset.zoned(dates))
     lines = [f"forecast   {shorten(forecast.columns)}: {size}, {forecast.panel.describe_step()}, {first} to {last}"]
     if forecast.panel.calendar is not None:
         lines.append("dates      steps are rows; data.calendar, such as business or XNYS, gives other dates")

@@ -13,6 +13,7 @@ from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from forecast.data.calendars import format_date
 from forecast.data.files.columns import SEPARATOR
 from forecast.data.panel import ID_COLUMN, id_columns, of_series, series_entry
 from forecast.evaluation.intervals import tabulate_coverage
@@ -213,7 +214,7 @@ def print_backtest(folder: Path, backtest: Backtest) -> None:
 
 def describe(backtest: Backtest) -> str:
     """The title of a table: the data and the origins."""
-    dates = f"{backtest.zoned_dates.min()} to {backtest.zoned_dates.max()}"
+    dates = " to ".join(map(format_date, backtest.zoned_dates.sort_values()[[0, -1]]))
     return f"backtest: {backtest.title}, {count_origins(backtest)}, {dates}"
 
 

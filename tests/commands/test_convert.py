@@ -67,6 +67,7 @@ def test_a_store_holds_what_the_reader_reads(tmp_path: Path, convert: Convert, c
         options = [f"data.{k}={v if k != 'columns' else '[wind,load]'}" for k, v in reading.items()]
         said = convert(f"data.path={name}", f"chunk={chunk}", "overwrite=true", *options)
         assert "400 rows" in said
+        assert said.endswith("next       forecast train data=store data.path=a.store suggest=true\n")
         check_same(tmp_path / "a.store", read_table(tmp_path / name, **reading))
 
 

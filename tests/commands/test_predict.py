@@ -153,7 +153,7 @@ def test_it_writes_a_table_and_a_picture_once(run: Path, tmp_path: Path, capsys,
     options = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}")
     assert run_command("predict", tmp_path, *options) == 0
     out = capsys.readouterr().out
-    assert "5 steps, every hour, 2024-01-13 12:00:00 to 2024-01-13 16:00:00" in out
+    assert "5 steps, every hour, 2024-01-13 12:00 to 2024-01-13 16:00" in out
     cells = (tmp_path / "forecast.csv").read_text().splitlines()[1].split(",")[1:]
     assert all(cell == format(float(str(np.float32(cell))), ".12g") for cell in cells), cells
     assert "80%, 95%, conformal" in out

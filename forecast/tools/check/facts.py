@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Int64
 
 from forecast.data import Panel
+from forecast.data.calendars import format_date
 from forecast.data.row_ranges import PerSeries, ranges
 from forecast.data.split import Split, split_panel
 from forecast.system.errors import ConfigError, DataError
@@ -68,13 +69,6 @@ class Gaps:
     stretches: int
     longest: tuple[Gap, ...]
     missing_numbers: int
-
-
-def format_date(date: pd.Timestamp) -> str:
-    """Format a date, with the time and the seconds only if they are not zero."""
-    if date == date.normalize():
-        return f"{date:%Y-%m-%d}"
-    return f"{date:%Y-%m-%d %H:%M}" if date == date.floor("min") else str(date)
 
 
 def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:

@@ -12,13 +12,14 @@ from jaxtyping import Float, Int
 from rich.console import Console
 from rich.table import Table as Grid
 
+from forecast.data.calendars import format_date
 from forecast.data.panel import describe_size
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.evaluation.scores import LABELS, windows_needed
 from forecast.system.formatting import format_amount, plural, shorten, write_setting, write_value
 from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
-from forecast.tools.check.facts import format_date, runs
+from forecast.tools.check.facts import runs
 
 MAX_COPIES = 5
 """Largest number of columns that are named as copies."""
@@ -98,7 +99,9 @@ def measure_series(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _find_series(diagnosis: Diagnosis) -> Iterator[Finding]:
     if facts := measure_series(diagnosis):
-        length = f"{facts['shortest']:,} to {facts['longest']:,} rows each (median {facts['median']:,})"
+        length = f"{facts['longest']:,} rows each"
+        if facts["shortest"] < facts["longest"]:
+            length = f"{facts['shortest']:,} to {length} (median {facts['median']:,})"
         yield Finding("series", length)
 
 

@@ -319,7 +319,7 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         if {*about["feature_columns"], *about["future_covariates"]} - {*about["target_columns"]}:
             given |= {f"{value}_values": spellings for value, spellings in BOOLEANS.items()}
         arguments = {"dtype": dict.fromkeys([*ids, *dates, *about["categories"]], "str"), **given}
-    numbers = " ".join(NUMBERS[part] for part in parts) if {*parts} <= {*NUMBERS} else ""
+    numbers = " ".join(NUMBERS[str(part)] for part in parts) if {*parts} <= {*NUMBERS} else ""
     form = data.get("date_format") or numbers
     how = f", format={form!r}" if form else ""
     how += ", dayfirst=True" if data.get("day_first") and not how else ""
