@@ -83,7 +83,7 @@ def check_summable(found: Forecast) -> None:
     if found.paths is not None and not found.is_joint and len(panel) > 1:
         advice = f"{found.new:,} were not trained on: train with them, or leave them out (data.ids)" if found.new else (
             f"train with a validation part (data.split) whose dates with windows of all series hold {FEW_HORIZONS} "
-            f"horizons, of at most {MAX_RANKS // MIN_TRAJECTORIES:,} values in all series"
+            f"horizons; series × steps × columns may be at most {MAX_RANKS // MIN_TRAJECTORIES:,}"
         )  # fmt: skip
         raise DataError(
             f"hierarchy: bounds of sums need errors of all series on the same dates: {advice}; levels=[] has no bounds"

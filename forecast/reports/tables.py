@@ -34,10 +34,10 @@ def format_number(mean: float, deviation: float = math.nan) -> str:
 
 
 def format_percent(change: float) -> str:
-    """Return a relative change with its sign, such as `+1.5 %`."""
+    """Return a relative change with its sign, such as `+1.5%`."""
     if math.isnan(change):
         return MISSING
-    return f"{round(100 * change, 1) + 0.0:+,.1f} %".replace("-", "−")  # + 0.0: no −0.0
+    return f"{round(100 * change, 1) + 0.0:+,.1f}%".replace("-", "−")  # + 0.0: no −0.0
 
 
 def format_interval(difference: LossDifference, *, of_decrease: bool = False) -> str:
@@ -48,7 +48,7 @@ def format_interval(difference: LossDifference, *, of_decrease: bool = False) ->
     ends = difference.relative_interval()
     if not math.isnan(ends[0]):
         ends = (-ends[1], -ends[0]) if of_decrease else ends
-        return f"[{', '.join(format_percent(end).removesuffix(' %') for end in ends)}]"
+        return f"[{', '.join(format_percent(end).removesuffix('%') for end in ends)}]"
     if math.isnan(difference.independent) or not difference.base > 0:
         return MISSING
     return f"too few independent windows (about {max(1, round(difference.independent)):,})"

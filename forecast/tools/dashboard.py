@@ -21,8 +21,8 @@ GROUPING = (*VARIANT[:-1], "variant_id", VARIANT[-1])
 
 INTERVALS = {
     "CRPS (lower is better)": "crps",
-    "Coverage of the 80 % interval": "80/coverage",
-    "Width of the 80 % interval": "80/width",
+    "Coverage of the 80% interval": "80/coverage",
+    "Width of the 80% interval": "80/width",
 }
 PICTURES = {"forecasts": "Forecasts of test windows", "error_by_step": "Error by horizon step, model and baselines"}
 COSTS = {
@@ -99,7 +99,7 @@ def make_averaged_topics() -> list[Topic]:
         ),
         Topic(
             "Prediction intervals",
-            "An 80 % interval should contain 80 % of the true values and be narrow. CRPS and width are computed on "
+            "An 80% interval should contain 80% of the true values and be narrow. CRPS and width are computed on "
             "scaled values. Runs with loss=quantile have both methods, other runs have the conformal method.",
             [
                 make_bars(title, *(f"intervals/{method}/{score}" for method in (CONFORMAL, QUANTILE)))

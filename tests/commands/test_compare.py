@@ -96,7 +96,7 @@ def test_the_paper_tables(tmp_path: Path) -> None:
     rows = [line for line in write_markdown(table).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {len(table.columns) + 1}
     assert rows[2].startswith("| **full** | **lowest** | 2 | **0.400 ± 0.000** | – | – | – | 0.500")
-    assert rows[3].startswith("| linear | worse | 2 | 0.450 ± 0.000 | +12.5 % |")
+    assert rows[3].startswith("| linear | worse | 2 | 0.450 ± 0.000 | +12.5% |")
     assert "| **0.400 ± 0.000** |" in rows[3]  # the lowest MAE
     assert rows[4].startswith("| *linear baseline* | worse | – | 0.500 |")
     latex = write_latex(table)
@@ -117,7 +117,7 @@ def test_crps_ranks_where_every_run_has_it(tmp_path: Path) -> None:
     make_variants(tmp_path / "runs", {"full": 0.4, "linear": 0.45})
     assert run_here(tmp_path, score="crps") is None
     markdown = (tmp_path / "comparison.md").read_text()
-    assert markdown.splitlines()[4].startswith("| variant | verdict | seeds | CRPS | vs best | 95 % interval | p |")
+    assert markdown.splitlines()[4].startswith("| variant | verdict | seeds | CRPS | vs best | 95% interval | p |")
     assert "lowest CRPS" in markdown
 
 

@@ -185,19 +185,19 @@ def draw_differences(task: Task) -> Chart | None:
     traces = []
     for row, (entry, (middle, low, high)) in enumerate(known.items()):
         bar = {"type": "data", "symmetric": False, "array": [high - middle], "arrayminus": [middle - low]}
-        text = f"%{{x:.2f}} % [{low:.2f}, {high:.2f}]"
+        text = f"%{{x:.2f}}% [{low:.2f}, {high:.2f}]"
         style = {"mode": "markers", "visible": True, "error_x": bar, "hovertemplate": text}
         traces.append(make_line(task, entry, [middle], [row], **style))
     of_seeds = " and count windows and seeds" if task.knows_seeds else ", and hold for these runs alone"
     caption = (
-        f"With 95 % intervals that are corrected for the number of tests{of_seeds}. An interval that contains 0: no "
+        f"With 95% intervals that are corrected for the number of tests{of_seeds}. An interval that contains 0: no "
         "significant difference."
     )
     names = [escape(entry.name, 30) for entry in known]
     rows = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.4, -0.6]}
     layout = {
         "height": max(340, 110 + 26 * len(names)), "showlegend": False, "yaxis": {**rows, "zeroline": False},
-        "xaxis": {"ticksuffix": " %", "rangemode": "tozero"},
+        "xaxis": {"ticksuffix": "%", "rangemode": "tozero"},
     }  # fmt: skip
     title = f"difference of {task.score_label}"
     return Chart(f"Difference from {task.reference.name}", caption, {title: traces}, "xaxis", layout)

@@ -230,7 +230,7 @@ def make_task_table(task: Task) -> Table:
     tested, *others = sorted(SCORE_COLUMNS, key=lambda column: column.key != task.best.score)
     columns = [
         NAME,
-        Column("verdict", "verdict", "result of the test at the 5 % significance level"),
+        Column("verdict", "verdict", "result of the test at the 5% significance level"),
         Column("seeds", "seeds", "number of runs that differ only in the seed"),
         tested,
         Column(
@@ -238,7 +238,7 @@ def make_task_table(task: Task) -> Table:
             f"vs {'best' if task.reference is task.best else task.reference.name}",
             f"{task.score_label} relative to that of {task.reference.name}",
         ),
-        Column("interval", "95 % interval", "of that difference in percent, corrected for all tests"),
+        Column("interval", "95% interval", "of that difference in percent, corrected for all tests"),
         Column("p", "p", "adjusted p-value of the test"),
         *others,
         *costs,

@@ -286,7 +286,7 @@ def test_values_that_a_forecast_may_not_know_do_not_move_it() -> None:
 
 
 def test_a_long_outage_changes_no_weight() -> None:
-    """An AR(1) process that lacks 70 % of the training rows: its windows are too few, not too small."""
+    """An AR(1) process that lacks 70% of the training rows: its windows are too few, not too small."""
     random, x = np.random.default_rng(0), np.zeros(20_000)
     for t in range(1, len(x)):
         x[t] = 0.8 * x[t - 1] + random.normal()

@@ -106,7 +106,7 @@ def test_a_model_that_equals_the_best_baseline_is_not_worse(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
-        ({"full": 0.40, "none": 0.50}, "Attention is worth +20.0 % ["),
+        ({"full": 0.40, "none": 0.50}, "Attention is worth +20.0% ["),
         ({"full": 0.50, "none": 0.40}, "Attention is worth nothing here: full, the best of the others,"),
         ({"full": 0.40, "linear": 0.50}, ""),
     ],
@@ -239,7 +239,7 @@ def test_interval_scores_of_runs_that_have_any(pair: Path) -> None:
             ((0.00001234,), "1.23e−05"),
         ]),
         *((format_percent, (change,), text) for change, text in [
-            (0.0154, "+1.5 %"), (-0.25, "−25.0 %"), (-1e-9, "+0.0 %"), (12.5, "+1,250.0 %"),
+            (0.0154, "+1.5%"), (-0.25, "−25.0%"), (-1e-9, "+0.0%"), (12.5, "+1,250.0%"),
         ]),
         *((format_interval, (difference,), text) for difference, text in [
             (LossDifference(-0.1, 1e-4, 50.0, base=0.5), "[−24.0, −16.0]"),
