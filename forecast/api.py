@@ -236,7 +236,7 @@ class Model(TrainedModel):
             f"forecast   {shorten(self.target_columns)}{of_series}: {self.pred_len} steps, one every {step}",
             f"input      {self.seq_len} steps of {shorten(self.feature_columns)}",
             f"attention  {name_tested(attention, untrained=self.is_untrained)}",
-            f"trained    on rows to {utc_offset_of(state).describe(self.trained_until, with_offset=False)}",
+            f"trained    on rows to {utc_offset_of(state).describe(self.trained_until)}",
             *choose_forecaster(self).describe(),
         ]
         if self.test is not None:

@@ -30,11 +30,6 @@ TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is 
 """Keys that take one free text, such as a column, or a list of them."""
 
 
-def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
-    """Quote the values of the arguments that take free text."""
-    return [quote(argument, sweep=sweep) for argument in arguments]
-
-
 def quote(argument: str, *, sweep: bool) -> str:
     """Quote the value of a key that takes free text.
 
@@ -49,13 +44,9 @@ def quote(argument: str, *, sweep: bool) -> str:
         text = os.path.expanduser(text)
     if key.lstrip("+") in TEXT_OR_LIST and text.startswith("[") and text.endswith("]"):
         return argument
-    values = split_values(text) if sweep and text != "," else [text]
+    of_sweep = r"""(?:^|,)('[^']*'(?=,|$)|"[^"]*"(?=,|$)|[^,]*)"""  # between commas, except for those in quotes
+    values = re.findall(of_sweep, text) if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
-
-
-def split_values(text: str) -> list[str]:
-    """Split the values of a sweep at commas, except for those in quotes."""
-    return re.findall(r"""(?:^|,)('[^']*'(?=,|$)|"[^"]*"(?=,|$)|[^,]*)""", text)
 
 
 def quote_mapping(argument: str) -> str:
@@ -313,19 +304,14 @@ def list_settings(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, A
     """Yield each dotted key and its value, which is None if it cannot be resolved. A list is one value."""
     for key in map(str, config):
         name = f"{prefix}{key}"
-        value = None if OmegaConf.is_missing(config, key) else value_or_none(config, key)
+        try:
+            value = config[key]
+        except OmegaConfBaseException:  # of a missing value too
+            value = None
         if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
             yield from list_settings(value, f"{name}.")
         else:
             yield name, value
-
-
-def value_or_none(config: DictConfig, key: str) -> Any:
-    """The value of a key; None for an interpolation that cannot be resolved."""
-    try:
-        return config[key]
-    except OmegaConfBaseException:
-        return None
 
 
 def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:

@@ -79,10 +79,9 @@ class UtcOffset:
         """The dates of `zoned` without the time zone."""
         return self.zoned(dates).tz_localize(None)
 
-    def describe(self, date: str, *, with_offset: bool = True) -> str:
-        """A date of the grid as the source has it, in words."""
-        read = self.zoned if with_offset else self.shown
-        return str(read(pd.DatetimeIndex([date]))[0])
+    def describe(self, date: str) -> str:
+        """A date of the grid as the source has it, in words, without the time zone."""
+        return str(self.shown(pd.DatetimeIndex([date]))[0])
 
     def local(self, dates: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """The beginnings of steps as clocks and calendars of the zone show them; unchanged for days."""

@@ -132,9 +132,6 @@ class ForecasterFacts:
         is_recursive, is_refitted: see `forecasters.PointForecaster`.
         description: lines for the terminal on what forecasts.
         domain: transforms and bounds of the targets in words; empty if there are none.
-        has_transforms: whether a target is transformed.
-        trained_until: last date of the training rows.
-        test: scores of the test; None without a test.
     """
 
     name: str
@@ -159,13 +156,10 @@ class Forecast:
     """A forecast of each series, in original units.
 
     Attributes:
-        forecaster: facts on the model or baseline.
         panel: the rows before the forecasts, one series for each forecast.
-        columns: names of the forecast variables.
         dates: dates of each forecast (series, horizon).
         values, low, high: the point forecast, and the bounds of each level.
         truth: true values as far as the data have them, else NaN.
-        method: method of the bounds: conformal, quantile or adaptive.
         new: number of series that are not in the training data.
         known: description of the future covariates that are not known for every step.
         replayed: number of earlier forecasts whose errors moved adaptive bounds.
@@ -374,7 +368,7 @@ def describe_truth(forecast: Forecast) -> list[str]:
         mae, rmse = np.nanmean(np.abs(error), axis=(0, 1)), np.sqrt(np.nanmean(error**2, axis=(0, 1)))
     lines = []
     if (dates <= pd.Timestamp(trained_until)).any():
-        shown = forecast.panel.utc_offset.describe(trained_until, with_offset=False)
+        shown = forecast.panel.utc_offset.describe(trained_until)
         lines = [f"note       dates to {shown} were trained on: their errors say little about the errors of new dates"]
     lines.append(f"truth      known for {int(known.sum()):,} of {known.size:,} steps")
     errors = list(zip(forecast.columns, mae, rmse, strict=True))[:8]

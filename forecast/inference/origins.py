@@ -28,7 +28,6 @@ class SeriesOrigins(NamedTuple):
     """The forecast origins of some series of a panel, one for each.
 
     Attributes:
-        series: numbers of the series.
         rows: the first row to forecast of each of them.
     """
 
@@ -100,8 +99,6 @@ def take_excerpt(
     scale. A series with fewer than seq_len rows before its origin gets rows before them, in which nothing is known.
 
     Args:
-        history: rows before each origin that the forecasts need.
-        n_steps: rows from the origin on that the forecasts need.
         ahead: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
     """
     chosen, rows = origins
@@ -191,9 +188,7 @@ def note_on_seen(model: TrainedModel, seen: Mapping[str, int], of: str, utc_offs
     """Return a caution if some origins, such as `of` "12 origins", were trained on (`count_seen`); else empty text."""
     ends = {"training": model.trained_until, "validation": model.validated_until or model.trained_until}
     parts = [
-        f"{number:,} in {rows} rows (to {utc_offset.describe(ends[rows], with_offset=False)})"
-        for rows, number in seen.items()
-        if number
+        f"{number:,} in {rows} rows (to {utc_offset.describe(ends[rows])})" for rows, number in seen.items() if number
     ]
     if not parts:
         return ""
