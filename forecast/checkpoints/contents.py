@@ -86,12 +86,7 @@ def read_plain(path: Path) -> dict[str, Any]:
 
 
 def resolve_paths(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of data in which relative paths that are not below the current folder begin where training was started.
-
-    Args:
-        settings: by key below `data`.
-        content: of the checkpoint of the training.
-    """
+    """Settings of data, whose relative paths that are not below the current folder begin where training was started."""
     folder, found = Path(content.get("folder", "")), dict(settings)
     for key in ("root" if settings.get("root") else "path", "static_path", "future_path"):
         path = locate(settings[key]) if settings.get(key) else None
@@ -254,11 +249,6 @@ def check_same_training(
     path: Path, content: dict[str, Any], settings: dict[str, Any], data: dict[str, Any], weights: Mapping[str, Any]
 ) -> None:
     """Check that a training with `settings` on `data` can restore the model and the optimizer of a checkpoint.
-
-    Args:
-        settings: the settings of the training, as plain values.
-        data: state of its data module.
-        weights: its weights by name.
 
     Raises:
         CheckpointError: naming the first setting, or what of the data, differs; or there is no optimizer state.

@@ -44,12 +44,7 @@ LINE = re.compile(r"(?P<indent> *)(?P<key>[\w.]+):(?P<value>.*?)(?:(?<=\s)# (?P<
 
 
 def describe_keys(*names: str, _root_: DictConfig) -> str:
-    """Describe keys of the command of a configuration in one row each; the resolver `key_help` of help texts.
-
-    Args:
-        names: dotted keys.
-        _root_: the configuration, with the defaults of the options that are chosen.
-    """
+    """Describe keys of the command of a configuration in one row each; the resolver `key_help` of help texts."""
     rows = []
     for name in names:
         default = OmegaConf.select(_root_, name)

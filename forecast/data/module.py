@@ -41,12 +41,10 @@ class DataModule:
     `setup()` also scales and cuts. The methods `with_...` return other modules of the same panel, which is read once.
 
     Args:
-        source: where the panel comes from.
         panel: the panel of the source, if it was read before.
         categories: those of the training rows, if they are known.
         state: of the data module in a checkpoint, whose scaler, categories and UTC offset are used; None: those of
             the training rows.
-        options: keyword arguments of `DataOptions`.
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.

@@ -72,8 +72,6 @@ class StoredValues:
 
     Attributes:
         mapped: the memory-mapped array (rows, all columns).
-        file: where it lies.
-        index: the chosen columns.
         minimum, maximum, missing: of each chosen column, its range and its number of missing values (NaN).
         codes: of each chosen column, the code of a category: the column is then the indicator of this category, 1 where
             the value is the code, else 0. None: the values themselves.

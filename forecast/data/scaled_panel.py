@@ -63,8 +63,6 @@ class Scales:
         """Fit the scales to these rows of each series, or take them from a checkpoint.
 
         Args:
-            name: of the data, for messages.
-            panel: the columns that a model reads.
             targets: the columns that are forecast; without a checkpoint.
             state: that of the data module in the checkpoint; only series that it does not have are fitted.
 

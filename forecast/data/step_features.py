@@ -23,11 +23,7 @@ Steps = Float32[Tensor, "batch {length} columns"]
 
 
 class Rows(ABC):
-    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk.
-
-    Attributes:
-        n_columns: number of columns.
-    """
+    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk."""
 
     device, is_on_disk = torch.device("cpu"), False
     n_columns: int
@@ -171,10 +167,7 @@ class FutureCovariates:
     its last known step it repeats the value of that step. A missing value is read as the one before it.
 
     Attributes:
-        past: columns of the rows before a forecast origin.
         ahead: columns of the rows after a forecast origin, as they were known in advance.
-        known_steps: steps after the origin for which each column is known.
-        is_mask: whether a column is a mask.
     """
 
     past: Rows

@@ -87,9 +87,7 @@ class SplitScorer:
     Those of a baseline, which only its CRPS reads, come from its calibration.
 
     Args:
-        calibrations: of the model and of each baseline, by name.
         probabilities: those of the quantiles in the forecasts of the model; None without any.
-        device: that of the batches.
     """
 
     def __init__(

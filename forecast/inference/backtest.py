@@ -55,8 +55,6 @@ class Source(NamedTuple):
 
     Attributes:
         output: returns scaled point forecasts (batch, pred_len, n_targets) of a batch, or quantiles on one more axis.
-        fitted: the baselines.
-        calibration: the conformal intervals.
         state: state of the training data, with the scale of each of its series.
         quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
     """
@@ -74,7 +72,6 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
     A series with too few rows before or after its first origin is left out, with a warning.
 
     Args:
-        data: the data to forecast.
         steps: number of last rows of each series that are forecast; None: its test rows.
         stride: rows between two origins of a series; None: pred_len.
 
@@ -214,7 +211,6 @@ def adaptive_quantiles(
 
     Args:
         calibration: the offsets at the first origin of each series.
-        point, truth: scaled forecasts, and true values.
     """
     _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
@@ -252,9 +248,7 @@ class Training:
     Attributes:
         data: its training and validation rows, with its scaler.
         forecaster: at its best epoch by validation.
-        source: the model and the baselines.
         folder: holds its checkpoint, `best.ckpt`.
-        seconds: time of the training.
     """
 
     data: DataModule
@@ -300,7 +294,6 @@ def backtest_policy(
     Each training reads all rows known at its date, and ends all series at the same date.
 
     Args:
-        backtest: receives the forecasts.
         training: the training before the first origin.
         folder: receives the models of the others.
     """

@@ -36,7 +36,6 @@ class TrainedModel(ModelData):
         network: `network(past, past_time, future_time)` on scaled values, in evaluation mode, on the CPU, in float32.
         quantiles: probabilities of the network's outputs if it was trained with loss=quantile and an epoch of training
             was kept; else None.
-        scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         calibrations: of the model and of each baseline, by name; empty if the run was not tested.
         baselines: the fitted baselines of the run; None if the run was not tested.
         test: the scores of the run's test; None if the run was not tested.
@@ -182,9 +181,6 @@ def evaluate(
     """Score every window of a split, on the best available device and in the precision of training.
 
     The baselines, the denominator of MASE and the calibration come from the training run.
-
-    Returns:
-        The scores in the layout of metrics.json, and the results that they come from.
 
     Raises:
         ConfigError: `data` does not have the split.

@@ -56,9 +56,6 @@ def choose_data_config(
     """Choose the settings of the data module for a trained model.
 
     Args:
-        checkpoint: the checkpoint file, for messages.
-        saved, state: the data settings of the training run, and the state of its data module.
-        feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
 
@@ -164,14 +161,11 @@ class ModelData:
     """The data of a trained model, as its checkpoint describes them.
 
     Attributes:
-        path: the checkpoint file.
         config: the whole configuration of the run as plain values.
         data_state: the state of the data module of training.
         feature_columns, target_columns: columns that the model reads, and those that it forecasts.
         categories: of the covariates that are text, see `forecast.data.covariates`.
         has_ids: whether the series of the training data have ids; that of a table has none.
-        freq: time between two rows.
-        season: rows of a season.
         refitted: facts of the refit on all rows; None if the model was not refitted.
         frame: the DataFrame of training, in the process that trained; else None.
     """
@@ -233,9 +227,6 @@ class ModelData:
         """Create a data module and download its files, without reading them.
 
         A column may be absent that some model does not read: `refuse_absent`.
-
-        Args:
-            given: settings of the data module that replace those of training; see `choose_data_config`.
         """
         if self.frame is not None and not given:
             return self.open_frame(None)

@@ -279,12 +279,7 @@ def find_quantiles(
     method: str,
     with_ranks: bool,
 ) -> Quantiles:
-    """The quantiles of the network, or those around its point forecasts, as the method says.
-
-    Args:
-        forecasts: point forecasts, and the output of the first pass.
-        with_ranks: whether the calibration is needed for its ranks.
-    """
+    """The quantiles of the network, or those around its point forecasts, as the method says."""
     point, output = forecasts
     horizon, calibration, replayed = point.shape[1], None, 0
     if with_ranks or (levels and method != QUANTILE):

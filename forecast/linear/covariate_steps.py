@@ -51,7 +51,6 @@ class CovariateSteps:
     Attributes:
         past_index, time_index: positions of the values, see `read_covariates`; earlier steps come first.
         step: step of each value, negative in the past, 0 at the first forecast step (n_read,).
-        is_future: whether each value is one of a future covariate (n_read,).
         is_cut: whether earlier steps of the past are left out.
     """
 
@@ -137,7 +136,6 @@ def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> I
 
     Args:
         windows: windows with stride 1.
-        steps: the covariates that are read.
         parts: divides the limit of the sample.
     """
     n_targets, n_read = len(windows.target_index), max(1, len(steps.step))

@@ -45,11 +45,6 @@ def solve(
     times the mean of the diagonal is added to the diagonals of `auto` and `covariates`, so that constant data has a
     solution. The weights of the covariates are eliminated from the normal equations, so that many targets need no
     large system.
-
-    Args:
-        auto, cross, covariates: see `Gram`.
-        seq_len: steps of the past in `auto` and `cross`.
-        ridge: penalty.
     """
     past, future = auto[:seq_len, :seq_len], auto[:seq_len, seq_len:]
     future = future - past.mean(1, keepdim=True)
@@ -91,9 +86,7 @@ class Choice:
     """Settings of a linear model.
 
     Attributes:
-        ridge: penalty, see `solve`.
         n_lookbacks: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
-        roles: roles of the covariates that are read.
     """
 
     ridge: float
@@ -138,10 +131,6 @@ def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gra
     The first `INNER_ORIGINS` pairs lie within the training rows; the last pair is training and validation. A validation
     split often covers only one season, and several origins make it less likely that a choice is best by chance. Where
     sums are over a sample, the samples of all inner pairs together are as large as one of the training windows.
-
-    Args:
-        data: training and validation windows.
-        gram: the Gram matrix of the training windows.
     """
     train = data.windows["train"]
     for sixths in range(INNER_ORIGINS, 0, -1):

@@ -104,9 +104,6 @@ def decoder_attention(
     Its memory is the concatenated outputs of all encoders, so its tokens are those of the last layer of each encoder.
 
     Args:
-        decoder: the decoder.
-        tokens: those that it reads.
-        encoder_layers: the layers of its encoders.
         last: number of positions of the output. The last cross-attention answers only these if its queries are
             independent.
     """

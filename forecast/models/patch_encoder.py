@@ -137,12 +137,7 @@ class ResidualMLP(ResidualModel):
     Args:
         common: see `ResidualModel`. `tokens=mixed` reads all columns together, `independent` each target alone, with
             the same weights.
-        d_hidden: width of the hidden layers.
-        hidden_layers: number of hidden layers.
         dropout: after each hidden layer.
-
-    Raises:
-        ValueError: see `ResidualModel`.
     """
 
     layouts = ("mixed", "independent")

@@ -123,11 +123,7 @@ def tabulate(
     """Return a table with a row for each forecaster, whose scores have the decimals that the smallest one needs.
 
     Args:
-        name: heading of the names.
-        headings: the shown scores, with their headings.
-        scores: by name of the row.
         more: texts of further columns, one for each row, by heading.
-        best: name of the row that is emphasized.
     """
     columns = {heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()}
     columns |= {heading: list(texts) for heading, texts in (more or {}).items()}

@@ -111,9 +111,6 @@ def find_run_to_resume(config: DictConfig) -> Path | None:
     """Find the newest interrupted run of this configuration below `output_root`, or else a finished one.
 
     Prints which run is resumed, or that there is none. `BodyInRunFolder` names a finished one.
-
-    Args:
-        config: composed configuration of a run that has no folder yet.
     """
     root = Path(config.output_root)
     interrupted, finished = find_runs(root, config, digest_of_new(config))

@@ -40,9 +40,6 @@ Draw = Callable[[Trial], Any]
 def open_study(name: str, storage: BaseStorage | str | None, search: Sequence[str]) -> optuna.Study:
     """Open the study of this name in its storage, or create it; it minimises the validation score.
 
-    Args:
-        search: the overrides of the search, see `identify_search`.
-
     Raises:
         ConfigError: the study is that of another search.
     """
@@ -127,9 +124,6 @@ def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str,
 
     A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
     with the same values, unless another trial has them. `n_trials` counts the trials that have a result.
-
-    Args:
-        arguments: the overrides of the command.
 
     Raises:
         ConfigError: the study is that of another search.

@@ -80,10 +80,6 @@ class SweepCallback(Callback):
 def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     """Print the end of the sweep that this process ran, if it ran one.
 
-    Args:
-        show: prints and saves the scores of the runs in the sweep's folder.
-        can_resume: whether the command can resume a sweep.
-
     Returns:
         The number of jobs of this command that failed.
     """
@@ -171,10 +167,6 @@ def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_re
 
 def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the settings with which Hydra resumes a sweep of the same command; empty if there is no such sweep.
-
-    Args:
-        config: the composed configuration, Hydra's part included.
-        arguments: the command's overrides.
 
     Raises:
         ConfigError: that sweep is still running.
@@ -336,7 +328,6 @@ class SweepProgress:
 
     Attributes:
         fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
-        total: number of runs.
         log: name of the file in a run's folder that has its output.
     """
 

@@ -284,8 +284,6 @@ def identity(
     """Select the settings, by dotted key, whose keys have one of these effects.
 
     Args:
-        config: plain values, with interpolations resolved.
-        effects: effects of the selected keys.
         below: select only the keys of this group.
         per_machine: whether to select keys that may differ between the machines of one run.
     """

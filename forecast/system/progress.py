@@ -59,11 +59,8 @@ def bar(
 
     Args:
         total: units of work; None: not known.
-        what: the work, in a word or two.
-        unit: what is counted.
         delay: seconds before the bar appears.
         leave: keep the bar's last state when it is closed.
-        initial: units that are done already.
     """
     bar_class = TerminalBar if sys.stderr.isatty() else ProgressLines
     return bar_class(

@@ -130,7 +130,6 @@ def linear_error(data: DataModule, loss: str) -> float:
 
     Args:
         data: has one target.
-        loss: the loss of training.
     """
     fitted, windows = FittedBaselines.fit(data), data.windows["val"]
     linear = Linear(fitted.linear)
@@ -173,8 +172,6 @@ def make_forecaster(
     """Create a model for the data, with the configuration's loss, optimizer and schedule.
 
     Args:
-        data: a warm start is fitted on its training windows.
-        fitted: the fitted baselines.
         chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
 
     Raises:

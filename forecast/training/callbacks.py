@@ -126,7 +126,6 @@ class StopEarly(EarlyStopping):
 
     Args:
         monitor: the metric; None: the one that selects the best epoch.
-        options: of Lightning's `EarlyStopping`.
     """
 
     def __init__(self, monitor: str | None = None, **options: Any) -> None:

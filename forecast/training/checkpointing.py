@@ -70,8 +70,6 @@ class Checkpointing(Checkpoint):
     shrunk.
 
     Args:
-        dirpath: folder of the checkpoints.
-        name: name of the newest state.
         keep_best: False writes no `best.ckpt`.
         every_minutes: time between two states within an epoch.
     """

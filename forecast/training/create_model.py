@@ -272,8 +272,6 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     """Name what a model reads: `past of NAME`, `past and future of NAME`, `calendar`, `static NAME`.
 
     Args:
-        model: the model, with its warm start.
-        data: its data.
         untrained: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known,
             and all are named.
     """
@@ -303,8 +301,7 @@ def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained:
     """The numbers of the future covariates that a model reads, and whether it reads them after the forecast origin.
 
     Args:
-        model, untrained: see `list_inputs`.
-        scaled: its data, scaled.
+        untrained: see `list_inputs`.
     """
     linear = model.linear_weights()
     known = {} if linear is None else covariates_of_linear(linear, scaled)

@@ -305,7 +305,6 @@ class MlflowLogger(ServiceLogger):
 
     Args:
         experiment: name of the experiment, which is created if it does not exist.
-        name: name of the run.
         tags: tags of the run. None: left out.
         root: folder of the local database `mlflow.db`.
         save_dir: run folder, which keeps the id of the MLflow run.

@@ -62,7 +62,6 @@ class Examples:
     """A few test windows in original units, evenly spaced; the choice does not depend on the model or its seq_len.
 
     Attributes:
-        numbers: number of each window in the split.
         dates: dates of each window, history and horizon.
         truth: true values of each window (history + pred_len, n_targets).
         forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
@@ -105,12 +104,7 @@ class RunReport:
     """The report of a run.
 
     Attributes:
-        folder: the run folder.
-        data: the data of the run.
-        metrics: the content of metrics.json.
-        results: the results of the test.
         by_series: the scores of each series; None if the data have no ids.
-        examples: example forecasts.
         untrained: name of what the model forecasts with before training, see `ForecastModel.warm_start_name`.
     """
 

@@ -48,14 +48,8 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
     """Train, test and save one model; see `forecast.train`.
 
     Args:
-        config: the composed configuration.
-        data: a data module whose rows are read.
         memory: its peak since the run began.
         seconds: seconds since the run began.
-
-    Returns:
-        The validation score of the tested model: the quantile loss with loss=quantile, otherwise the MSE. A search
-        minimises it.
     """
     filter_messages()
     start, folder = open_run(config), Path(config.output_dir)
@@ -231,10 +225,6 @@ def refit(
     The scaler and the linear baseline are fitted on all rows too. Scaled errors stay in the units of the tested model.
     No windows are left to test or to calibrate this model. Its intervals are those of the tested model, equally wide
     in original units (with many series, on the scale of each series).
-
-    Args:
-        best: path of the tested checkpoint, beside which `refit.ckpt` is written.
-        tested: its content, with the calibration and the baselines.
 
     Returns:
         What metrics.json says of the refit.

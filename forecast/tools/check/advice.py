@@ -381,8 +381,6 @@ def suggest_columns(
 
     Args:
         columns: the targets that the file offers.
-        copies: columns that repeat another one.
-        texts: columns of text without another role.
     """
     dropped = {} if choices.columns is not None else _find_useless(columns, copies, choices.target)
     settings, dropped = [], dropped if len(dropped) < len(columns) else {}

@@ -200,10 +200,7 @@ class Diagnosis:
     """The findings about a panel.
 
     Attributes:
-        file: the panel of the file.
         panel: the panel that the suggested training reads, without useless columns.
-        columns: facts about the columns of numbers of the file.
-        categories: facts about its columns of text.
         copies, sums: columns that repeat another one, and targets that are sums of others, in the longest series.
         seasons: seasons of the targets, measured on the longest series.
         settings: empty if the panel is too short for any windows; `baselines` is None then.
@@ -455,13 +452,8 @@ def suggest_overrides(
     """Print the settings that suit a DataFrame, and return them as overrides of the command line.
 
     Args:
-        frame: as `forecast.fit` takes it.
-        columns: the arguments of `fit` that name columns.
         chosen: seq_len, label_len, pred_len and features, if the caller sets them.
         typed: the keys that the caller sets, which are left out.
-
-    Returns:
-        Overrides.
 
     Raises:
         DataError: a DataFrame that cannot be used.

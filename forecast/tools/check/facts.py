@@ -358,11 +358,7 @@ def number_date_parts(panel: Panel) -> list[Int[np.ndarray, " rows"]]:
 
 
 def follows_date(column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]) -> bool:
-    """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows.
-
-    Args:
-        parts_of_dates: see `number_date_parts`.
-    """
+    """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows."""
     known = ~np.isnan(column)
     values = column[known]
     if not len(values) or values.min() == values.max():

@@ -163,8 +163,6 @@ def compare_with_pytorch(
     can hold, is how many windows and series were compared, and the largest difference.
 
     Args:
-        about: the metadata of the file.
-        chosen: numbers of test windows.
         tolerance: largest accepted difference, in scaled units.
 
     Raises:

@@ -203,7 +203,6 @@ def read_inputs(
     The other inputs of an exported file are scales, static features and masks of known steps.
 
     Args:
-        about: see `describe_export`.
         panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
         series, origins: of each window, the number of its series and the first row that it forecasts.
     """
