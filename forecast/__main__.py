@@ -52,7 +52,6 @@ def list_commands() -> dict[str, str]:
 
 
 def describe(commands: dict[str, str]) -> str:
-    """The help text."""
     width = max(map(len, commands))
     lines = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in commands.items())
     usage = "usage: forecast COMMAND KEY=VALUE ...   forecast COMMAND --help   forecast --version"
@@ -60,7 +59,6 @@ def describe(commands: dict[str, str]) -> str:
 
 
 def refuse(name: str, commands: dict[str, str]) -> str:
-    """The message for a command that does not exist."""
     if name == "completion":
         return f"forecast completion {'|'.join(SHELLS)} prints a script; bash: {HOW}"
     similar = difflib.get_close_matches(name, commands, 1)

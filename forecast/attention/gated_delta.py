@@ -122,7 +122,6 @@ def chunk_size(length: int, head_dim: int, *, gpu: bool) -> int:
 
 
 def _power_of_2(number: int) -> int:
-    """Return the smallest power of 2 that is at least `number`."""
     return 1 << (number - 1).bit_length()
 
 

@@ -22,8 +22,7 @@ LATEST, RUNS = "latest", "runs"
 def find_run(path: str | Path) -> Path:
     """Return `path`, a file or a folder, or for `latest` the folder below `runs` whose test finished last.
 
-    Raises:
-        CheckpointError: there is none.
+    Raises CheckpointError: there is none.
     """
     path = user_path(path)
     if path.is_file() or path.is_dir():
@@ -41,8 +40,7 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
 
     `latest` is the newest run folder (`find_run`).
 
-    Raises:
-        CheckpointError: there is no such file.
+    Raises CheckpointError: there is no such file.
     """
     path = find_run(path)
     if path.is_file():
@@ -56,8 +54,7 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
 def find_trained(path: str | Path) -> Path:
     """Return the checkpoint that forecasts: that of the model refitted on all rows if a run folder has one, else best.
 
-    Raises:
-        CheckpointError: there is no such file.
+    Raises CheckpointError: there is no such file.
     """
     found = find_run(path)
     refit = found / "checkpoints" / "refit.ckpt"
@@ -79,8 +76,7 @@ MAX_VALUES = 1_000_000
 def read_plain(path: Path) -> dict[str, Any]:
     """Read a checkpoint with None in place of each tensor.
 
-    Raises:
-        CheckpointError: the file is damaged, unsafe, or was not written by this project.
+    Raises CheckpointError: the file is damaged, unsafe, or was not written by this project.
     """
     return check_written_here(path, load_checked(path, _unpickle_plain))
 
@@ -111,8 +107,7 @@ def load_checked(path: Path, load: Callable[[BinaryIO, zipfile.ZipFile, int], tu
     Args:
         load: returns the content, and what is unsafe in it, or "".
 
-    Raises:
-        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
+    Raises CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
     """
     try:
         size = path.stat().st_size
@@ -198,8 +193,7 @@ def check_stored_settings(path: Path, settings: Any, allowed: frozenset[str] | N
     Args:
         allowed: the targets; None allows every name, for settings that are only read and never instantiated.
 
-    Raises:
-        CheckpointError: a value is not plain, is an interpolation, or names another target.
+    Raises CheckpointError: a value is not plain, is an interpolation, or names another target.
     """
     waiting = [settings]
     while waiting:
@@ -226,7 +220,6 @@ DATA_STATE = ("freq", "n_time_features")
 
 
 def completed_epochs(content: dict[str, Any]) -> int:
-    """Return the number of completed epochs."""
     return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
 
 
@@ -241,7 +234,6 @@ def is_finished(content: dict[str, Any]) -> bool:
 
 
 def data_state(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of the data module: columns, scaler, frequency."""
     return content["LightningData"]
 
 
@@ -250,8 +242,7 @@ def check_same_training(
 ) -> None:
     """Check that a training with `settings` on `data` can restore the model and the optimizer of a checkpoint.
 
-    Raises:
-        CheckpointError: naming the first setting, or what of the data, differs; or there is no optimizer state.
+    Raises CheckpointError: naming the first setting, or what of the data, differs; or there is no optimizer state.
     """
     if "optimizer_states" not in content:
         raise CheckpointError(f"{path}: this checkpoint has no optimizer state; give the run's last.ckpt")

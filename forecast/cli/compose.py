@@ -66,8 +66,7 @@ def format_row(name: str, comment: str, default: str) -> str:
 def find_comment(config: DictConfig, name: str) -> str:
     """Find the comment on a key: in the files of the command, of the chosen option of its group, of the other options.
 
-    Raises:
-        KeyError: no file has a comment on this key.
+    Raises KeyError: no file has a comment on this key.
     """
     group, _, key = name.partition(".")
     chosen = f"{config.hydra.runtime.choices.get(group)}.yaml"
@@ -81,7 +80,6 @@ def find_comment(config: DictConfig, name: str) -> str:
 
 
 def files_of_command(command: str) -> Iterator[Path]:
-    """The file of a command, and those that its defaults name beside it."""
     path = CONF / f"{command}.yaml"
     yield path
     for name in re.findall(r"^  - (\w+)$", path.read_text("utf-8"), re.MULTILINE):
@@ -113,8 +111,7 @@ def read_comments(path: Path) -> dict[str, str]:
 def by_horizon(pred_len: int, values: dict[int, int]) -> int:
     """Return the value of an experiment's table for this horizon.
 
-    Raises:
-        ConfigError: the table has no such horizon.
+    Raises ConfigError: the table has no such horizon.
     """
     if pred_len not in values:
         known = ", ".join(map(str, values))
@@ -186,8 +183,7 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
 def check_interpolations(config: DictConfig) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
-    Raises:
-        ConfigError: one of them is invalid; the message names the key.
+    Raises ConfigError: one of them is invalid; the message names the key.
     """
     config = without_hydra(config)
     if "output_dir" in config:
@@ -225,8 +221,7 @@ def find_named_files(config: DictConfig) -> None:
     `checkpoint=latest` is replaced by the run that it means, so that it is looked up once. Files at URLs are left to
     their readers, and so are stores and the data of a trained model.
 
-    Raises:
-        CheckpointError, DataError: one of them does not exist.
+    Raises CheckpointError, DataError: one of them does not exist.
     """
     if config.get("checkpoint"):
         config.checkpoint = str(contents.find_run(config.checkpoint))
@@ -243,8 +238,7 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
     Settings that say where results are written, and how jobs are started, are not taken, nor those of its own file if
     `data.path` or `data` is typed. A checkpoint file without the folder of its run has no overrides.
 
-    Raises:
-        CheckpointError: there is no such checkpoint.
+    Raises CheckpointError: there is no such checkpoint.
     """
     typed = {override.key_or_group: override for override in overrides.parse(arguments)}
     given, has_own = typed.get("checkpoint"), bool({"experiment", "suggest"} & {*typed})
@@ -291,8 +285,7 @@ def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
 
     Nothing is composed: options of reading are those that are typed.
 
-    Raises:
-        ConfigError: an argument cannot be read.
+    Raises ConfigError: an argument cannot be read.
     """
     parsed = overrides.parse(arguments)
     typed = {override.key_or_group: override for override in parsed if not override.is_delete()}

@@ -231,7 +231,6 @@ def remove_if_nothing_began(folder: Path, new_folders: Sequence[Path]) -> None:
 
 
 def may_use_many_devices(config: DictConfig) -> bool:
-    """Whether a run has, or may start, several processes."""
     return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
 
 
@@ -320,8 +319,7 @@ def name_body(command: str, function: str | None = None) -> str:
 def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     """Compose the command's configuration, and check it before Hydra instantiates any of it.
 
-    Raises:
-        ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
+    Raises ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
     """
     if flags.shell_completion:  # its arguments are no overrides
         return compose_command(config_name, [])

@@ -94,7 +94,6 @@ def refuse_sweep(overrides: Sequence[Override]) -> None:
 
 
 def first_of_sweep(override: Override) -> str:
-    """An override as text, with the first value of a sweep over choices."""
     if not override.is_choice_sweep():
         return override.input_line or ""
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
@@ -107,8 +106,7 @@ MAX_NUMBER = 2**63
 def check_value(key: str, value: Any, default: Any) -> None:
     """Check the type and the range of one value. Constructors check everything else.
 
-    Raises:
-        ConfigError: the value is invalid; the message names the key, the value and the valid values.
+    Raises ConfigError: the value is invalid; the message names the key, the value and the valid values.
     """
     row = row_of(key) or Key(key, RESULT)
     if row.takes is Takes.COUNT_OR_NULL and value is not None:
@@ -208,7 +206,6 @@ def parse(arguments: Sequence[str]) -> list[Override]:
 
 
 def typed_overrides() -> dict[str, str]:
-    """Return the overrides that the user typed for this run, by dotted key."""
     return {key_of_override(argument): argument for argument in HydraConfig.get().overrides.task}
 
 
@@ -216,7 +213,6 @@ def typed_overrides() -> dict[str, str]:
 
 
 def is_group(override: Override) -> bool:
-    """Whether an override chooses an option of a group."""
     key = override.key_or_group.split("@")[0]
     return "." not in key and (
         key.startswith("hydra/") or any((folder / folder_of_group(key)).is_dir() for folder in conf_folders())
@@ -253,8 +249,7 @@ def check_options(override: Override) -> None:
 def check_attention_type(group: str, name: str) -> None:
     """Check the file of an attention type, and that the type can serve the slots that the group fills.
 
-    Raises:
-        ConfigError: the file names no class, or the class has no form for one of the slots.
+    Raises ConfigError: the file names no class, or the class has no form for one of the slots.
     """
     path = next(path for path in conf_files(group) if path.stem == name)
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -317,8 +312,7 @@ def list_settings(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, A
 def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     """Check that each override names a key of `defaults` and gives it a value of the right type and range.
 
-    Raises:
-        ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
+    Raises ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
     """
     known = dict(list_settings(defaults))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
@@ -345,8 +339,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
 def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
     """Check the search space of a configuration as if it was typed, without the keys that an override replaces.
 
-    Raises:
-        ConfigError: as `check_keys` and `check_options` do.
+    Raises ConfigError: as `check_keys` and `check_options` do.
     """
     params = config.hydra.sweeper.get("params") or {}
     space = parse([f"{key}={value}" for key, value in params.items() if key not in typed])
@@ -383,7 +376,6 @@ def find_similar(key: str, names: Sequence[str]) -> str | None:
 
 
 def unknown_flag(flag: str, defaults: DictConfig) -> str:
-    """The message for a flag that there is not, with the key that is meant."""
     key, _, value = flag.lstrip("-").partition("=")
     key = key.replace("-", "_")
     names = [name for name, _ in list_settings(defaults) if not name.startswith("hydra.")]

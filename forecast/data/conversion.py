@@ -40,7 +40,6 @@ class Table:
 
     @property
     def last_id(self) -> str | None:
-        """The id of the series that may go on."""
         return next(reversed(self.ids), None)
 
     def append(self, chunk: Panel) -> None:

@@ -85,7 +85,6 @@ class DataModule:
 
     @cached_property
     def rows(self) -> dict[str, RowRanges]:
-        """The rows of each series in each split."""
         panel, options = self.source_panel, self.options
         # refuses a target that is not there before anything is computed
         choose_columns(self.title, panel, options.features, options.target)
@@ -110,12 +109,10 @@ class DataModule:
         return self.options.eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
 
     def read(self) -> None:
-        """Read the panel and split its rows."""
         _ = self.rows
 
     @property
     def windows_per_epoch(self) -> int:
-        """Training windows of an epoch."""
         asked, count = self.options.windows_per_epoch, self.n_windows["train"]
         return count_windows_per_epoch(asked, count, bool(self.panel.future_covariates))
 
@@ -158,7 +155,6 @@ class DataModule:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that `target` may name."""
         return self.panel.targets
 
     @property
@@ -171,7 +167,6 @@ class DataModule:
 
     @property
     def target_index(self) -> list[int]:
-        """The numbers of the targets among the features."""
         return self._chosen.index
 
     @property
@@ -215,7 +210,6 @@ class DataModule:
 
     @cached_property
     def windows(self) -> "dict[str, Windows]":
-        """The windows of each split."""
         starts = find_window_starts(
             self.title, self.panel, self.rows, self.scaled.scales.has_scale,
             seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,

@@ -82,12 +82,10 @@ class Panel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of `values`."""
         return (*self.targets, *self.past_covariates)
 
     @property
     def future_columns(self) -> tuple[str, ...]:
-        """Names of the columns of `future`."""
         return (*self.future_covariates, *self.as_of.values())
 
     @property
@@ -230,7 +228,6 @@ ID_COLUMN = "unique_id"  # the column of ids in the files of a run, whatever its
 
 
 def describe_panel(panel: Panel) -> str:
-    """Describe the size and the dates of a panel in one line."""
     dates = f"{panel.describe_step()}, {panel.first_date} to {panel.last_date}"
     if not panel.has_ids:
         return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"

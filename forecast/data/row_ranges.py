@@ -109,7 +109,6 @@ class StoredValues:
         return self[:] if dtype is None else self[:].astype(dtype)
 
     def select(self, index: Sequence[int]) -> "StoredValues":
-        """Some of the columns."""
         names = ("index", "minimum", "maximum", "missing", "codes")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
 

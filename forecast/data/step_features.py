@@ -36,7 +36,6 @@ class Rows(ABC):
         """Windows of `length` rows that begin at these rows."""
 
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
-        """The rows with these numbers."""
         if isinstance(rows, slice):
             rows = torch.arange(*rows.indices(len(self)))
         return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
@@ -47,8 +46,6 @@ class Rows(ABC):
 
 
 class TensorRows(Rows):
-    """Rows in a tensor."""
-
     def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
         self.tensor, self.device, self.n_columns = tensor, tensor.device, tensor.shape[1]
 

@@ -142,7 +142,6 @@ class Gaps:
         return cls(rows, row, at, before[row, at].long(), after[row, at].long())
 
     def select(self, chosen: Bool[Tensor, " missing"]) -> "Gaps":
-        """Some of the missing values."""
         return Gaps(self.rows, *(part[chosen] for part in (self.row, self.step, self.before, self.after)))
 
     def read(self, steps: Steps) -> Float[Tensor, " missing"]:
@@ -229,7 +228,6 @@ class Windows:
         return (counts[number] == len(self.starts)).nonzero().view(len(self.starts), -1)
 
     def series(self, index: Index) -> Index:
-        """The number of the series that each window lies in."""
         return torch.bucketize(index, self._ends, right=True)
 
     def origins(self, index: Index) -> Index:

@@ -174,12 +174,10 @@ class Calibration:
         return forecast[..., None] + self.offsets.to(forecast).movedim(-3, -1)
 
     def deciles(self) -> "Calibration":
-        """The calibration of the deciles alone."""
         offsets = self.offsets[[self.quantiles.index(p) for p in DECILES]]
         return replace(self, quantiles=DECILES, offsets=offsets)
 
     def first(self, steps: int) -> "Calibration":
-        """The calibration of the first steps of the horizon."""
         ranks = None if self.ranks is None else self.ranks[:, :, :steps]
         return replace(self, offsets=self.offsets[:, :steps], ranks=ranks)
 

@@ -357,8 +357,7 @@ def train(config: DictConfig, data: DataModule, cut: int, folder: Path, before: 
 def split_before(data: DataModule, cut: int) -> list[str]:
     """The split whose training and validation rows lie before a position of the grid.
 
-    Raises:
-        DataError: too few dates lie before the position.
+    Raises DataError: too few dates lie before the position.
     """
     grid = data.panel.grid
     validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)

@@ -191,7 +191,6 @@ class Forecast:
 
     @property
     def has_truth(self) -> bool:
-        """Whether any true value is known."""
         return bool(np.isfinite(self.truth).any())
 
     @property
@@ -202,7 +201,6 @@ class Forecast:
         return self.rows_before < self.rows_before.max()
 
     def frame(self) -> pd.DataFrame:
-        """The forecast as a DataFrame, see `table`."""
         index, columns = self.table()
         return pd.DataFrame(columns, index=index)
 
@@ -274,7 +272,6 @@ class Forecast:
             return np.nanstd(panel.values[rows][..., targets], axis=1, dtype=np.float64)[:, None]
 
     def plots(self) -> list[PlottedForecast]:
-        """Plots of the variables and series of `choose_plots`."""
         chosen = choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
         return [self._plot(*plot) for plot in chosen]
 
@@ -284,7 +281,6 @@ class Forecast:
         return f" ({left_out})" if left_out else ""
 
     def title(self, data: str) -> str:
-        """The title of a picture of `plots`; `data` is the name of the data."""
         span = describe_span(self.panel.utc_offset.shown(pd.DatetimeIndex(self.dates.ravel())))
         by = f" by {self.forecaster.label}" * (self.forecaster.name != MODEL)
         return f"{data}: forecast {span}{by}{self.describe_plots()}"
@@ -311,7 +307,6 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
 
 
 def describe_forecast(forecast: Forecast) -> list[str]:
-    """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
     n_series, horizon = forecast.dates.shape
     size = describe_size(forecast.panel, f"{horizon} steps", of_each=" of each")
@@ -393,7 +388,6 @@ def describe_test(forecast: Forecast) -> list[str]:
 
 
 def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
-    """Compare the MSE of two forecasters."""
     one, two = ({MODEL: "the model", **LABELS}[each] for each in (name, other))
     if test.mse[other] == 0:
         return f"{two} had no error"

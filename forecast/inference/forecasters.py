@@ -143,7 +143,6 @@ class PointForecaster:
         return choose_forecaster(self.model.tested(), self.baseline and self.name)
 
     def facts(self) -> ForecasterFacts:
-        """The facts that are printed with each of its forecasts."""
         model, domain = self.model, self.model.target_scaler.domain
         return ForecasterFacts(
             name=self.name,

@@ -74,8 +74,7 @@ def check_covariates(
     Missing values before the end of a series are completed as in training. There is a warning for a covariate with
     `data.known_steps` that is known for fewer steps than in training.
 
-    Raises:
-        DataError: a covariate that is read has no value for a step; the message names the first series and date.
+    Raises DataError: a covariate that is read has no value for a step; the message names the first series and date.
     """
     panel, found = scaled.panel, []
     if panel.future is None:
@@ -107,8 +106,7 @@ def check_covariates(
 def write_blank(path: Path, unknown: UnknownFuture, model: ModelData, source: Source, given: Mapping[str, Any]) -> None:
     """Write `unknown.table()` to a CSV file, in the format of the source if that is a text file.
 
-    Raises:
-        ForecastError: the command cannot read the file; then none is written.
+    Raises ForecastError: the command cannot read the file; then none is written.
     """
     form = read_format(source) or FileFormat()
     table = form.tabulate(unknown.table(), unknown.panel.utc_offset, **model.key_columns(given))

@@ -97,7 +97,6 @@ class TrainedModel(ModelData):
         return raw if self.quantiles is None else arrange_quantiles(raw, len(self.target_columns))
 
     def output(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets ..."]:
-        """`forecast` of a batch of windows."""
         return self.forecast(batch.past, batch.past_time, batch.future_time)
 
     def point(self, forecast: Tensor) -> Tensor:
@@ -105,7 +104,6 @@ class TrainedModel(ModelData):
         return take_median(forecast, self.quantiles)
 
     def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
-        """Scaled point forecasts of a batch of windows."""
         return self.point(self.output(batch))
 
     def tested(self) -> "TrainedModel":
@@ -168,8 +166,7 @@ def load(path: str | Path) -> TrainedModel:
 def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any]]:
     """Read a checkpoint file, or that of a run folder (`latest`: the newest): the refitted model if there is one.
 
-    Raises:
-        CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
+    Raises CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
     """
     file = find_trained(path)
     return file, load_checkpoint(file)

@@ -150,7 +150,6 @@ def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
 
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:
-    """Whether two paths name the same file."""
     one, two = locate(path), locate(other)
     if isinstance(one, Path) and isinstance(two, Path):
         return one.resolve() == two.resolve()
@@ -208,7 +207,6 @@ class ModelData:
 
     @property
     def date_column(self) -> str:
-        """The name of the column that holds the dates."""
         return self.data_state["date_column"] or "date"
 
     def key_columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,7 +279,6 @@ class ModelData:
         return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the data module that `open_data` creates."""
         indicators = columns_of_indicators(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         state = self.data_state

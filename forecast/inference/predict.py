@@ -187,8 +187,7 @@ def forecast_series(
 def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
     """Choose the method of the intervals. `auto` uses the quantiles of the network if it has all levels and steps.
 
-    Raises:
-        ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
+    Raises ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
     """
     check_method(method, None if forecaster.name == MODEL else forecaster.name)
     missing = explain_missing_quantiles(forecaster, levels, horizon)
@@ -313,8 +312,7 @@ def draw_paths(
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
     has their ranks on common dates.
 
-    Raises:
-        DataError: the validation rows hold too few horizons.
+    Raises DataError: the validation rows hold too few horizons.
     """
     if samples is None:
         return None, "", False
@@ -339,8 +337,7 @@ def draw_paths(
 def recursive_windows(data: DataModule, horizon: int) -> Windows:
     """The windows whose `horizon` lies in the validation rows, of a multiple of pred_len steps.
 
-    Raises:
-        DataError: the horizon is longer than the validation rows.
+    Raises DataError: the horizon is longer than the validation rows.
     """
     seq_len, pred_len = data.seq_len, data.pred_len
     n_steps = round_up_horizon(horizon, pred_len)

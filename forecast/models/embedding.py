@@ -59,8 +59,7 @@ def sinusoidal_positions(length: int, d_model: int, scale: float = 1.0) -> Float
 class Embedding(nn.Module):
     """Sum of value embedding (circular convolution), sinusoidal positions and time embedding (linear), then dropout.
 
-    Raises:
-        RuntimeError: in `forward`, for a sequence longer than `max_length`.
+    Raises RuntimeError: in `forward`, for a sequence longer than `max_length`.
     """
 
     positions: Tensor

@@ -223,8 +223,7 @@ class ChannelLayout(nn.Module):
     Args:
         extra: variables of joint and axes beside the features, such as the covariates.
 
-    Raises:
-        ValueError: `tokens` is none of these.
+    Raises ValueError: `tokens` is none of these.
     """
 
     def __init__(self, tokens: str, n_features: int, d_model: int, *, extra: int = 0) -> None:
@@ -255,7 +254,6 @@ class ChannelLayout(nn.Module):
     def select_targets(
         self, tokens: Float[Tensor, "batch channels tokens d_model"], target_index: Int[Tensor, " n_targets"]
     ) -> Float[Tensor, "batch target_channels tokens d_model"]:
-        """Select the channels of the target columns."""
         return tokens[:, target_index] if self.reads_variables else tokens
 
     def to_sequences(
@@ -267,7 +265,6 @@ class ChannelLayout(nn.Module):
     def from_sequences(
         self, sequences: Float[Tensor, "sequences length d_model"], channels: int
     ) -> Float[Tensor, "batch {channels} tokens d_model"]:
-        """Invert `to_sequences`."""
         if self.joint:
             return sequences.unflatten(1, (channels, -1))
         return sequences.unflatten(0, (-1, channels))

@@ -37,8 +37,7 @@ class PatchEncoder(ResidualModel):
         d_model, n_heads, d_ff, encoder_layers, dropout, match: see `Informer`.
         d_hidden: width of the hidden layer that reads all tokens of a channel.
 
-    Raises:
-        ValueError: see `ResidualModel`, or the attention type cannot serve the encoder.
+    Raises ValueError: see `ResidualModel`, or the attention type cannot serve the encoder.
     """
 
     layouts = TOKENS

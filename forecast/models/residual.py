@@ -83,8 +83,7 @@ class ResidualModel(ForecastModel):
         linear: add to a linear model; otherwise the correction is added to the window's mean.
         d_calendar: width of the time embedding of a step.
 
-    Raises:
-        ValueError: a length or size is out of range, or `tokens` is none of `layouts`.
+    Raises ValueError: a length or size is out of range, or `tokens` is none of `layouts`.
     """
 
     layouts: ClassVar[tuple[str, ...]]

@@ -119,13 +119,11 @@ class Run:
 
 
 def read_jobs(folder: Path) -> list[Run]:
-    """Read the jobs in a sweep's folder, in the order of their numbers."""
     folders = {path.parent for path in folder.glob("*/overrides.yaml")}
     return [read_run(job) for job in sorted(folders, key=job_number)]
 
 
 def read_run(folder: Path) -> Run:
-    """Read a job's metrics or error."""
     metrics, error = folder / "metrics.json", folder / "error.txt"
     try:
         scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
@@ -168,8 +166,7 @@ def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_re
 def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the settings with which Hydra resumes a sweep of the same command; empty if there is no such sweep.
 
-    Raises:
-        ConfigError: that sweep is still running.
+    Raises ConfigError: that sweep is still running.
     """
     is_named = any(argument.startswith("hydra.sweep.dir=") for argument in arguments)
     folder = Path(config.hydra.sweep.dir) if is_named else find_same_command(Path(config.output_root), arguments)
@@ -192,7 +189,6 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
-    """Find the newest folder below `root` of a sweep of the same command."""
     wanted = identifying_overrides(arguments)
     for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
         try:
@@ -220,7 +216,6 @@ OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
 def find_job(config: DictConfig, digest: str) -> Path | None:
-    """Find the newest folder in the sweep with a configuration of this digest."""
     folders = Path(config.hydra.sweep.dir).glob(f"*_{digest[:8]}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
@@ -259,7 +254,6 @@ class Job:
         )
 
     def compose(self, more: Sequence[str] = ()) -> DictConfig:
-        """Compose the job's configuration, with `more` overrides."""
         config = self.context.config_loader.load_sweep_config(self.config, [*self.overrides, *more])
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = self.number

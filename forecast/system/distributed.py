@@ -72,8 +72,7 @@ def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
     Args:
         what: a name of the choice; each choice has its own.
 
-    Raises:
-        ConfigError: the Slurm job does not set the number of processes per machine.
+    Raises ConfigError: the Slurm job does not set the number of processes per machine.
     """
     global _store
     if launcher() is None or n_processes() == 1:

@@ -269,7 +269,6 @@ def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
 
 
 def key_of_override(argument: str) -> str:
-    """The dotted key of an override."""
     return argument.partition("=")[0].lstrip("+~").partition("@")[0].replace("/", ".")
 
 

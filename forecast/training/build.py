@@ -52,7 +52,6 @@ class Resolved(NamedTuple):
 
 
 def resolved_settings(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
 
@@ -117,7 +116,6 @@ def choose_transforms(data: DataModule, loss: str) -> dict[str, tuple[str, float
 
 
 def describe_transforms(chosen: dict[str, tuple[str, float]], loss: str) -> str:
-    """The chosen transforms in a line for the terminal."""
     error = f"validation {'RMSE' if loss == 'mse' else 'MAE'} of the linear baseline"
     if not chosen:
         return f"transform  none: no other one lowers the {error} by {MIN_IMPROVEMENT:.0%}"
@@ -156,7 +154,6 @@ def quantiles_of(config: DictConfig) -> tuple[float, ...]:
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
-    """Create a model for the data, without a warm start."""
     return create_model(
         config.model,
         n_features=data.n_features,
@@ -174,8 +171,7 @@ def make_forecaster(
     Args:
         chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
 
-    Raises:
-        ConfigError: the model and its batches cannot fit into memory.
+    Raises ConfigError: the model and its batches cannot fit into memory.
     """
     check_memory(config, data)
     model = make_model(config, data)

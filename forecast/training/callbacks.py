@@ -150,8 +150,7 @@ class AverageWeights(Callback):
     Args:
         decay: between 0 and 1; None: nothing is averaged.
 
-    Raises:
-        ConfigError: in `setup`, the weights are sharded.
+    Raises ConfigError: in `setup`, the weights are sharded.
     """
 
     def __init__(self, decay: float | None) -> None:
@@ -216,7 +215,6 @@ class AverageWeights(Callback):
 
 @torch.no_grad()
 def set_weights(module: L.LightningModule, values: list[Tensor]) -> None:
-    """Copy values into the parameters of a module, in their order."""
     for weights, each in zip(module.parameters(), values, strict=True):
         weights.copy_(each)
 
@@ -227,8 +225,7 @@ class StopOnNonFiniteLoss(Callback):
     The loss is checked every `BATCHES_BETWEEN_CHECKS` batches and at the end of the epoch. Once a weight is not finite,
     no loss is.
 
-    Raises:
-        TrainingError: naming the epoch and the batch.
+    Raises TrainingError: naming the epoch and the batch.
     """
 
     def on_train_batch_end(
@@ -422,8 +419,7 @@ class RunTime(Callback):
 class RankConsistency(Callback):
     """Compare the tables and configurations of all processes before training; describe the table in checkpoints.
 
-    Raises:
-        ConfigError: naming two processes, and the table or the first key that differs.
+    Raises ConfigError: naming two processes, and the table or the first key that differs.
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:

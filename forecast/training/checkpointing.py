@@ -239,7 +239,6 @@ def sum_validation_losses(
 
 
 def set_shrinkage(module: L.LightningModule, weight: float) -> None:
-    """Set the shrinkage weight of the module's model, if it has one."""
     model = cast(ForecastModel, module.model)
     if model.shrinkage is not None:
         model.shrinkage.fill_(weight)
@@ -335,8 +334,7 @@ def fit(trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule, che
 def open_run(config: DictConfig) -> RunStart:
     """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
 
-    Raises:
-        CheckpointError: there is no readable checkpoint.
+    Raises CheckpointError: there is no readable checkpoint.
     """
     folder = Path(config.output_dir)
     newest = load_newest(folder) if config.resume == "auto" else None

@@ -44,8 +44,7 @@ FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")
 def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:
     """Import the class that `model._target_` names.
 
-    Raises:
-        ConfigError: it cannot be imported, or is not a subclass of `ForecastModel`.
+    Raises ConfigError: it cannot be imported, or is not a subclass of `ForecastModel`.
     """
     target = settings["_target_"]
     try:

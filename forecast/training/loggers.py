@@ -53,7 +53,6 @@ class FinalResults(NamedTuple):
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
-    """Create the loggers of the configuration (`logger=[wandb,csv]`)."""
     return [instantiate(settings, _convert_="all") for name, settings in config.items() if name != "mode"]
 
 
@@ -64,8 +63,7 @@ def running(loggers: list[Logger]) -> Iterator[list[str]]:
     After the block, the list has a line for each logger that says how its results are opened. After an error, the lines
     are printed.
 
-    Raises:
-        ConfigError: a tracking service cannot be reached.
+    Raises ConfigError: a tracking service cannot be reached.
     """
     lines: list[str] = []
     status = "failed"
@@ -85,7 +83,6 @@ def running(loggers: list[Logger]) -> Iterator[list[str]]:
 
 
 def print_lines(lines: list[str]) -> None:
-    """Print lines in full, one below another."""
     if lines:
         print(*lines, sep="\n")
 
@@ -293,7 +290,6 @@ def starting_wandb() -> Iterator[None]:
 
 
 def describe_wandb(run: Any) -> str:
-    """The address of a W&B run, as a line."""
     return f"W&B: {run.url or f'offline run; upload it with: wandb sync {quote_for_shell(str(Path(run.dir).parent))}'}"
 
 
@@ -344,7 +340,6 @@ class MlflowLogger(ServiceLogger):
     @property
     @rank_zero_experiment
     def experiment(self) -> Any:
-        """The `mlflow.MlflowClient`."""
         return self._client
 
     @rank_zero_only

@@ -121,7 +121,6 @@ class RunReport:
 
 
 def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
-    """Print the data, the attention layers and the model before training starts."""
     slots = summarize_attention(model)
     equal = [f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax]
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())

@@ -87,8 +87,7 @@ class Reading:
 def read(make: MakeData, choices: Choices) -> Reading:
     """Read the data; again with text and forecasts as covariates, or with rows as steps, where the data suggest it.
 
-    Raises:
-        DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
+    Raises DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
     """
     data = make()
     try:
@@ -223,7 +222,6 @@ class Diagnosis:
 
     @property
     def suggested(self) -> dict[str, Any]:
-        """The suggested value of each key."""
         return {setting.key: setting.value for setting in self.settings}
 
     @property
@@ -262,8 +260,7 @@ class Diagnosis:
 def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     """Read and examine the panel of `make()`, whose window lengths and `features` do not matter.
 
-    Raises:
-        DataError, ConfigError: as training does, except for splits that are too short.
+    Raises DataError, ConfigError: as training does, except for splits that are too short.
     """
     reading = read(make, choices)
     data, file = reading.data, reading.panel
@@ -320,7 +317,6 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
 
 
 def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
-    """The columns of the file that a training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
     left_out = values.get("data.drop", ())
     kept = [name for name in (*file.targets, *file.past_covariates) if name not in left_out]
@@ -348,8 +344,6 @@ def interpolate(
 
 @dataclass
 class PanelSource(Source):
-    """A data source that returns a given panel."""
-
     panel: Panel
     path: Path | None = None
 
@@ -415,7 +409,6 @@ def lengthen_past(
 
 
 def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choices: Choices) -> DataModule:
-    """The windows that training with these values of settings reads."""
     options = {
         **vars(data.options),
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
@@ -455,8 +448,7 @@ def suggest_overrides(
         chosen: seq_len, label_len, pred_len and features, if the caller sets them.
         typed: the keys that the caller sets, which are left out.
 
-    Raises:
-        DataError: a DataFrame that cannot be used.
+    Raises DataError: a DataFrame that cannot be used.
     """
     fixed = {"name": "frame", "split": SPLIT, "steps": "dates", "seq_len": 1}
     options = {**fixed, "pred_len": chosen.get("pred_len", 1), **columns}

@@ -150,7 +150,6 @@ class SplitPart:
         return int(used[(len(used) - 1) // 2]) if len(used) else 0
 
     def windows(self, seq_len: int, pred_len: int) -> Int64[np.ndarray, " series"]:
-        """The number of windows of each series."""
         own = pred_len + np.maximum(0, seq_len - self.history)
         return np.where(self.has_scale, np.maximum(0, self.lengths - own + 1), 0)
 
@@ -271,7 +270,6 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
 
 
 def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: SplitPart) -> float:
-    """The median drift of the series, see `Column`."""
     drifts = []
     for of_train, of_test in zip(
         zip(train.first, train.stop, strict=True), zip(test.first, test.stop, strict=True), strict=True
@@ -283,7 +281,6 @@ def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: Sp
 
 
 def list_gross_errors(column: Float[np.ndarray, " rows"], panel: Panel) -> tuple[GrossError, ...]:
-    """The first gross errors of a column of all series."""
     found = []
     for series, (start, end) in enumerate(zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)):
         low, high, wrong = find_gross_errors(column[start:end])
@@ -387,7 +384,6 @@ class CategoryColumn:
 
     @property
     def note(self) -> str:
-        """The facts in words."""
         missing = f"; {self.missing:,} missing" if self.missing else ""
         return f"text, {plural(self.distinct, 'value')}{missing}"
 

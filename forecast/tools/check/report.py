@@ -120,7 +120,6 @@ def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """The numbers that are probably errors."""
     for column in diagnosis.columns:
         for error in column.gross_errors:
             place = " ".join(filter(None, (error.series, column.name)))
@@ -139,7 +138,6 @@ def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _find_sums(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """The targets that are sums of others."""
     for one in diagnosis.sums[:MAX_COPIES]:
         why = "scores of all of them count it twice; forecast either it or the others"
         yield Finding("sums", f"{one.relation}: {why}", write_setting("data.drop", [one.name]))

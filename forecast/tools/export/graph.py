@@ -225,7 +225,6 @@ def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[st
 
 
 def replace_missing(values: np.ndarray, completed: Tensor) -> None:
-    """Fill the missing values of an array from `completed`, of the same shape."""
     np.copyto(values, completed.numpy(), where=np.isnan(values))
 
 
