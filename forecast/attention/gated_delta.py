@@ -64,8 +64,7 @@ Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were w
 tokens.
 """
 
-KERNEL, NORM_EPS = 4, 1e-5
-"""Of the convolution and of the norm of the output, as in flash-linear-attention."""
+KERNEL, NORM_EPS = 4, 1e-5  # of the convolution and of the norm of the output, as in flash-linear-attention
 
 
 def delta_rule(

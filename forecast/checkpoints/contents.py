@@ -15,8 +15,7 @@ from forecast.system.location import known_targets, locate
 
 # ---- find the file
 
-LATEST, RUNS = "latest", "runs"
-"""The name of the newest run, and the folder in which it is looked for."""
+LATEST, RUNS = "latest", "runs"  # the name of the newest run, and the folder in which it is looked for
 
 
 def find_run(path: str | Path) -> Path:

@@ -36,8 +36,7 @@ from forecast.system.keys import (
     without_hydra,
 )
 
-WIDTH, INDENT, NAME_WIDTH = 120, 2, 20
-"""Characters of a line, before a row, and of the column of names."""
+WIDTH, INDENT, NAME_WIDTH = 120, 2, 20  # characters of a line, before a row, and of the column of names
 
 LINE = re.compile(r"(?P<indent> *)(?P<key>[\w.]+):(?P<value>.*?)(?:(?<=\s)# (?P<comment>.*))?$")
 """A line of a YAML file with a key."""
@@ -211,8 +210,7 @@ def check_checkpoint(config: DictConfig) -> None:
         raise ConfigError("checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file")
 
 
-FILES = set(FILE_SOURCES) - {"store"}
-"""Values of data.name that stand for a file at data.path; a store is a folder."""
+FILES = set(FILE_SOURCES) - {"store"}  # values of data.name that stand for a file at data.path; a store is a folder
 
 
 def find_named_files(config: DictConfig) -> None:
@@ -273,8 +271,7 @@ def _resolve_path(text: str, key: str, value: Any, content: Mapping[str, Any]) -
     return text if resolved == value else overrides.quote(f"{key}={resolved}", sweep=False)
 
 
-IMPLYING = ("train", "check", "backtest")
-"""Commands in which `data.path` implies a value of `data`."""
+IMPLYING = ("train", "check", "backtest")  # commands in which `data.path` implies a value of `data`
 
 
 def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:

@@ -99,8 +99,7 @@ def first_of_sweep(override: Override) -> str:
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
-MAX_NUMBER = 2**63
-"""Largest absolute value of a number whose key has no limits."""
+MAX_NUMBER = 2**63  # largest absolute value of a number whose key has no limits
 
 
 def check_value(key: str, value: Any, default: Any) -> None:
@@ -164,8 +163,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-MULTIPLE_CHOICE = ("logger",)
-"""Groups of which several options can be chosen together."""
+MULTIPLE_CHOICE = ("logger",)  # groups of which several options can be chosen together
 
 EXTRAS = {
     "hydra/sweeper/optuna": "optuna",
@@ -176,8 +174,7 @@ EXTRAS = {
 """Options that need an extra, with the name of the extra, which is also the name of its package."""
 
 
-NEAR = 0.7
-"""Similarity of two names, from 0 to 1, above which one may be meant by the other."""
+NEAR = 0.7  # similarity of two names, from 0 to 1, above which one may be meant by the other
 
 USUAL = {
     "epochs": "trainer.max_epochs", "lr": "optimizer.lr", "learning_rate": "optimizer.lr", "run": "checkpoint",

@@ -16,8 +16,7 @@ from forecast.system.errors import DataError, check_choice
 NORMAL_DEVIATION = 0.6744897501960817  # median absolute deviation of the standard normal distribution
 SAMPLED_ROWS = 1 << 16  # most rows that the parameters of one series are fitted to, evenly spaced
 
-QUARTILE_ROWS = 1 << 20
-"""Most training rows of a series that `robust` takes its quartiles from, evenly spaced."""
+QUARTILE_ROWS = 1 << 20  # most training rows of a series that `robust` takes its quartiles from, evenly spaced
 
 
 def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:

@@ -16,8 +16,7 @@ from forecast.data.step_features import Index, Rows, StepFeatures
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
-SEASONS_BACK = 7
-"""Number of seasons before and after a gap in which `seasonal` looks for a value of the same phase."""
+SEASONS_BACK = 7  # number of seasons before and after a gap in which `seasonal` looks for a value of the same phase
 
 
 Past = Float[Tensor, "batch length columns"]

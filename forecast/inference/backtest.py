@@ -46,8 +46,7 @@ from forecast.training.checkpointing import Checkpointing, describe_untrained, s
 from forecast.training.create_model import compile_where_possible
 from forecast.training.module import Forecaster, LightningData, compute_output, predict, window_losses
 
-VALIDATION_DIVISOR = 8
-"""The last eighth of the dates before a training are validation dates."""
+VALIDATION_DIVISOR = 8  # the last eighth of the dates before a training are validation dates
 
 
 class Source(NamedTuple):

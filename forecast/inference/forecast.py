@@ -52,8 +52,7 @@ FAR = {"standard": (-10.0, 10.0), "robust": (-10.0, 10.0), "minmax": (-1.0, 2.0)
 They are their mean ± 10 standard deviations, their median ± 10 interquartile ranges, and their minimum and maximum
 by the distance between these. An hourly load stays within 5 standard deviations, spikes of prices reach 10 and more.
 """
-SERIES_AT_ONCE = 512
-"""Number of series that are forecast at once."""
+SERIES_AT_ONCE = 512  # number of series that are forecast at once
 
 
 def check_forecast(config: DictConfig) -> None:

@@ -25,8 +25,7 @@ from forecast.system.errors import CheckpointError, check_choice
 from forecast.system.progress import track
 from forecast.training.create_model import computing, create_model, fits, has_gpu, keep_precision, model_class
 
-BATCH_SIZE = 64
-"""Number of windows that a trained model forecasts at once."""
+BATCH_SIZE = 64  # number of windows that a trained model forecasts at once
 
 
 class TrainedModel(ModelData):

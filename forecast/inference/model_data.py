@@ -42,8 +42,7 @@ from forecast.system.location import locate
 ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_file)
 """Settings that do not apply to another file than that of training."""
 
-FRAME = "DataFrame"
-"""Name of the data of a DataFrame, which have no file."""
+FRAME = "DataFrame"  # name of the data of a DataFrame, which have no file
 
 
 def choose_data_config(

@@ -61,11 +61,8 @@ from forecast.system.progress import track
 MAX_RECURSIVE_ORIGINS = 512
 """Number of recursive forecasts to calibrate on, for intervals beyond pred_len; of many series, there are more."""
 
-MIN_HORIZONS = 10
-"""Intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning."""
-
-REPLAYED_ROWS = 1_024
-"""Number of rows before the origin from which past forecasts are recomputed."""
+MIN_HORIZONS = 10  # intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning
+REPLAYED_ROWS = 1_024  # number of rows before the origin from which past forecasts are recomputed
 
 MAX_REPLAYED, MIN_REPLAYED = 1 << 15, 32
 """Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""

@@ -19,8 +19,7 @@ CovariateRole = Literal["past", "future"]
 MAX_READ = 2048
 """Largest number of covariate values that a linear model reads of a window; its normal equations have as many rows."""
 
-MAX_PRODUCTS = 1 << 26
-"""Largest number of products of these values with the steps of all targets, 512 MiB."""
+MAX_PRODUCTS = 1 << 26  # largest number of products of these values with the steps of all targets, 512 MiB
 
 MAX_WORK = 1 << 29
 """Largest number of multiplications for one of the solutions that are compared, of which there are hundreds."""
@@ -31,8 +30,7 @@ MAX_SLIDING = 1 << 24
 MIN_RUN = 1 << 17
 """Smallest product of the windows of a series, the steps of a window and the targets, for which sliding is faster."""
 
-MAX_RUN = 1 << 20
-"""Largest number of windows of a run, whose rows are in memory at once."""
+MAX_RUN = 1 << 20  # largest number of windows of a run, whose rows are in memory at once
 
 MAX_SAMPLE, MAX_SAMPLE_CELLS, MIN_SAMPLE = 1 << 17, 1 << 21, 4096
 """Limits of a sample of windows that are read one by one: the number of windows, the product of windows and targets,

@@ -22,14 +22,9 @@ Weight = Float64[Tensor, "seq_len pred_len"]
 Covariates = Float64[Tensor, "n_targets n_read pred_len"]
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
-MAX_DEPTH = 3
-"""Largest number of lookbacks that are averaged."""
-
-INNER_ORIGINS = 3
-"""Origins within the training rows at which choices are compared."""
-
-COMPARED_STEPS = 48
-"""Steps of the horizon, evenly spaced, at which choices are compared."""
+MAX_DEPTH = 3  # largest number of lookbacks that are averaged
+INNER_ORIGINS = 3  # origins within the training rows at which choices are compared
+COMPARED_STEPS = 48  # steps of the horizon, evenly spaced, at which choices are compared
 
 
 def solve(

@@ -17,8 +17,7 @@ from forecast.data import Windows
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.linear.covariate_steps import MAX_RUN, CovariateSteps, choose_windows, find_covariate_steps, make_dense
 
-NUMBERS_AT_ONCE = 1 << 20
-"""Numbers that are copied at once, 8 MiB; about ten copies exist at a time."""
+NUMBERS_AT_ONCE = 1 << 20  # numbers that are copied at once, 8 MiB; about ten copies exist at a time
 
 
 def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tensor, "width width"]:

@@ -17,8 +17,7 @@ Slot = Literal["encoder", "decoder", "cross", "variables"]
 PointAndScale = tuple[Horizon, Float[Tensor, "batch 1 n_features"]]
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
-FULL_WEIGHT = 0.995
-"""Shrinkage weights of at least this value are printed as 1."""
+FULL_WEIGHT = 0.995  # shrinkage weights of at least this value are printed as 1
 
 
 @dataclass(frozen=True, eq=False)

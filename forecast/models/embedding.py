@@ -16,8 +16,7 @@ HARMONICS = 4
 HIDDEN = 64
 JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 """Standard deviation of the random shift, in training, of time features that identify single days."""
-STD_FLOOR = 0.1
-"""Added in quadrature to the standard deviation of a covariate over a window, in scaled values."""
+STD_FLOOR = 0.1  # added in quadrature to the standard deviation of a covariate over a window, in scaled values
 
 
 class CircularConv(nn.Module):

@@ -18,8 +18,7 @@ from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
 from forecast.models.embedding import CircularConv
 
 TOKENS = ("mixed", "independent", "joint", "axes")
-EMBEDDING_SCALE = 0.3
-"""Initial standard deviation of the variable embeddings; that of tokens is about 1."""
+EMBEDDING_SCALE = 0.3  # initial standard deviation of the variable embeddings; that of tokens is about 1
 
 
 class BatchNorm(nn.BatchNorm1d):

@@ -30,8 +30,7 @@ RESULTS = "optimization_results.yaml"  # in a sweep's folder: the parameters and
 
 SEARCH = "search"  # the attribute of a study that holds the overrides of its search
 
-Draw = Callable[[Trial], Any]
-"""Draws the value of one parameter of a trial."""
+Draw = Callable[[Trial], Any]  # draws the value of one parameter of a trial
 
 
 # ---- the study

@@ -42,8 +42,7 @@ from forecast.system.formatting import format_duration, plural
 from forecast.system.hydra_internals import process_state, restore_process_state
 from forecast.system.keys import identifying_overrides
 
-COMMAND = "command.yaml"
-"""The file in a sweep's folder that holds the command's overrides."""
+COMMAND = "command.yaml"  # the file in a sweep's folder that holds the command's overrides
 
 
 @dataclass

@@ -252,8 +252,7 @@ def row_of(key: str) -> Key | None:
 ALL_EFFECTS = frozenset(Effect)
 RUN_EFFECTS = ALL_EFFECTS - {PLACE, LOG, LAUNCH}
 """Effects of the keys that a run and the command that resumes it must have in common."""
-VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}
-"""Effects of the keys that change scores on the same test windows."""
+VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}  # effects of the keys that change scores on the same test windows
 
 
 def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:

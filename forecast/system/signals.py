@@ -27,8 +27,7 @@ from typing import Any
 
 from forecast.system import distributed
 
-STATUS = 75
-"""Exit status of a run that was stopped by a signal and can be resumed (EX_TEMPFAIL of sysexits.h)."""
+STATUS = 75  # exit status of a run that was stopped by a signal and can be resumed (EX_TEMPFAIL of sysexits.h)
 
 WAIT = 5.0
 """Seconds that the other processes of a run wait for the first one to print: a launcher may end it once they exit."""

@@ -30,8 +30,7 @@ from forecast.system.keys import first_difference, identity
 from forecast.system.machine import OtherWork
 from forecast.system.progress import bar
 
-BATCHES_BETWEEN_CHECKS = 20
-"""Batches between two checks of the training loss, each of which waits for the device."""
+BATCHES_BETWEEN_CHECKS = 20  # batches between two checks of the training loss, each of which waits for the device
 
 
 def gather(trainer: L.Trainer, value: Any) -> list[Any]:

@@ -40,8 +40,7 @@ from forecast.training.module import LightningData
 MARGIN = 0.01
 """Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
-STEPS_BETWEEN_VOTES = 10
-"""Steps between two votes of several processes on saving; each vote costs one message."""
+STEPS_BETWEEN_VOTES = 10  # steps between two votes of several processes on saving; each vote costs one message
 
 
 class CheckpointFiles(CheckpointIO):

@@ -24,21 +24,15 @@ from forecast.system.machine import read_cpu
 from forecast.system.memory import available
 from forecast.training.preparation import AUTO, is_float16
 
-MAX_BUFFER_BYTES = 1 << 32
-"""Largest size of a network's buffers, such as its table of positions."""
-
-MIN_D_MODEL = 128
-"""d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
-
-BYTES_PER_PARAMETER = 16
-"""float32 weight and gradient, and the two moments of Adam."""
+MAX_BUFFER_BYTES = 1 << 32  # largest size of a network's buffers, such as its table of positions
+MIN_D_MODEL = 128  # d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)
+BYTES_PER_PARAMETER = 16  # float32 weight and gradient, and the two moments of Adam
 
 # Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
 OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
 OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
-FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")
-"""Arguments of a model that are not settings."""
+FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")  # arguments of a model that are not settings
 
 
 def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:

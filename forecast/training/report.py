@@ -41,20 +41,14 @@ from forecast.training.checkpointing import describe_untrained
 from forecast.training.create_model import summarize_attention
 from forecast.training.module import Forecaster, compute_output
 
-MAX_PLOTTED = 3
-"""Largest number of variables in forecasts.png."""
-
-MAX_TABLED = 12
-"""Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
-
-MAX_EXAMPLES = 3
-"""Largest number of example windows."""
+MAX_PLOTTED = 3  # largest number of variables in forecasts.png
+MAX_TABLED = 12  # largest number of variables in forecasts.parquet, which must stay small with hundreds of columns
+MAX_EXAMPLES = 3  # largest number of example windows
 
 MAX_HISTORY = 120
 """Largest number of steps of history before a forecast: three horizons, cut to this number but not below one."""
 
-MAX_NAMED = 8
-"""Largest number of columns that a line names."""
+MAX_NAMED = 8  # largest number of columns that a line names
 
 
 @dataclass(frozen=True)

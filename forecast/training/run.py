@@ -40,8 +40,7 @@ from forecast.training.module import Forecaster, LightningData, count_flops, is_
 from forecast.training.preparation import AUTO, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
-REFIT_STATE = "refit-last"
-"""Name of the checkpoint from which an interrupted refit resumes."""
+REFIT_STATE = "refit-last"  # name of the checkpoint from which an interrupted refit resumes
 
 
 def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: float) -> float:

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 MakeData = Callable[..., DataModule]
 """Creates the data module that the user chose, with other values of the options given by keyword."""
-SAMPLED = 8
-"""Number of series, the longest, in which seasons are searched."""
+SAMPLED = 8  # number of series, the longest, in which seasons are searched
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 KEYS = {
@@ -55,16 +54,11 @@ KEYS = {
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
 DAYS = ("D", "B")
-CONTINUOUS = 0.9
-"""Share of a week's steps from which rows come at all hours."""
-LONG_PASTS = (720, 1_440, 2_880)
-"""Longer pasts that are tried, in rows: a month, two and four of hours."""
-MIN_FACTOR = 1.5
-"""Smallest ratio of a longer past and the suggested one."""
-LONGER_GAIN = 0.03
-"""Smallest decrease of the validation error for which a longer past is suggested."""
-MIN_WINDOWS_OF_LONG_PAST = 7
-"""Windows of training, of all series, for each row of a longer past."""
+CONTINUOUS = 0.9  # share of a week's steps from which rows come at all hours
+LONG_PASTS = (720, 1_440, 2_880)  # longer pasts that are tried, in rows: a month, two and four of hours
+MIN_FACTOR = 1.5  # smallest ratio of a longer past and the suggested one
+LONGER_GAIN = 0.03  # smallest decrease of the validation error for which a longer past is suggested
+MIN_WINDOWS_OF_LONG_PAST = 7  # windows of training, of all series, for each row of a longer past
 MAX_PRODUCTS = 2**25
 """Largest number of products of two steps of the past, of all series, so that a check takes seconds."""
 

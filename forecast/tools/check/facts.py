@@ -15,23 +15,17 @@ from forecast.system.formatting import plural
 
 MAX_NAMED = 3
 """Largest number of gaps that are named, and of gross errors of a series: more of them are no isolated errors."""
-SENTINEL_COUNT = 3
-"""A code for a missing value comes at least this often."""
+SENTINEL_COUNT = 3  # a code for a missing value comes at least this often
 MIN_DISTANCE = 10
 """Least distance of a gross error from the range of the other numbers, in lengths of this range.
 
 The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
 """
-MIN_NUMBERS = 50
-"""Fewest numbers of a series in which gross errors and copies are sought."""
-MIN_COUNTED = 10
-"""Fewest numbers of a column that counts rows."""
-DRIFT = 1.0
-"""Smallest absolute drift that is noted, in standard deviations of the training rows."""
-REPEATS = 3
-"""Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
-LABELS = {"train": "training", "val": "validation", "test": "test"}
-"""Names of the splits in notes."""
+MIN_NUMBERS = 50  # fewest numbers of a series in which gross errors and copies are sought
+MIN_COUNTED = 10  # fewest numbers of a column that counts rows
+DRIFT = 1.0  # smallest absolute drift that is noted, in standard deviations of the training rows
+REPEATS = 3  # fewest rows for each value of a part of the date, on average, for a column to be a function of it
+LABELS = {"train": "training", "val": "validation", "test": "test"}  # names of the splits in notes
 
 
 # ---- gaps

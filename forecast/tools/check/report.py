@@ -20,14 +20,10 @@ from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.facts import format_date, runs
 
-MAX_COPIES = 5
-"""Largest number of columns that are named as copies."""
-MAX_NAMED = 4
-"""Largest number of series named in a line."""
-LEVEL = 80
-"""Level of the intervals, in percent, for which validation should have enough windows."""
-MAX_COLUMNS = 16
-"""Largest number of columns in the table."""
+MAX_COPIES = 5  # largest number of columns that are named as copies
+MAX_NAMED = 4  # largest number of series named in a line
+LEVEL = 80  # level of the intervals, in percent, for which validation should have enough windows
+MAX_COLUMNS = 16  # largest number of columns in the table
 MAX_CURVES, POINTS = 8, 1_500
 """Largest number of curves in the figure, and of stretches of a curve, each drawn by its lowest and highest value."""
 PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}

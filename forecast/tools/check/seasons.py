@@ -16,16 +16,12 @@ DOUBT, NAMELESS_DOUBT = 1.5, 3.0
 """Strength that a random walk reaches by chance, times the number of cycles: for calendar and other periods."""
 DEVIATIONS = 3.0
 """Standard deviations, √(2 / (rows − 1)), that the F statistic of the phase means of a season exceeds 1 by."""
-MIN_GAIN = 0.05
-"""Least strength that a season must add to shorter ones."""
+MIN_GAIN = 0.05  # least strength that a season must add to shorter ones
 CYCLES, NAMELESS_CYCLES = 3, 8
 """Fewest cycles of a season; with fewer, it cannot be distinguished from a trend. Other periods need more."""
-PROMINENCE = 0.1
-"""Least height and prominence of a peak of the autocorrelation."""
-MAX_PEAKS = 8
-"""Largest number of peaks that are examined."""
-SEARCHED = 64
-"""Largest number of columns, evenly spaced, in which seasons are searched."""
+PROMINENCE = 0.1  # least height and prominence of a peak of the autocorrelation
+MAX_PEAKS = 8  # largest number of peaks that are examined
+SEARCHED = 64  # largest number of columns, evenly spaced, in which seasons are searched
 
 
 class Season(NamedTuple):
