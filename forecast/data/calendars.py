@@ -178,15 +178,10 @@ _FIRST_MONDAY = 4 * _DAY  # 1970-01-05
 
 @dataclass(frozen=True)
 class Calendar:
-    """The dates at which rows come, as local times of their time zone (`UtcOffset.local`).
+    """The dates at which rows come, as local times of their time zone (`UtcOffset.local`)."""
 
-    Attributes:
-        slots: seconds from the beginning of Monday to each row of a week, in ascending order.
-        closed: code of the country or exchange on whose holidays no row comes; None: none.
-    """
-
-    slots: tuple[int, ...] = ()
-    closed: str | None = None
+    slots: tuple[int, ...] = ()  # seconds from the beginning of Monday to each row of a week, in ascending order
+    closed: str | None = None  # code of the country or exchange on whose holidays no row comes; None: none
 
     @property
     def freq(self) -> str:

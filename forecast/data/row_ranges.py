@@ -71,13 +71,12 @@ class StoredValues:
     """Columns of an array in a file; rows are read when they are indexed, as from a NumPy array.
 
     Attributes:
-        mapped: the memory-mapped array (rows, all columns).
         minimum, maximum, missing: of each chosen column, its range and its number of missing values (NaN).
         codes: of each chosen column, the code of a category: the column is then the indicator of this category, 1 where
             the value is the code, else 0. None: the values themselves.
     """
 
-    mapped: Float[np.ndarray, "rows all_columns"]
+    mapped: Float[np.ndarray, "rows all_columns"]  # the memory-mapped array (rows, all columns)
     file: Path
     index: tuple[int, ...]
     minimum: tuple[float, ...]

@@ -162,13 +162,10 @@ class FutureCovariates:
 
     A covariate with a limit in `known_steps` has a mask, which is 1 where its value is known and 0 elsewhere. After
     its last known step it repeats the value of that step. A missing value is read as the one before it.
-
-    Attributes:
-        ahead: columns of the rows after a forecast origin, as they were known in advance.
     """
 
     past: Rows
-    ahead: Rows
+    ahead: Rows  # columns of the rows after a forecast origin, as they were known in advance
     known_steps: Int64[Tensor, " columns"]
     is_mask: Bool[Tensor, " columns"]
 

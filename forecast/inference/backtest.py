@@ -54,14 +54,13 @@ class Source(NamedTuple):
 
     Attributes:
         output: returns scaled point forecasts (batch, pred_len, n_targets) of a batch, or quantiles on one more axis.
-        state: state of the training data, with the scale of each of its series.
         quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
     """
 
     output: Callable[[Batch], Tensor]
     fitted: FittedBaselines
     calibration: Calibration
-    state: dict[str, Any]
+    state: dict[str, Any]  # state of the training data, with the scale of each of its series
     quantiles: tuple[float, ...] | None = None
 
 
@@ -242,18 +241,12 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
 
 @dataclass(frozen=True)
 class Training:
-    """A model that was trained on all rows before a date.
+    """A model that was trained on all rows before a date."""
 
-    Attributes:
-        data: its training and validation rows, with its scaler.
-        forecaster: at its best epoch by validation.
-        folder: holds its checkpoint, `best.ckpt`.
-    """
-
-    data: DataModule
-    forecaster: Forecaster
+    data: DataModule  # its training and validation rows, with its scaler
+    forecaster: Forecaster  # at its best epoch by validation
     source: Source
-    folder: Path
+    folder: Path  # holds its checkpoint, `best.ckpt`
     seconds: float
 
 

@@ -129,8 +129,6 @@ class ForecasterFacts:
     Attributes:
         name, label: `model`, or the name of the baseline; the name in words.
         is_recursive, is_refitted: see `forecasters.PointForecaster`.
-        description: lines for the terminal on what forecasts.
-        domain: transforms and bounds of the targets in words; empty if there are none.
     """
 
     name: str
@@ -138,8 +136,8 @@ class ForecasterFacts:
     is_recursive: bool
     is_refitted: bool
     pred_len: int
-    description: list[str]
-    domain: str
+    description: list[str]  # lines for the terminal on what forecasts
+    domain: str  # transforms and bounds of the targets in words; empty if there are none
     has_transforms: bool
     trained_until: str
     test: ReportedScores | None
@@ -155,13 +153,7 @@ class Forecast:
     """A forecast of each series, in original units.
 
     Attributes:
-        panel: the rows before the forecasts, one series for each forecast.
-        dates: dates of each forecast (series, horizon).
         values, low, high: the point forecast, and the bounds of each level.
-        truth: true values as far as the data have them, else NaN.
-        new: number of series that are not in the training data.
-        known: description of the future covariates that are not known for every step.
-        replayed: number of earlier forecasts whose errors moved adaptive bounds.
         paths: sample paths (series, horizon, n_targets, samples); None if there are none.
         order, is_joint: how the sample paths were ordered, in words, and whether all series were drawn jointly.
         rows_before: rows before each forecast, at most those that the model reads, which at least one series has; None:
@@ -170,17 +162,17 @@ class Forecast:
     """
 
     forecaster: ForecasterFacts
-    panel: Panel
+    panel: Panel  # the rows before the forecasts, one series for each forecast
     columns: list[str]
-    dates: np.ndarray
+    dates: np.ndarray  # dates of each forecast (series, horizon)
     values: Values
     low: dict[Level, Values]
     high: dict[Level, Values]
-    truth: Values
+    truth: Values  # true values as far as the data have them, else NaN
     method: str
-    new: int
-    known: list[str]
-    replayed: int = 0
+    new: int  # number of series that are not in the training data
+    known: list[str]  # description of the future covariates that are not known for every step
+    replayed: int = 0  # number of earlier forecasts whose errors moved adaptive bounds
     paths: Float64[np.ndarray, "series horizon n_targets samples"] | None = None
     order: str = ""
     is_joint: bool = False

@@ -25,14 +25,10 @@ from forecast.system.formatting import plural
 
 
 class SeriesOrigins(NamedTuple):
-    """The forecast origins of some series of a panel, one for each.
-
-    Attributes:
-        rows: the first row to forecast of each of them.
-    """
+    """The forecast origins of some series of a panel, one for each."""
 
     series: Int64[np.ndarray, " chosen"]
-    rows: Int64[np.ndarray, " chosen"]
+    rows: Int64[np.ndarray, " chosen"]  # the first row to forecast of each of them
 
 
 def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None) -> SeriesOrigins:

@@ -48,15 +48,13 @@ class CovariateSteps:
 
     Attributes:
         past_index, time_index: positions of the values, see `read_covariates`; earlier steps come first.
-        step: step of each value, negative in the past, 0 at the first forecast step (n_read,).
-        is_cut: whether earlier steps of the past are left out.
     """
 
     past_index: Int64[Tensor, " n_past"]
     time_index: Int64[Tensor, " n_time"]
-    step: Int64[Tensor, " n_read"]
+    step: Int64[Tensor, " n_read"]  # step of each value, negative in the past, 0 at the first forecast step (n_read,)
     is_future: Bool[Tensor, " n_read"]
-    is_cut: bool
+    is_cut: bool  # whether earlier steps of the past are left out
 
     @property
     def roles(self) -> tuple[CovariateRole, ...]:

@@ -78,14 +78,10 @@ def squared_error(gram: Gram, weight: Weight, covariates: Covariates) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a linear model.
-
-    Attributes:
-        n_lookbacks: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
-    """
+    """Settings of a linear model."""
 
     ridge: float
-    n_lookbacks: int
+    n_lookbacks: int  # number of lookbacks that are averaged: the whole window, its last half, its last quarter
     roles: tuple[CovariateRole, ...] = ()
 
 

@@ -122,13 +122,12 @@ class Gram:
         cross: Σ over windows of the products of the covariates with the window of each target.
         covariates: Σ over windows of the products of the covariates: one sum for all targets, or one for each if their
             windows differ.
-        count: number of windows that have a value, by target and step.
     """
 
     auto: Float64[Tensor, "width width"]
     cross: Float64[Tensor, "n_targets n_read width"]
     covariates: Float64[Tensor, "n_sums n_read n_read"]
-    count: Float64[Tensor, "n_targets width"]
+    count: Float64[Tensor, "n_targets width"]  # number of windows that have a value, by target and step
     steps: CovariateSteps
     seq_len: int
 

@@ -24,12 +24,11 @@ class LinearWeights:
     same for every target, C is not.
 
     Attributes:
-        past_weight: W (seq_len, pred_len).
         covariates: C (n_targets, n_read, pred_len); n_read is 0 where the model reads no covariates.
         past_index, time_index: the positions of the covariates, see `read_covariates`.
     """
 
-    past_weight: Float[Tensor, "seq_len pred_len"]
+    past_weight: Float[Tensor, "seq_len pred_len"]  # W (seq_len, pred_len)
     covariates: Float[Tensor, "n_targets n_read pred_len"]
     past_index: Int64[Tensor, " n_past"]
     time_index: Int64[Tensor, " n_time"]

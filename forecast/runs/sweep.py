@@ -321,12 +321,11 @@ class SweepProgress:
 
     Attributes:
         fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
-        log: name of the file in a run's folder that has its output.
     """
 
     fixed: Collection[str]
     total: int
-    log: str
+    log: str  # name of the file in a run's folder that has its output
     n_ended: int = 0
     n_new: int = 0  # without those that had finished before
     width: int = 0

@@ -262,13 +262,12 @@ class RunStart:
 
     Attributes:
         mode: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
-        checkpoint: the file that training restores; None for a new run.
         content: content of the checkpoint; {} for a new run. `fit` releases it, because it is as large as model and
             optimizer.
     """
 
     mode: Literal["new", "resumed", "continued"]
-    checkpoint: Path | None
+    checkpoint: Path | None  # the file that training restores; None for a new run
     content: dict[str, Any]
 
     @property

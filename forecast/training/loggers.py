@@ -144,11 +144,10 @@ class ServiceLogger(Logger):
     """A logger whose service may be lost during a run.
 
     Attributes:
-        service: its name in messages.
         is_lost: whether the connection was lost; then nothing more is logged.
     """
 
-    service: str
+    service: str  # its name in messages
     is_lost = False
 
     @abstractmethod

@@ -56,19 +56,15 @@ class Examples:
     """A few test windows in original units, evenly spaced; the choice does not depend on the model or its seq_len.
 
     Attributes:
-        dates: dates of each window, history and horizon.
-        truth: true values of each window (history + pred_len, n_targets).
-        forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
         bands: the model's intervals of the lowest level, its lower and upper bounds; empty without intervals.
-        ids: the column with the id of each window's series; empty if the data has no ids.
     """
 
     numbers: list[int]
-    dates: list[pd.DatetimeIndex]
-    truth: list[np.ndarray]
-    forecasts: dict[str, np.ndarray]
+    dates: list[pd.DatetimeIndex]  # dates of each window, history and horizon
+    truth: list[np.ndarray]  # true values of each window (history + pred_len, n_targets)
+    forecasts: dict[str, np.ndarray]  # forecasts of the model and each baseline (windows, pred_len, n_targets)
     bands: dict[Level, tuple[np.ndarray, np.ndarray]]
-    ids: dict[str, list[str]]
+    ids: dict[str, list[str]]  # the column with the id of each window's series; empty if the data has no ids
 
     def tabulate(self, names: list[str], variables: list[int], pred_len: int) -> pd.DataFrame:
         """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
@@ -95,20 +91,15 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The report of a run.
-
-    Attributes:
-        by_series: the scores of each series; None if the data have no ids.
-        untrained: name of what the model forecasts with before training, see `ForecastModel.warm_start_name`.
-    """
+    """The report of a run."""
 
     folder: Path
     data: DataModule
     metrics: dict[str, Any]
     results: Results
-    by_series: pd.DataFrame | None
+    by_series: pd.DataFrame | None  # the scores of each series; None if the data have no ids
     examples: Examples
-    untrained: str | None
+    untrained: str | None  # name of what the model forecasts with before training, see `ForecastModel.warm_start_name`
 
 
 # ---- before training

@@ -61,8 +61,6 @@ class Choices:
     """Values that the user chose; None where there is no choice.
 
     Attributes:
-        target_typed: whether `target` was typed; some data sets have a default target.
-        columns: the targets; None: all columns without another role.
         steps, na_values: these options; None if the source has no such option.
     """
 
@@ -71,10 +69,10 @@ class Choices:
     pred_len: int | None = None
     features: str | None = None
     target: str | None = None
-    target_typed: bool = False
+    target_typed: bool = False  # whether `target` was typed; some data sets have a default target
     season: int | None = None
     batch_size: int | None = None
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # the targets; None: all columns without another role
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()

@@ -65,17 +65,12 @@ MAX_PRODUCTS = 2**25
 
 @dataclass(frozen=True)
 class Reading:
-    """The panel of a data module.
-
-    Attributes:
-        texts: columns of text without another role, which are read as past covariates.
-        settings: the covariates that are no targets, and `data.steps=rows` if gaps follow a calendar.
-    """
+    """The panel of a data module."""
 
     data: DataModule
     panel: Panel
-    texts: Sequence[str]
-    settings: list[Setting]
+    texts: Sequence[str]  # columns of text without another role, which are read as past covariates
+    settings: list[Setting]  # the covariates that are no targets, and `data.steps=rows` if gaps follow a calendar
 
 
 def read(make: MakeData, choices: Choices) -> Reading:
@@ -193,15 +188,12 @@ class Diagnosis:
     """The findings about a panel.
 
     Attributes:
-        panel: the panel that the suggested training reads, without useless columns.
         copies, sums: columns that repeat another one, and targets that are sums of others, in the longest series.
-        seasons: seasons of the targets, measured on the longest series.
-        settings: empty if the panel is too short for any windows; `baselines` is None then.
     """
 
     data: DataModule
     file: Panel
-    panel: Panel
+    panel: Panel  # the panel that the suggested training reads, without useless columns
     gaps: Gaps
     columns: list[Column]
     categories: list[CategoryColumn]
@@ -209,9 +201,9 @@ class Diagnosis:
     sums: list[Sum]
     choices: Choices
     targets: tuple[str, ...]
-    seasons: list[Season]
+    seasons: list[Season]  # seasons of the targets, measured on the longest series
     parts: list[SplitPart]
-    settings: list[Setting]
+    settings: list[Setting]  # empty if the panel is too short for any windows; `baselines` is None then
     baselines: BaselineScores | None
 
     @property

@@ -49,19 +49,12 @@ class Gap:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Gaps of a panel; infinite numbers count as missing.
+    """Gaps of a panel; infinite numbers count as missing."""
 
-    Attributes:
-        missing_rows: dates between the first and the last row of a series without any value.
-        stretches: number of runs of consecutive missing rows.
-        longest: the longest of these runs.
-        missing_numbers: missing numbers in the other rows.
-    """
-
-    missing_rows: int
-    stretches: int
-    longest: tuple[Gap, ...]
-    missing_numbers: int
+    missing_rows: int  # dates between the first and the last row of a series without any value
+    stretches: int  # number of runs of consecutive missing rows
+    longest: tuple[Gap, ...]  # the longest of these runs
+    missing_numbers: int  # missing numbers in the other rows
 
 
 def format_date(date: pd.Timestamp) -> str:
@@ -191,11 +184,8 @@ class Column:
 
     Attributes:
         minimum, mean, maximum: NaN for a column without numbers.
-        missing: missing numbers in rows that have another number.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
             median of the series; NaN if the training rows are constant.
-        sentinel: a number that is probably a code for a missing value; None: there is no such number.
-        gross_errors: numbers far from all others of their series; the first ones.
         useless: why the column is left out: it is empty or constant, has no number in a split, counts the rows of
             every series, or is a function of a part of the date; empty if it is read.
     """
@@ -204,10 +194,10 @@ class Column:
     minimum: float = np.nan
     mean: float = np.nan
     maximum: float = np.nan
-    missing: int = 0
+    missing: int = 0  # missing numbers in rows that have another number
     drift: float = np.nan
-    sentinel: float | None = None
-    gross_errors: tuple[GrossError, ...] = ()
+    sentinel: float | None = None  # a number that is probably a code for a missing value; None: there is no such number
+    gross_errors: tuple[GrossError, ...] = ()  # numbers far from all others of their series; the first ones
     useless: str = ""
 
     @property

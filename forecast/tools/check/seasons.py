@@ -25,16 +25,11 @@ SEARCHED = 64  # largest number of columns, evenly spaced, in which seasons are 
 
 
 class Season(NamedTuple):
-    """A season of `rows` rows.
-
-    Attributes:
-        name: such as "a day" or "52 weeks"; empty if the length is no whole number of weeks or days.
-        strength: the fraction of the variance about the moving mean that it explains, mean over the columns.
-    """
+    """A season of `rows` rows."""
 
     rows: int
-    name: str
-    strength: float
+    name: str  # such as "a day" or "52 weeks"; empty if the length is no whole number of weeks or days
+    strength: float  # the fraction of the variance about the moving mean that it explains, mean over the columns
 
     @property
     def word(self) -> str:
