@@ -91,7 +91,9 @@ def predict(
         DataError: missing columns, history or future covariates.
     """
     model = forecaster.model
-    check_samples(samples, seed)
+    if samples is not None:
+        check_count("samples", samples)
+        check_count("seed", seed, least=0)
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
     method, panel = choose_method(forecaster, intervals, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
@@ -286,13 +288,6 @@ def find_quantiles(
         calibration, replayed = adapt_to_errors(forecaster, panel, origins, calibration, horizon)
     levels = calibrated_levels(calibration, levels)
     return Quantiles(calibration.around(point), calibration.quantiles, levels, calibration, replayed)
-
-
-def check_samples(samples: int | None, seed: int) -> None:
-    """Raise ConfigError unless samples can be drawn: a number of them, or None, and a seed."""
-    if samples is not None:
-        check_count("samples", samples)
-        check_count("seed", seed, least=0)
 
 
 def draw_paths(

@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -241,11 +240,6 @@ def set_shrinkage(module: L.LightningModule, weight: float) -> None:
     model = cast(ForecastModel, module.model)
     if model.shrinkage is not None:
         model.shrinkage.fill_(weight)
-
-
-def saved_shrinkage(checkpoint: Mapping[str, Any]) -> float:
-    """Read the shrinkage weight of the model in a checkpoint; 1 where it has none."""
-    return float(checkpoint["state_dict"].get("model.shrinkage", 1))
 
 
 def describe_untrained(name: str | None) -> str:

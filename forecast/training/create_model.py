@@ -135,19 +135,13 @@ def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> 
 
 @dataclass(frozen=True)
 class SlotSummary:
-    """The first attention layer of a slot (encoder, decoder, cross or variables).
+    """The first attention layer of a slot (encoder, decoder, cross or variables)."""
 
-    type: name of the class without `Attention`.
-    role: self, causal or cross.
-    queries, keys: numbers of tokens.
-    equals_softmax: why the layer computes exact softmax attention at these lengths; empty where it does not.
-    """
-
-    type: str
-    role: str
-    queries: int
-    keys: int
-    equals_softmax: str
+    type: str  # name of the class without `Attention`
+    role: str  # self, causal or cross
+    queries: int  # tokens that ask
+    keys: int  # tokens that are read
+    equals_softmax: str  # why the layer computes exact softmax attention at these lengths; empty where it does not
 
     def __str__(self) -> str:
         return f"{self.type} ({self.role}, {format_tokens(self.role, self.queries, self.keys)} tokens)"

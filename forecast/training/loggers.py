@@ -36,20 +36,13 @@ MAX_TEXT = 6_000  # characters of a parameter
 
 
 class FinalResults(NamedTuple):
-    """Results that are logged at the end of a run.
+    """Results that are logged at the end of a run."""
 
-    scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
-    by_step: for each step of the horizon its errors by name, such as `horizon/naive_mse`.
-    images: paths of the pictures by name.
-    metrics: the content of metrics.json.
-    step: the last step of training.
-    """
-
-    scores: dict[str, Any]
-    by_step: list[dict[str, float]]
-    images: dict[str, Path]
-    metrics: dict[str, Any]
-    step: int
+    scores: dict[str, Any]  # scores, costs and tokens by name, such as `baseline/naive/mse`
+    by_step: list[dict[str, float]]  # for each step of the horizon its errors by name, such as `horizon/naive_mse`
+    images: dict[str, Path]  # paths of the pictures by name
+    metrics: dict[str, Any]  # the content of metrics.json
+    step: int  # the last one of training
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
@@ -226,9 +219,10 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         run = wandb.run
         if run is None:  # not the first process, or W&B could not be started
             return ""
-        where = describe_wandb(run)
+        folder = quote_for_shell(str(Path(run.dir).parent))
+        where = run.url or f"offline run; upload it with: wandb sync {folder}"
         self.attempt(lambda: run.finish(exit_code=0 if succeeded else 1))
-        return where
+        return f"W&B: {where}"
 
     @rank_zero_only
     def save_rows(self) -> None:
@@ -286,10 +280,6 @@ def starting_wandb() -> Iterator[None]:
             f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
             "or use logger.mode=offline, which needs neither account nor network"
         ) from error
-
-
-def describe_wandb(run: Any) -> str:
-    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {quote_for_shell(str(Path(run.dir).parent))}'}"
 
 
 class MlflowLogger(ServiceLogger):

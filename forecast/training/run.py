@@ -34,7 +34,7 @@ from forecast.training.build import (
     resolved_settings,
 )
 from forecast.training.callbacks import RankConsistency, RunTime
-from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
+from forecast.training.checkpointing import Checkpointing, fit, open_run, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
 from forecast.training.module import Forecaster, LightningData, count_flops, is_sharded, load_whole
 from forecast.training.preparation import AUTO, check_trainer, filter_messages
@@ -284,7 +284,7 @@ def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dic
     return {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": completed_epochs(tested),
-        "shrinkage_weight": saved_shrinkage(tested),
+        "shrinkage_weight": float(tested["state_dict"].get("model.shrinkage", 1)),  # a model may have none
         "rows": whole.panel.n_rows,
         "first_date": str(whole.panel.first_date),
         "last_date": str(whole.panel.last_date),

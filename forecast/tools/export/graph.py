@@ -86,10 +86,7 @@ class ForecastGraph(nn.Module):
         time = join_time_features(calendar, future_covariates, known, static)
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
-
-        def unscale(values: Tensor) -> Tensor:
-            return targets.inverse(values, None)
-
+        unscale = partial(targets.inverse, series=None)
         if self.trained_for is not None:
             quantiles = map_quantiles(unscale, arrange_quantiles(output, len(self.target_index)))
             return {"forecast": quantiles[..., len(self.trained_for) // 2], "quantiles": quantiles}
