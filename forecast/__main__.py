@@ -14,50 +14,7 @@ from pathlib import Path
 
 import forecast
 
-BASH = """\
-_forecast() {
-    if (( COMP_CWORD == 1 )); then
-        COMPREPLY=($(compgen -W "COMMANDS" -- "${COMP_WORDS[1]}"))
-    else
-        local typed="${COMP_LINE#*"${COMP_WORDS[1]}"}"
-        local choices=$(COMP_LINE="forecast${typed}" forecast "${COMP_WORDS[1]}" -sc query=bash 2> /dev/null)
-        COMPREPLY=($(compgen -W "$choices" -- "${COMP_WORDS[COMP_CWORD]}"))
-    fi
-}
-COMP_WORDBREAKS=${COMP_WORDBREAKS//=}
-complete -o nospace -o default -F _forecast forecast
-"""
-
-ZSH = """\
-_forecast() {
-    if (( CURRENT == 2 )); then
-        compadd -- COMMANDS
-    else
-        local typed="${(j: :)words[3,CURRENT]}"
-        local choices=$(COMP_LINE="forecast ${typed}" forecast "$words[2]" -sc query=bash 2> /dev/null)
-        compadd -Q -S '' -- ${=choices} || { compset -P '*='; _files }
-    fi
-}
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
-compdef _forecast forecast
-"""
-
-FISH = """\
-function __forecast_choices
-    set -l words (commandline -opc) (commandline -ct)
-    set -l typed (string join ' ' -- $words[3..-1])
-    set -l choices (COMP_LINE="forecast $typed" forecast $words[2] -sc query=bash 2> /dev/null | string split -n ' ')
-    if set -q choices[1]
-        printf '%s\\n' $choices
-    else if set -l parts (string split -m 1 = -- $words[-1])
-        string replace -r '^' "$parts[1]=" -- (__fish_complete_path $parts[2])
-    end
-end
-complete -c forecast -n 'test (count (commandline -opc)) -eq 1' -f -a 'COMMANDS'
-complete -c forecast -n 'test (count (commandline -opc)) -gt 1' -f -a '(__forecast_choices)'
-"""
-
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+SHELLS = ("bash", "zsh", "fish")
 
 HOW = 'eval "$(forecast completion bash)"; zsh: the same with zsh; fish: forecast completion fish | source'
 
@@ -70,8 +27,9 @@ def main() -> None:
         print(describe(commands))
     elif name == "--version":
         print(f"forecast {forecast.__version__}")
-    elif name == "completion" and arguments and arguments[0] in SCRIPTS:
-        print(SCRIPTS[arguments[0]].replace("COMMANDS", " ".join(commands)), end="")
+    elif name == "completion" and arguments and arguments[0] in SHELLS:
+        script = Path(__file__).with_name("cli") / f"completion.{arguments[0]}"
+        print(script.read_text("utf-8").replace("COMMANDS", " ".join(commands)), end="")
     elif name in commands:
         # as with `python -m`: modules in the current folder can be named in a configuration
         sys.path.insert(0, os.getcwd())
@@ -94,7 +52,6 @@ def list_commands() -> dict[str, str]:
 
 
 def describe(commands: dict[str, str]) -> str:
-    """The help text."""
     width = max(map(len, commands))
     lines = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in commands.items())
     usage = "usage: forecast COMMAND KEY=VALUE ...   forecast COMMAND --help   forecast --version"
@@ -102,9 +59,8 @@ def describe(commands: dict[str, str]) -> str:
 
 
 def refuse(name: str, commands: dict[str, str]) -> str:
-    """The message for a command that does not exist."""
     if name == "completion":
-        return f"forecast completion {'|'.join(SCRIPTS)} prints a script; bash: {HOW}"
+        return f"forecast completion {'|'.join(SHELLS)} prints a script; bash: {HOW}"
     similar = difflib.get_close_matches(name, commands, 1)
     hint = f"did you mean {similar[0]}?" if similar else f"one of {', '.join(commands)}"
     return f"forecast {name}: there is no such command; {hint}"

@@ -13,7 +13,6 @@ from forecast.system.progress import bar
 
 
 def convert(config: DictConfig) -> None:
-    """Write the store and print a summary of it."""
     from forecast.data.chunks import CsvChunks, ParquetChunks
     from forecast.data.conversion import convert as convert_chunks
     from forecast.data.files.read import find_kind

@@ -3,7 +3,6 @@
 import signal
 import socket
 import sys
-from types import FrameType
 
 from omegaconf import DictConfig
 
@@ -26,7 +25,7 @@ def serve(config: DictConfig) -> None:
     from forecast.tools.serve.processes import WorkerPool, export_models, find_models, why_not_exported
 
     check_choice("runtime", config.runtime, (AUTO, TORCH, EXPORT))
-    signal.signal(signal.SIGTERM, end)  # uvicorn raises it again once the last requests are answered
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again once the last requests are answered
     models = find_models(list(config.models))
     missing = list_missing_packages([TORCH, *ONNX_PACKAGES])
     lacking = f"not installed: {', '.join(missing)}: {install_command('serve')}"
@@ -70,11 +69,6 @@ def serve(config: DictConfig) -> None:
     finally:
         pool.close()
         listening.close()
-
-
-def end(signum: int, frame: FrameType | None) -> None:
-    """Exit with status 0, after the `finally` blocks."""
-    sys.exit(0)
 
 
 def listen(host: str, port: int) -> socket.socket:

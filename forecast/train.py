@@ -16,7 +16,6 @@ def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     """Train, test and save one model, as the configuration describes.
 
     Args:
-        config: the composed configuration.
         data: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:

@@ -51,21 +51,15 @@ class Curves:
     """Quantities of an attention type over its positions, which `forecast.explain` draws beside the attention map.
 
     Attributes:
-        name: heading of the picture.
-        caption: how to read it.
-        values: by name, at most two.
-        unit: label of the vertical axis; empty: the values are weights, whose sum over the positions is one.
-        over: the positions: those of the queries or those of the memory.
-        selected: positions to shade.
         fractions: other numbers of each head, by name.
     """
 
-    name: str
-    caption: str
-    values: Mapping[str, Float[Tensor, "batch heads length"]]
-    unit: str = ""
-    over: Literal["query", "memory"] = "memory"
-    selected: Bool[Tensor, "batch heads length"] | None = None
+    name: str  # heading of the picture
+    caption: str  # how to read it
+    values: Mapping[str, Float[Tensor, "batch heads length"]]  # by name, at most two
+    unit: str = ""  # label of the vertical axis; empty: the values are weights, whose sum over the positions is one
+    over: Literal["query", "memory"] = "memory"  # the positions: those of the queries or those of the memory
+    selected: Bool[Tensor, "batch heads length"] | None = None  # positions to shade
     fractions: Mapping[str, Float[Tensor, "batch heads"]] = field(default_factory=dict)
 
 

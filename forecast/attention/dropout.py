@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-RARE = 1 / 16
-"""16 bits are drawn where p or 1 − p is below this, else 8."""
+RARE = 1 / 16  # 16 bits are drawn where p or 1 − p is below this, else 8
 SHIFT = -1e15
 """Added to the inputs of GELU that are dropped: GELU and its derivatives are zero there, for inputs below 10¹⁵."""
 

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention, Memory, Queries, Role, check_causal_lengths
 
-REGISTER = 16
-"""Float32 numbers in the widest vector register of a CPU (AVX-512)."""
+REGISTER = 16  # float32 numbers in the widest vector register of a CPU (AVX-512)
 
 SHORT = {torch.float32: 96 * 96, torch.bfloat16: 256 * 256}
 """By type, the largest query_len · memory_len for which the scores are formed on CPU, if gradients are needed."""

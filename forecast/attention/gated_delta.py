@@ -64,8 +64,7 @@ Chosen by validation errors on `recall` (3 seeds), where 400 and 8 tokens were w
 tokens.
 """
 
-KERNEL, NORM_EPS = 4, 1e-5
-"""Of the convolution and of the norm of the output, as in flash-linear-attention."""
+KERNEL, NORM_EPS = 4, 1e-5  # of the convolution and of the norm of the output, as in flash-linear-attention
 
 
 def delta_rule(
@@ -122,7 +121,6 @@ def chunk_size(length: int, head_dim: int, *, gpu: bool) -> int:
 
 
 def _power_of_2(number: int) -> int:
-    """Return the smallest power of 2 that is at least `number`."""
     return 1 << (number - 1).bit_length()
 
 

@@ -32,7 +32,6 @@ def to_chunks(x: Float[Tensor, "*rows length width"], fill: float = 0.0) -> Floa
 
 
 def from_chunks(x: Float[Tensor, "*rows chunks size width"], length: int) -> Float[Tensor, "*rows length width"]:
-    """Invert `to_chunks`, without the padding."""
     return x.flatten(-3, -2)[..., :length, :]
 
 

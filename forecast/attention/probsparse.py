@@ -214,7 +214,6 @@ class ProbSparseAttention(Attention):
 
     @property
     def selection(self) -> dict[str, Any]:
-        """The options of `sparsity_measure`."""
         return {"factor": self.factor, "sampling": self.sampling, "ranking": self.ranking}
 
     def why_equal_to_softmax(self, query_len: int, memory_len: int) -> str | None:

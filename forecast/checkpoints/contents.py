@@ -15,15 +15,13 @@ from forecast.system.location import known_targets, locate
 
 # ---- find the file
 
-LATEST, RUNS = "latest", "runs"
-"""The name of the newest run, and the folder in which it is looked for."""
+LATEST, RUNS = "latest", "runs"  # the name of the newest run, and the folder in which it is looked for
 
 
 def find_run(path: str | Path) -> Path:
     """Return `path`, a file or a folder, or for `latest` the folder below `runs` whose test finished last.
 
-    Raises:
-        CheckpointError: there is none.
+    Raises CheckpointError: there is none.
     """
     path = user_path(path)
     if path.is_file() or path.is_dir():
@@ -41,8 +39,7 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
 
     `latest` is the newest run folder (`find_run`).
 
-    Raises:
-        CheckpointError: there is no such file.
+    Raises CheckpointError: there is no such file.
     """
     path = find_run(path)
     if path.is_file():
@@ -56,8 +53,7 @@ def find_checkpoint(path: str | Path, prefer: str = "best") -> Path:
 def find_trained(path: str | Path) -> Path:
     """Return the checkpoint that forecasts: that of the model refitted on all rows if a run folder has one, else best.
 
-    Raises:
-        CheckpointError: there is no such file.
+    Raises CheckpointError: there is no such file.
     """
     found = find_run(path)
     refit = found / "checkpoints" / "refit.ckpt"
@@ -79,19 +75,13 @@ MAX_VALUES = 1_000_000
 def read_plain(path: Path) -> dict[str, Any]:
     """Read a checkpoint with None in place of each tensor.
 
-    Raises:
-        CheckpointError: the file is damaged, unsafe, or was not written by this project.
+    Raises CheckpointError: the file is damaged, unsafe, or was not written by this project.
     """
     return check_written_here(path, load_checked(path, _unpickle_plain))
 
 
 def resolve_paths(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of data in which relative paths that are not below the current folder begin where training was started.
-
-    Args:
-        settings: by key below `data`.
-        content: of the checkpoint of the training.
-    """
+    """Settings of data, whose relative paths that are not below the current folder begin where training was started."""
     folder, found = Path(content.get("folder", "")), dict(settings)
     for key in ("root" if settings.get("root") else "path", "static_path", "future_path"):
         path = locate(settings[key]) if settings.get(key) else None
@@ -116,8 +106,7 @@ def load_checked(path: Path, load: Callable[[BinaryIO, zipfile.ZipFile, int], tu
     Args:
         load: returns the content, and what is unsafe in it, or "".
 
-    Raises:
-        CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
+    Raises CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
     """
     try:
         size = path.stat().st_size
@@ -203,8 +192,7 @@ def check_stored_settings(path: Path, settings: Any, allowed: frozenset[str] | N
     Args:
         allowed: the targets; None allows every name, for settings that are only read and never instantiated.
 
-    Raises:
-        CheckpointError: a value is not plain, is an interpolation, or names another target.
+    Raises CheckpointError: a value is not plain, is an interpolation, or names another target.
     """
     waiting = [settings]
     while waiting:
@@ -231,7 +219,6 @@ DATA_STATE = ("freq", "n_time_features")
 
 
 def completed_epochs(content: dict[str, Any]) -> int:
-    """Return the number of completed epochs."""
     return content["loops"]["fit_loop"]["epoch_progress"]["current"]["completed"]
 
 
@@ -246,7 +233,6 @@ def is_finished(content: dict[str, Any]) -> bool:
 
 
 def data_state(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of the data module: columns, scaler, frequency."""
     return content["LightningData"]
 
 
@@ -255,13 +241,7 @@ def check_same_training(
 ) -> None:
     """Check that a training with `settings` on `data` can restore the model and the optimizer of a checkpoint.
 
-    Args:
-        settings: the settings of the training, as plain values.
-        data: state of its data module.
-        weights: its weights by name.
-
-    Raises:
-        CheckpointError: naming the first setting, or what of the data, differs; or there is no optimizer state.
+    Raises CheckpointError: naming the first setting, or what of the data, differs; or there is no optimizer state.
     """
     if "optimizer_states" not in content:
         raise CheckpointError(f"{path}: this checkpoint has no optimizer state; give the run's last.ckpt")

@@ -49,8 +49,7 @@ class UnsafeTensors:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Load the checkpoint onto the CPU: tensors and plain values only.
 
-    Raises:
-        CheckpointError: the file is damaged, unsafe, or was not written by this project.
+    Raises CheckpointError: the file is damaged, unsafe, or was not written by this project.
     """
     return check_written_here(path, safe_load(path))
 
@@ -60,8 +59,7 @@ def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]]
 
     Returns its path and content, or None if the folder has neither. If the newest is damaged, a warning says so.
 
-    Raises:
-        CheckpointError: neither file is readable.
+    Raises CheckpointError: neither file is readable.
     """
     newest, before = (folder / "checkpoints" / f"{name}{end}.ckpt" for end in ("", "-1"))
     if newest.is_file():
@@ -77,8 +75,7 @@ def load_newest(folder: Path, name: str = "last") -> tuple[Path, dict[str, Any]]
 def save_checkpoint(content: Any, path: Path) -> None:
     """Write `content` with torch.save; the file appears whole or not at all.
 
-    Raises:
-        CheckpointError: the file cannot be written, for example on a full disk. A former file at `path` is kept.
+    Raises CheckpointError: the file cannot be written, for example on a full disk. A former file at `path` is kept.
     """
     try:
         with atomic_file(path) as temporary, temporary.open("wb") as file:

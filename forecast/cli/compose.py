@@ -36,20 +36,14 @@ from forecast.system.keys import (
     without_hydra,
 )
 
-WIDTH, INDENT, NAME_WIDTH = 120, 2, 20
-"""Characters of a line, before a row, and of the column of names."""
+WIDTH, INDENT, NAME_WIDTH = 120, 2, 20  # characters of a line, before a row, and of the column of names
 
 LINE = re.compile(r"(?P<indent> *)(?P<key>[\w.]+):(?P<value>.*?)(?:(?<=\s)# (?P<comment>.*))?$")
 """A line of a YAML file with a key."""
 
 
 def describe_keys(*names: str, _root_: DictConfig) -> str:
-    """Describe keys of the command of a configuration in one row each; the resolver `key_help` of help texts.
-
-    Args:
-        names: dotted keys.
-        _root_: the configuration, with the defaults of the options that are chosen.
-    """
+    """Describe keys of the command of a configuration in one row each; the resolver `key_help` of help texts."""
     rows = []
     for name in names:
         default = OmegaConf.select(_root_, name)
@@ -71,8 +65,7 @@ def format_row(name: str, comment: str, default: str) -> str:
 def find_comment(config: DictConfig, name: str) -> str:
     """Find the comment on a key: in the files of the command, of the chosen option of its group, of the other options.
 
-    Raises:
-        KeyError: no file has a comment on this key.
+    Raises KeyError: no file has a comment on this key.
     """
     group, _, key = name.partition(".")
     chosen = f"{config.hydra.runtime.choices.get(group)}.yaml"
@@ -86,7 +79,6 @@ def find_comment(config: DictConfig, name: str) -> str:
 
 
 def files_of_command(command: str) -> Iterator[Path]:
-    """The file of a command, and those that its defaults name beside it."""
     path = CONF / f"{command}.yaml"
     yield path
     for name in re.findall(r"^  - (\w+)$", path.read_text("utf-8"), re.MULTILINE):
@@ -118,8 +110,7 @@ def read_comments(path: Path) -> dict[str, str]:
 def by_horizon(pred_len: int, values: dict[int, int]) -> int:
     """Return the value of an experiment's table for this horizon.
 
-    Raises:
-        ConfigError: the table has no such horizon.
+    Raises ConfigError: the table has no such horizon.
     """
     if pred_len not in values:
         known = ", ".join(map(str, values))
@@ -191,8 +182,7 @@ def compose_command(config_name: str, arguments: Sequence[str], *, sweeps: bool 
 def check_interpolations(config: DictConfig) -> None:
     """Check that every interpolation can be resolved, and that the run name is a valid folder name.
 
-    Raises:
-        ConfigError: one of them is invalid; the message names the key.
+    Raises ConfigError: one of them is invalid; the message names the key.
     """
     config = without_hydra(config)
     if "output_dir" in config:
@@ -220,8 +210,7 @@ def check_checkpoint(config: DictConfig) -> None:
         raise ConfigError("checkpoint= is needed: checkpoint=runs/RUN, or a checkpoint file")
 
 
-FILES = set(FILE_SOURCES) - {"store"}
-"""Values of data.name that stand for a file at data.path; a store is a folder."""
+FILES = set(FILE_SOURCES) - {"store"}  # values of data.name that stand for a file at data.path; a store is a folder
 
 
 def find_named_files(config: DictConfig) -> None:
@@ -230,8 +219,7 @@ def find_named_files(config: DictConfig) -> None:
     `checkpoint=latest` is replaced by the run that it means, so that it is looked up once. Files at URLs are left to
     their readers, and so are stores and the data of a trained model.
 
-    Raises:
-        CheckpointError, DataError: one of them does not exist.
+    Raises CheckpointError, DataError: one of them does not exist.
     """
     if config.get("checkpoint"):
         config.checkpoint = str(contents.find_run(config.checkpoint))
@@ -248,8 +236,7 @@ def inherit_settings(command: str, arguments: Sequence[str]) -> list[str]:
     Settings that say where results are written, and how jobs are started, are not taken, nor those of its own file if
     `data.path` or `data` is typed. A checkpoint file without the folder of its run has no overrides.
 
-    Raises:
-        CheckpointError: there is no such checkpoint.
+    Raises CheckpointError: there is no such checkpoint.
     """
     typed = {override.key_or_group: override for override in overrides.parse(arguments)}
     given, has_own = typed.get("checkpoint"), bool({"experiment", "suggest"} & {*typed})
@@ -284,8 +271,7 @@ def _resolve_path(text: str, key: str, value: Any, content: Mapping[str, Any]) -
     return text if resolved == value else overrides.quote(f"{key}={resolved}", sweep=False)
 
 
-IMPLYING = ("train", "check", "backtest")
-"""Commands in which `data.path` implies a value of `data`."""
+IMPLYING = ("train", "check", "backtest")  # commands in which `data.path` implies a value of `data`
 
 
 def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
@@ -296,8 +282,7 @@ def imply_data(command: str, arguments: Sequence[str]) -> tuple[list[str], str]:
 
     Nothing is composed: options of reading are those that are typed.
 
-    Raises:
-        ConfigError: an argument cannot be read.
+    Raises ConfigError: an argument cannot be read.
     """
     parsed = overrides.parse(arguments)
     typed = {override.key_or_group: override for override in parsed if not override.is_delete()}

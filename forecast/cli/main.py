@@ -29,7 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from forecast.cli import safety
 from forecast.cli.compose import compose_command, find_named_files, imply_data, inherit_settings
-from forecast.cli.overrides import quote_all, quote_value, unknown_flag
+from forecast.cli.overrides import quote, quote_value, unknown_flag
 from forecast.runs import sweep
 from forecast.runs.folder import (
     InUse,
@@ -231,7 +231,6 @@ def remove_if_nothing_began(folder: Path, new_folders: Sequence[Path]) -> None:
 
 
 def may_use_many_devices(config: DictConfig) -> bool:
-    """Whether a run has, or may start, several processes."""
     return distributed.n_processes() > 1 or config.get("trainer", {}).get("devices", 1) not in (1, "1", "auto")
 
 
@@ -262,7 +261,7 @@ def main_with_run_folder(
     try:
         with errors_in_one_line("; repeat the command with resume=auto to continue" if can_resume else ""):
             with distributed.delay_errors_of_others():
-                flags.overrides = quote_all(flags.overrides, sweep=flags.multirun)
+                flags.overrides = [quote(text, sweep=flags.multirun) for text in flags.overrides]
                 config = compose_checked(config_name, flags)
                 if config.get("suggest") and (flags.cfg or not asks_for_info(flags)):
                     add_suggested_settings(config, flags)
@@ -298,7 +297,7 @@ def main_without_run_folder(config_name: str, *, positional: str | None = None) 
         if positional is not None and plain:
             flags.overrides = [argument for argument in flags.overrides if argument not in plain]
             flags.overrides.append(f"{positional}=[{','.join(quote_value(text) for text in plain)}]")
-        flags.overrides = quote_all(flags.overrides, sweep=False)
+        flags.overrides = [quote(text, sweep=False) for text in flags.overrides]
         config = compose_checked(config_name, flags)
         if asks_for_info(flags):
             print_info(config_name, flags)
@@ -320,8 +319,7 @@ def name_body(command: str, function: str | None = None) -> str:
 def compose_checked(config_name: str, flags: Namespace) -> DictConfig:
     """Compose the command's configuration, and check it before Hydra instantiates any of it.
 
-    Raises:
-        ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
+    Raises ConfigError: a key or option is unknown, a value is invalid, a target is not allowed, or a value is a secret.
     """
     if flags.shell_completion:  # its arguments are no overrides
         return compose_command(config_name, [])

@@ -30,11 +30,6 @@ TEXT_OR_LIST = frozenset(row.name for row in TABLE if row.text and row.takes is 
 """Keys that take one free text, such as a column, or a list of them."""
 
 
-def quote_all(arguments: Sequence[str], *, sweep: bool) -> list[str]:
-    """Quote the values of the arguments that take free text."""
-    return [quote(argument, sweep=sweep) for argument in arguments]
-
-
 def quote(argument: str, *, sweep: bool) -> str:
     """Quote the value of a key that takes free text.
 
@@ -49,13 +44,9 @@ def quote(argument: str, *, sweep: bool) -> str:
         text = os.path.expanduser(text)
     if key.lstrip("+") in TEXT_OR_LIST and text.startswith("[") and text.endswith("]"):
         return argument
-    values = split_values(text) if sweep and text != "," else [text]
+    of_sweep = r"""(?:^|,)('[^']*'(?=,|$)|"[^"]*"(?=,|$)|[^,]*)"""  # between commas, except for those in quotes
+    values = re.findall(of_sweep, text) if sweep and text != "," else [text]
     return f"{key}=" + ",".join(quote_value(value) for value in values)
-
-
-def split_values(text: str) -> list[str]:
-    """Split the values of a sweep at commas, except for those in quotes."""
-    return re.findall(r"""(?:^|,)('[^']*'(?=,|$)|"[^"]*"(?=,|$)|[^,]*)""", text)
 
 
 def quote_mapping(argument: str) -> str:
@@ -103,21 +94,18 @@ def refuse_sweep(overrides: Sequence[Override]) -> None:
 
 
 def first_of_sweep(override: Override) -> str:
-    """An override as text, with the first value of a sweep over choices."""
     if not override.is_choice_sweep():
         return override.input_line or ""
     return f"{override.get_key_element()}={next(iter(override.sweep_string_iterator()))}"
 
 
-MAX_NUMBER = 2**63
-"""Largest absolute value of a number whose key has no limits."""
+MAX_NUMBER = 2**63  # largest absolute value of a number whose key has no limits
 
 
 def check_value(key: str, value: Any, default: Any) -> None:
     """Check the type and the range of one value. Constructors check everything else.
 
-    Raises:
-        ConfigError: the value is invalid; the message names the key, the value and the valid values.
+    Raises ConfigError: the value is invalid; the message names the key, the value and the valid values.
     """
     row = row_of(key) or Key(key, RESULT)
     if row.takes is Takes.COUNT_OR_NULL and value is not None:
@@ -175,8 +163,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-MULTIPLE_CHOICE = ("logger",)
-"""Groups of which several options can be chosen together."""
+MULTIPLE_CHOICE = ("logger",)  # groups of which several options can be chosen together
 
 EXTRAS = {
     "hydra/sweeper/optuna": "optuna",
@@ -187,8 +174,7 @@ EXTRAS = {
 """Options that need an extra, with the name of the extra, which is also the name of its package."""
 
 
-NEAR = 0.7
-"""Similarity of two names, from 0 to 1, above which one may be meant by the other."""
+NEAR = 0.7  # similarity of two names, from 0 to 1, above which one may be meant by the other
 
 USUAL = {
     "epochs": "trainer.max_epochs", "lr": "optimizer.lr", "learning_rate": "optimizer.lr", "run": "checkpoint",
@@ -217,7 +203,6 @@ def parse(arguments: Sequence[str]) -> list[Override]:
 
 
 def typed_overrides() -> dict[str, str]:
-    """Return the overrides that the user typed for this run, by dotted key."""
     return {key_of_override(argument): argument for argument in HydraConfig.get().overrides.task}
 
 
@@ -225,7 +210,6 @@ def typed_overrides() -> dict[str, str]:
 
 
 def is_group(override: Override) -> bool:
-    """Whether an override chooses an option of a group."""
     key = override.key_or_group.split("@")[0]
     return "." not in key and (
         key.startswith("hydra/") or any((folder / folder_of_group(key)).is_dir() for folder in conf_folders())
@@ -262,8 +246,7 @@ def check_options(override: Override) -> None:
 def check_attention_type(group: str, name: str) -> None:
     """Check the file of an attention type, and that the type can serve the slots that the group fills.
 
-    Raises:
-        ConfigError: the file names no class, or the class has no form for one of the slots.
+    Raises ConfigError: the file names no class, or the class has no form for one of the slots.
     """
     path = next(path for path in conf_files(group) if path.stem == name)
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -313,26 +296,20 @@ def list_settings(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, A
     """Yield each dotted key and its value, which is None if it cannot be resolved. A list is one value."""
     for key in map(str, config):
         name = f"{prefix}{key}"
-        value = None if OmegaConf.is_missing(config, key) else value_or_none(config, key)
+        try:
+            value = config[key]
+        except OmegaConfBaseException:  # of a missing value too
+            value = None
         if isinstance(value, DictConfig) and not OmegaConf.is_interpolation(config, key):
             yield from list_settings(value, f"{name}.")
         else:
             yield name, value
 
 
-def value_or_none(config: DictConfig, key: str) -> Any:
-    """The value of a key; None for an interpolation that cannot be resolved."""
-    try:
-        return config[key]
-    except OmegaConfBaseException:
-        return None
-
-
 def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
     """Check that each override names a key of `defaults` and gives it a value of the right type and range.
 
-    Raises:
-        ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
+    Raises ConfigError: a key is unknown or computed, or a value is invalid; the message says which are valid.
     """
     known = dict(list_settings(defaults))
     branches = {key.rsplit(".", n)[0] for key in known for n in range(1, key.count(".") + 1)}
@@ -359,8 +336,7 @@ def check_keys(overrides: Sequence[Override], defaults: DictConfig) -> None:
 def check_search_space(config: DictConfig, typed: Collection[str]) -> None:
     """Check the search space of a configuration as if it was typed, without the keys that an override replaces.
 
-    Raises:
-        ConfigError: as `check_keys` and `check_options` do.
+    Raises ConfigError: as `check_keys` and `check_options` do.
     """
     params = config.hydra.sweeper.get("params") or {}
     space = parse([f"{key}={value}" for key, value in params.items() if key not in typed])
@@ -397,7 +373,6 @@ def find_similar(key: str, names: Sequence[str]) -> str | None:
 
 
 def unknown_flag(flag: str, defaults: DictConfig) -> str:
-    """The message for a flag that there is not, with the key that is meant."""
     key, _, value = flag.lstrip("-").partition("=")
     key = key.replace("-", "_")
     names = [name for name, _ in list_settings(defaults) if not name.startswith("hydra.")]

@@ -37,8 +37,7 @@ MAX_CONTAINERS = 3_000
 def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted key and the value of every setting, also of those in lists and behind interpolations.
 
-    Raises:
-        ConfigError: the configuration refers to itself without end.
+    Raises ConfigError: the configuration refers to itself without end.
     """
     waiting, seen = [(prefix, config)], 0
     while waiting:
@@ -84,8 +83,7 @@ def check_search_path(arguments: Sequence[str]) -> None:
 def check_composed(config: DictConfig) -> None:
     """Check a composed configuration, Hydra's part included, before Hydra instantiates any of it.
 
-    Raises:
-        ConfigError: a target is not allowed, or a value is a secret; the message names the first such key.
+    Raises ConfigError: a target is not allowed, or a value is a secret; the message names the first such key.
     """
     check(config, known_targets() | plugin_targets())
     for name, value in leaves(config.hydra, "hydra"):
@@ -136,8 +134,7 @@ def check_typed(arguments: Sequence[str]) -> None:
 def check(config: Any, targets: frozenset[str] | None = None) -> None:
     """Check a configuration before any of it is instantiated; `targets`: the allowed ones, otherwise those of conf/.
 
-    Raises:
-        ConfigError: a target is not allowed, or a value is a secret, which the message does not repeat.
+    Raises ConfigError: a target is not allowed, or a value is a secret, which the message does not repeat.
     """
     check_targets(config, known_targets() if targets is None else targets)
     known = in_environment()
@@ -147,7 +144,6 @@ def check(config: Any, targets: frozenset[str] | None = None) -> None:
 
 
 def in_environment() -> dict[str, str]:
-    """Secrets in the environment, by the names of their variables."""
     return {name: text for name, text in os.environ.items() if VARIABLE.search(name) and len(text) >= MIN_LENGTH}
 
 

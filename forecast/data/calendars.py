@@ -18,8 +18,7 @@ TIME_END = r"(?:\d:\d\d(?:\.\d+)?|T\d\d(?:\d\d){0,2}(?:\.\d+)?)"
 OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 """Pattern of the UTC offset after a time, with or without a space between them: Z, +02, -0330 and +05:30."""
 
-MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"
-"""Pattern of midnight at the end of a date without a UTC offset."""
+MIDNIGHT = r"[T ]00(?::?00)?(?::?00(?:\.0+)?)?$"  # pattern of midnight at the end of a date without a UTC offset
 
 YEARS = (1678, 2261)  # first and last year of dates, which nanoseconds can count
 
@@ -175,8 +174,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BUSINESS = "business"
 RECENT = pd.Timedelta(weeks=8)  # the last part of the dates, which shows the calendar
 SESSIONS = 20  # number of the last days whose times of day are the times of a session
-MIN_MATCH = 0.75
-"""Least share of the recent dates that lie on the calendar, and of the calendar's dates that are there."""
+MIN_MATCH = 0.75  # least share of the recent dates that lie on the calendar, and of the calendar's dates that are there
 
 MIN_DAYS = 0.25
 """Least share of the recent days of a calendar that was asked for that have a row: fewer may be weeks or months."""
@@ -190,15 +188,10 @@ _FIRST_MONDAY = 4 * _DAY  # 1970-01-05
 
 @dataclass(frozen=True)
 class Calendar:
-    """The dates at which rows come, as local times of their time zone (`UtcOffset.local`).
+    """The dates at which rows come, as local times of their time zone (`UtcOffset.local`)."""
 
-    Attributes:
-        slots: seconds from the beginning of Monday to each row of a week, in ascending order.
-        closed: code of the country or exchange on whose holidays no row comes; None: none.
-    """
-
-    slots: tuple[int, ...] = ()
-    closed: str | None = None
+    slots: tuple[int, ...] = ()  # seconds from the beginning of Monday to each row of a week, in ascending order
+    closed: str | None = None  # code of the country or exchange on whose holidays no row comes; None: none
 
     @property
     def freq(self) -> str:

@@ -55,13 +55,12 @@ class Chunks(ABC):
     """A file that is read in chunks.
 
     Attributes:
-        total: the size of the file in units of `unit`; None if it is not known.
         done: how much of it is read.
         texts: by column of text, its texts so far, in order of appearance. The position of a text is its code.
     """
 
     unit: str
-    total: int | None
+    total: int | None  # the size of the file in units of `unit`; None if it is not known
     missing: Sequence[str] = ()  # texts of missing values, beside those of the options
 
     def __init__(

@@ -27,11 +27,7 @@ class Table:
     """All rows of a file in float64, on disk. The last series may go on.
 
     Attributes:
-        first: the first chunk of rows.
-        n_rows: number of rows.
         ids: of the series, in order; a dictionary without values, in which an id is found at once.
-        lengths, first_dates: the number of rows and the first date of each series.
-        last_date: the last date of any series.
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
@@ -44,7 +40,6 @@ class Table:
 
     @property
     def last_id(self) -> str | None:
-        """The id of the series that may go on."""
         return next(reversed(self.ids), None)
 
     def append(self, chunk: Panel) -> None:
@@ -109,7 +104,6 @@ def convert(chunks: Chunks, output: Path, *, freq: str | None, show_progress: Ca
 
     Args:
         freq: step between rows; None: inferred.
-        show_progress: shows how much of `chunks.total` is done.
 
     Raises DataError for a file that `read_table` would refuse.
     """

@@ -41,12 +41,10 @@ class DataModule:
     `setup()` also scales and cuts. The methods `with_...` return other modules of the same panel, which is read once.
 
     Args:
-        source: where the panel comes from.
         panel: the panel of the source, if it was read before.
         categories: those of the training rows, if they are known.
         state: of the data module in a checkpoint, whose scaler, categories and UTC offset are used; None: those of
             the training rows.
-        options: keyword arguments of `DataOptions`.
 
     A series that is too short for a window in a split has none there, with a warning. A series without training rows
     has no scale, and so no window in any split.
@@ -87,7 +85,6 @@ class DataModule:
 
     @cached_property
     def rows(self) -> dict[str, RowRanges]:
-        """The rows of each series in each split."""
         panel, options = self.source_panel, self.options
         # refuses a target that is not there before anything is computed
         choose_columns(self.title, panel, options.features, options.target)
@@ -112,12 +109,10 @@ class DataModule:
         return self.options.eval_stride or choose_eval_stride(self.rows, self.pred_len, self.season)
 
     def read(self) -> None:
-        """Read the panel and split its rows."""
         _ = self.rows
 
     @property
     def windows_per_epoch(self) -> int:
-        """Training windows of an epoch."""
         asked, count = self.options.windows_per_epoch, self.n_windows["train"]
         return count_windows_per_epoch(asked, count, bool(self.panel.future_covariates))
 
@@ -160,7 +155,6 @@ class DataModule:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that `target` may name."""
         return self.panel.targets
 
     @property
@@ -173,7 +167,6 @@ class DataModule:
 
     @property
     def target_index(self) -> list[int]:
-        """The numbers of the targets among the features."""
         return self._chosen.index
 
     @property
@@ -217,7 +210,6 @@ class DataModule:
 
     @cached_property
     def windows(self) -> "dict[str, Windows]":
-        """The windows of each split."""
         starts = find_window_starts(
             self.title, self.panel, self.rows, self.scaled.scales.has_scale,
             seq_len=self.seq_len, pred_len=self.pred_len, eval_stride=self.eval_stride,

@@ -29,18 +29,11 @@ class Panel:
     from `ends[s]` on lie after the end of the series: only future covariates are known, and `values` is NaN there.
 
     Attributes:
-        ids: name of each series, in the order of the rows. `ids.name` is the id column; None for a table.
-        grid: dates from the first row of any series to the last. `grid.name` is the date column.
-        freq: step between rows as a pandas offset alias, such as h, 15min, D, W-SUN or MS.
-        grid_starts: position in `grid` of the first row of each series.
         starts, ends, stops: row numbers, see above.
         targets, past_covariates: names of the columns of `values`, in this order.
-        values: numbers in original units; NaN is a missing value.
-        future_covariates: names of the covariates that are known beyond the ends.
         as_of: by future covariate, the column of `future` with its values as they were known in advance. For a
             covariate without an entry, the measured values stand for those known in advance.
         future: the future covariates, then the columns of `as_of`; NaN is a missing value.
-        static: one row for each series; columns of numbers or text.
         utc_offset: UTC offset of the dates of `grid`, and the time zone of their source.
         texts: categories of the covariates that are text. Their columns hold codes: the position in this list, −1 where
             the cell is empty. `forecast.data.covariates` turns them into indicators.
@@ -48,18 +41,18 @@ class Panel:
         calendar: the local times at which rows come, where they are not evenly spaced; None: one row every `freq`.
     """
 
-    ids: pd.Index
-    grid: pd.DatetimeIndex
-    freq: str
-    grid_starts: PerSeries
+    ids: pd.Index  # name of each series, in the order of the rows. `ids.name` is the id column; None for a table.
+    grid: pd.DatetimeIndex  # dates from the first row of any series to the last. `grid.name` is the date column.
+    freq: str  # step between rows as a pandas offset alias, such as h, 15min, D, W-SUN or MS
+    grid_starts: PerSeries  # position in `grid` of the first row of each series
     starts: PerSeries
     ends: PerSeries
     stops: PerSeries
     targets: tuple[str, ...]
-    values: Values
-    static: pd.DataFrame
+    values: Values  # numbers in original units; NaN is a missing value
+    static: pd.DataFrame  # one row for each series; columns of numbers or text
     past_covariates: tuple[str, ...] = ()
-    future_covariates: tuple[str, ...] = ()
+    future_covariates: tuple[str, ...] = ()  # names of the covariates that are known beyond the ends
     as_of: Mapping[str, str] = field(default_factory=dict)
     future: Float[np.ndarray, "rows future"] | StoredValues | None = None
     utc_offset: UtcOffset = field(default_factory=UtcOffset)
@@ -82,12 +75,10 @@ class Panel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of `values`."""
         return (*self.targets, *self.past_covariates)
 
     @property
     def future_columns(self) -> tuple[str, ...]:
-        """Names of the columns of `future`."""
         return (*self.future_covariates, *self.as_of.values())
 
     @property
@@ -230,7 +221,6 @@ ID_COLUMN = "unique_id"  # the column of ids in the files of a run, whatever its
 
 
 def describe_panel(panel: Panel) -> str:
-    """Describe the size and the dates of a panel in one line."""
     dates = f"{panel.describe_step()}, {format_date(panel.first_date)} to {format_date(panel.last_date)}"
     if not panel.has_ids:
         return f"{panel.n_rows:,} rows × {plural(len(panel.columns), 'column')}, {dates}"

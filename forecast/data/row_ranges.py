@@ -71,15 +71,12 @@ class StoredValues:
     """Columns of an array in a file; rows are read when they are indexed, as from a NumPy array.
 
     Attributes:
-        mapped: the memory-mapped array (rows, all columns).
-        file: where it lies.
-        index: the chosen columns.
         minimum, maximum, missing: of each chosen column, its range and its number of missing values (NaN).
         codes: of each chosen column, the code of a category: the column is then the indicator of this category, 1 where
             the value is the code, else 0. None: the values themselves.
     """
 
-    mapped: Float[np.ndarray, "rows all_columns"]
+    mapped: Float[np.ndarray, "rows all_columns"]  # the memory-mapped array (rows, all columns)
     file: Path
     index: tuple[int, ...]
     minimum: tuple[float, ...]
@@ -111,7 +108,6 @@ class StoredValues:
         return self[:] if dtype is None else self[:].astype(dtype)
 
     def select(self, index: Sequence[int]) -> "StoredValues":
-        """Some of the columns."""
         names = ("index", "minimum", "maximum", "missing", "codes")
         return replace(self, **{name: tuple(getattr(self, name)[i] for i in index) for name in names})
 

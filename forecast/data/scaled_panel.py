@@ -34,19 +34,16 @@ class Scales:
 
     Attributes:
         scaler, future_scaler: of the values and of the future covariates.
-        static: how static columns are encoded.
         known_steps: steps for which each future covariate is known after a forecast origin; None: over any horizon.
-        timezone: zone of the training data; the calendar features are of its local times.
-        place: the number of each series in the checkpoint that the scales come from, −1 if it is not there.
         has_scale: the series that have a scale: those in the checkpoint, or with values in the rows of the fit.
     """
 
     scaler: Scaler
     future_scaler: Scaler
-    static: Encoding
+    static: Encoding  # how static columns are encoded
     known_steps: list[int | None]
-    timezone: str | None
-    place: PerSeries
+    timezone: str | None  # zone of the training data; the calendar features are of its local times
+    place: PerSeries  # the number of each series in the checkpoint that the scales come from, −1 if it is not there
     has_scale: Bool[np.ndarray, " series"]
 
     @classmethod
@@ -63,8 +60,6 @@ class Scales:
         """Fit the scales to these rows of each series, or take them from a checkpoint.
 
         Args:
-            name: of the data, for messages.
-            panel: the columns that a model reads.
             targets: the columns that are forecast; without a checkpoint.
             state: that of the data module in the checkpoint; only series that it does not have are fitted.
 
@@ -140,19 +135,13 @@ def _make_scaler(
 
 @dataclass(frozen=True)
 class ScaledPanel:
-    """A panel with its scales.
-
-    Attributes:
-        values: scaled columns of the panel (rows, n_features).
-        time: calendar features, future covariates and static features of each row.
-        fill: how missing values in the past of a window are completed; None: no value is missing.
-    """
+    """A panel with its scales."""
 
     panel: Panel
     scales: Scales
-    values: Rows
-    time: StepFeatures
-    fill: Fill | None
+    values: Rows  # scaled columns of the panel (rows, n_features)
+    time: StepFeatures  # calendar features, future covariates and static features of each row
+    fill: Fill | None  # how missing values in the past of a window are completed; None: no value is missing
 
     @classmethod
     def of(cls, name: str, panel: Panel, scales: Scales, options: ScalingOptions, *, season: int) -> "ScaledPanel":

@@ -16,8 +16,7 @@ from forecast.system.errors import DataError, check_choice
 NORMAL_DEVIATION = 0.6744897501960817  # median absolute deviation of the standard normal distribution
 SAMPLED_ROWS = 1 << 16  # most rows that the parameters of one series are fitted to, evenly spaced
 
-QUARTILE_ROWS = 1 << 20
-"""Most training rows of a series that `robust` takes its quartiles from, evenly spaced."""
+QUARTILE_ROWS = 1 << 20  # most training rows of a series that `robust` takes its quartiles from, evenly spaced
 
 
 def fit(kind: str, values: Float[np.ndarray, " rows"]) -> tuple[float, float]:
@@ -111,7 +110,6 @@ class Scaler:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The `PARAMETERS`."""
         return self.center, self.scale, self.location, self.shape, self.error_unit
 
     @property
@@ -153,7 +151,6 @@ class Scaler:
         return values
 
     def unscale(self, scaled: float) -> Float64[np.ndarray, "series columns"]:
-        """The value in original units of a scaled value, in each series and column."""
         return self.inverse(torch.full_like(self.center[:, None], scaled), None)[:, 0].numpy()
 
     def error_values(self, values: Forecasts, series: Series) -> Forecasts:
@@ -199,7 +196,6 @@ class Scaler:
         return apply(next_to_it, kinds, *parameters, inverse=True)
 
     def _scale(self, values: Tensor, center: Tensor, scale: Tensor, *parameters: Tensor) -> Tensor:
-        """Scale values by the tensors of `_of`."""
         if self.domain.has_transforms:
             values = apply(values, self.domain.transforms, *parameters[:2])
         return (values - center) / scale
@@ -220,11 +216,9 @@ class Scaler:
         return Scaler(center, scale, domain, *parameters)
 
     def select_columns(self, index: Sequence[int]) -> "Scaler":
-        """The scaler of some of the columns."""
         return self._map(lambda tensor: tensor[:, list(index)], self.domain.select_columns(index))
 
     def to(self, device: torch.device | str) -> "Scaler":
-        """The scaler on another device."""
         return self._map(lambda tensor: tensor.to(device), self.domain)
 
     def copy_scales(self, other: "Scaler", *, series: Some, source: Some, columns: Sequence[int] | None = None) -> None:

@@ -88,7 +88,6 @@ def _counts_months(split: Split) -> bool:
 
 
 def _find_dates(dates: pd.DatetimeIndex, starts: list[str], utc_offset: UtcOffset) -> tuple[int, int]:
-    """The positions of the first dates of validation and of test."""
     given = f"data.split={starts}"
     read = [pd.to_datetime(start, format="ISO8601", errors="coerce") for start in starts]
     for start, date in zip(starts, read, strict=True):

@@ -23,11 +23,7 @@ Steps = Float32[Tensor, "batch {length} columns"]
 
 
 class Rows(ABC):
-    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk.
-
-    Attributes:
-        n_columns: number of columns.
-    """
+    """Rows of numbers (rows, columns), float32, in memory, on a device or on disk."""
 
     device, is_on_disk = torch.device("cpu"), False
     n_columns: int
@@ -40,7 +36,6 @@ class Rows(ABC):
         """Windows of `length` rows that begin at these rows."""
 
     def __getitem__(self, rows: Int64[Tensor, "*shape"] | slice) -> Float32[Tensor, "*shape columns"]:
-        """The rows with these numbers."""
         if isinstance(rows, slice):
             rows = torch.arange(*rows.indices(len(self)))
         return self.windows(rows.flatten(), 1)[:, 0].unflatten(0, rows.shape)
@@ -51,8 +46,6 @@ class Rows(ABC):
 
 
 class TensorRows(Rows):
-    """Rows in a tensor."""
-
     def __init__(self, tensor: Float32[Tensor, "rows columns"]) -> None:
         self.tensor, self.device, self.n_columns = tensor, tensor.device, tensor.shape[1]
 
@@ -169,16 +162,10 @@ class FutureCovariates:
 
     A covariate with a limit in `known_steps` has a mask, which is 1 where its value is known and 0 elsewhere. After
     its last known step it repeats the value of that step. A missing value is read as the one before it.
-
-    Attributes:
-        past: columns of the rows before a forecast origin.
-        ahead: columns of the rows after a forecast origin, as they were known in advance.
-        known_steps: steps after the origin for which each column is known.
-        is_mask: whether a column is a mask.
     """
 
     past: Rows
-    ahead: Rows
+    ahead: Rows  # columns of the rows after a forecast origin, as they were known in advance
     known_steps: Int64[Tensor, " columns"]
     is_mask: Bool[Tensor, " columns"]
 

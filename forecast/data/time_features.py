@@ -61,15 +61,15 @@ def split_code(country: str) -> tuple[str, str | None]:
     return code, subdivision or None
 
 
-_FEATURES = {  # name: (what to read from the dates, its smallest value, its range)
-    "second": (lambda dates: dates.second, 0, 59),
-    "minute": (lambda dates: dates.minute, 0, 59),
-    "hour": (lambda dates: dates.hour, 0, 23),
-    "day of week": (lambda dates: dates.day_of_week, 0, 6),
-    "day of month": (lambda dates: dates.day, 1, 30),
-    "day of year": (lambda dates: dates.day_of_year, 1, 365),
-    "week of year": (lambda dates: dates.isocalendar().week, 1, 52),
-    "month of year": (lambda dates: dates.month, 1, 11),
+FEATURES = {  # name: (attribute of the dates, that of `week` of their isocalendar(), its least value, its range)
+    "second": ("second", 0, 59),
+    "minute": ("minute", 0, 59),
+    "hour": ("hour", 0, 23),
+    "day of week": ("day_of_week", 0, 6),
+    "day of month": ("day", 1, 30),
+    "day of year": ("day_of_year", 1, 365),
+    "week of year": ("week", 1, 52),
+    "month of year": ("month", 1, 11),
 }
 _SECONDS = ["second", "minute", "hour", "day of week", "day of month", "day of year"]
 _MONTH = ["month of year"]
@@ -202,8 +202,10 @@ def time_features(
     than a day.
     """
     names = time_feature_names(freq)
-    kinds = [_FEATURES[name] for name in names]
-    columns = [(np.asarray(read(dates), dtype=np.float64) - lowest) / span - 0.5 for read, lowest, span in kinds]
+    columns = []
+    for attribute, least, span in (FEATURES[name] for name in names):
+        read = getattr(dates.isocalendar() if attribute == "week" else dates, attribute)
+        columns.append((np.asarray(read, dtype=np.float64) - least) / span - 0.5)
     if holidays is None:
         return np.stack(columns, axis=1)
     if "day of week" not in names:

@@ -16,8 +16,7 @@ from forecast.data.step_features import Index, Rows, StepFeatures
 from forecast.system.errors import ConfigError
 from forecast.system.formatting import plural
 
-SEASONS_BACK = 7
-"""Number of seasons before and after a gap in which `seasonal` looks for a value of the same phase."""
+SEASONS_BACK = 7  # number of seasons before and after a gap in which `seasonal` looks for a value of the same phase
 
 
 Past = Float[Tensor, "batch length columns"]
@@ -41,16 +40,13 @@ class Fill:
     is 0 after scaling, the center of its series.
 
     Attributes:
-        methods: of each column of the window.
-        season: rows of a season.
         limit: rows after the last measured value from which on the mean of the window is used. None: no limit.
-        zero: zero in scaled units (series, columns).
     """
 
-    methods: tuple[str, ...]
-    season: int
+    methods: tuple[str, ...]  # of each column of the window
+    season: int  # rows of a season
     limit: int | None
-    zero: Float[Tensor, "series columns"]
+    zero: Float[Tensor, "series columns"]  # zero in scaled units (series, columns)
 
     def to(self, device: torch.device | str) -> "Fill":
         return Fill(self.methods, self.season, self.limit, self.zero.to(device))
@@ -120,13 +116,12 @@ class Gaps:
     """The missing values of some rows, each a column of a window, and the measured values around them.
 
     Attributes:
-        rows: the values, with gaps.
         row, step: of each missing value.
         before, after: step of the last measured value before it (−1: none) and of the first one after it (length:
             none).
     """
 
-    rows: Float[Tensor, "rows length"]
+    rows: Float[Tensor, "rows length"]  # the values, with gaps
     row: Int64[Tensor, " missing"]
     step: Steps
     before: Steps
@@ -142,7 +137,6 @@ class Gaps:
         return cls(rows, row, at, before[row, at].long(), after[row, at].long())
 
     def select(self, chosen: Bool[Tensor, " missing"]) -> "Gaps":
-        """Some of the missing values."""
         return Gaps(self.rows, *(part[chosen] for part in (self.row, self.step, self.before, self.after)))
 
     def read(self, steps: Steps) -> Float[Tensor, " missing"]:
@@ -170,24 +164,18 @@ class Windows:
     All splits share `values` and `time`; nothing is copied before a batch is gathered.
 
     Attributes:
-        values: scaled rows of the panel (rows, n_features), NaN where missing.
-        time: calendar features, future covariates and static features of the rows.
-        starts: for each series, the first rows of its windows; all ranges have the same step.
-        first_rows: first row of each series (series,); nothing before it may be read.
         seq_len, pred_len: rows of the past and of the future of a window.
-        target_index: columns of `values` that are forecast.
-        fill: how missing values of the past are completed; None: no value is missing.
     """
 
-    values: Rows
-    time: StepFeatures
+    values: Rows  # scaled rows of the panel (rows, n_features), NaN where missing
+    time: StepFeatures  # calendar features, future covariates and static features of the rows
     _: KW_ONLY
-    starts: Sequence[range]
-    first_rows: Int64[Tensor, " series"]
+    starts: Sequence[range]  # for each series, the first rows of its windows; all ranges have the same step
+    first_rows: Int64[Tensor, " series"]  # first row of each series (series,); nothing before it may be read
     seq_len: int
     pred_len: int
-    target_index: list[int]
-    fill: Fill | None = None
+    target_index: list[int]  # columns of `values` that are forecast
+    fill: Fill | None = None  # how missing values of the past are completed; None: no value is missing
 
     def __post_init__(self) -> None:
         device = self.device
@@ -229,7 +217,6 @@ class Windows:
         return (counts[number] == len(self.starts)).nonzero().view(len(self.starts), -1)
 
     def series(self, index: Index) -> Index:
-        """The number of the series that each window lies in."""
         return torch.bucketize(index, self._ends, right=True)
 
     def origins(self, index: Index) -> Index:

@@ -333,7 +333,6 @@ class FittedBaselines:
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any], ids: Sequence[str]) -> "FittedBaselines":
-        """The baselines of a checkpoint."""
         linear = LinearWeights.from_tensors({"past_weight": state["linear"], **state["covariates"]})
         return cls(linear, state["naive_mae"], state["season"], ids)
 

@@ -141,7 +141,6 @@ class Calibration:
 
         Args:
             errors: scaled truth − forecast; NaN where the truth is missing.
-            levels: intervals, in percent, that the calibration must have.
             horizons: number of horizons that the rows of the windows hold (`Windows.count_horizons`).
             joint: the numbers of the windows of each series on the dates that all have (`Windows.align`).
         """
@@ -175,12 +174,10 @@ class Calibration:
         return forecast[..., None] + self.offsets.to(forecast).movedim(-3, -1)
 
     def deciles(self) -> "Calibration":
-        """The calibration of the deciles alone."""
         offsets = self.offsets[[self.quantiles.index(p) for p in DECILES]]
         return replace(self, quantiles=DECILES, offsets=offsets)
 
     def first(self, steps: int) -> "Calibration":
-        """The calibration of the first steps of the horizon."""
         ranks = None if self.ranks is None else self.ranks[:, :, :steps]
         return replace(self, offsets=self.offsets[:, :steps], ranks=ranks)
 
@@ -269,9 +266,7 @@ def adapt(
     """Yield the offsets at each origin, in the order of time, and last those at the origin after them.
 
     Args:
-        calibration: the offsets before the first update.
         errors: scaled errors, truth − forecast, of earlier forecasts; NaN where the truth is missing or not known.
-        stride: rows between two origins of a series.
     """
     n_series, n_origins, n_steps, _ = errors.shape
     first = calibration.offsets.to(errors)

@@ -96,7 +96,6 @@ class Errors:
         return float(self.step_counts.sum() / (self.n_windows * self.step_counts.numel()))
 
     def by_variable(self) -> dict[str, Float[Tensor, " n_targets"]]:
-        """Each score of each variable."""
         pooled = CellErrors(*(self.step_sums.sum(1) / self.step_counts.sum(0)))
         means = {name: average(name, each.T, self.series_counts.T) for name, each in self.by_series().items()}
         return means | pooled.scores(SCALED_SCORES)

@@ -67,7 +67,6 @@ class IntervalSums(RunningSums):
 
     Args:
         at: probabilities of the quantiles, which include the deciles and the bounds of each level.
-        levels: the intervals to score, in percent.
         validation: the errors on validation windows, to which those of the test are compared.
     """
 

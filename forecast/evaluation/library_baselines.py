@@ -161,7 +161,6 @@ def make_library_baseline(name: str, make: Callable[[Task], Forecast], task: Tas
 
 
 def forecast_origins(name: str, forecast: Forecast, data: DataModule, origins: Origins) -> Values:
-    """Forecast from these origins with one baseline."""
     context = max(CONTEXT, data.seq_len)
     history = tabulate_rows(data, origins.rows, np.arange(-context, 0), origins.series)
     future = tabulate_rows(data, origins.rows, np.arange(data.pred_len), origins.series)

@@ -87,9 +87,7 @@ class SplitScorer:
     Those of a baseline, which only its CRPS reads, come from its calibration.
 
     Args:
-        calibrations: of the model and of each baseline, by name.
         probabilities: those of the quantiles in the forecasts of the model; None without any.
-        device: that of the batches.
     """
 
     def __init__(
@@ -116,7 +114,6 @@ class SplitScorer:
         self._covered = {method: torch.zeros(len(sums.levels), n_windows).double() for method, sums in of_model.items()}
 
     def update(self, point: Points, forecast: Float[Tensor, "batch pred_len n_targets ..."], batch: Batch) -> None:
-        """Add a batch: point forecasts, and the output of the model, both within the bounds."""
         predictions = forecast_baselines(self.baselines, self.data, self.data.tested_split, batch)
         for name, prediction in {MODEL: point, **predictions}.items():
             crps = self._score_intervals(name, prediction, forecast, batch)
@@ -194,7 +191,6 @@ class ValidationErrors:
 def forecast_baselines(
     baselines: Mapping[str, Baseline], data: DataModule, split: str, batch: Batch
 ) -> dict[str, Points]:
-    """The scaled forecasts of the baselines within the bounds, by name."""
     windows = data.windows[split]
     with torch.autocast(batch.past.device.type, enabled=False):
         found = {name: baseline(windows, batch) for name, baseline in baselines.items()}
@@ -252,7 +248,6 @@ class Origins:
         return len(self.rows)
 
     def take(self, chosen: PerOrigin) -> "Origins":
-        """Select origins by their numbers, which ascend."""
         return Origins(self.rows[chosen], self.series[chosen], self.positions[chosen], self.stride)
 
     def overlap(self, horizon: int) -> int:

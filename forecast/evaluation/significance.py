@@ -39,7 +39,6 @@ class LossDifference:
 
     @property
     def adjusted_p_value(self) -> float:
-        """p-value times `comparisons`, at most 1."""
         return min(1.0, self.comparisons * self.p_value) if self.degrees_of_freedom else math.nan
 
     def interval(self) -> tuple[float, float]:

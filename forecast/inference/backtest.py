@@ -46,8 +46,7 @@ from forecast.training.checkpointing import Checkpointing, describe_untrained, s
 from forecast.training.create_model import compile_where_possible
 from forecast.training.module import Forecaster, LightningData, compute_output, predict, window_losses
 
-VALIDATION_DIVISOR = 8
-"""The last eighth of the dates before a training are validation dates."""
+VALIDATION_DIVISOR = 8  # the last eighth of the dates before a training are validation dates
 
 
 class Source(NamedTuple):
@@ -55,16 +54,13 @@ class Source(NamedTuple):
 
     Attributes:
         output: returns scaled point forecasts (batch, pred_len, n_targets) of a batch, or quantiles on one more axis.
-        fitted: the baselines.
-        calibration: the conformal intervals.
-        state: state of the training data, with the scale of each of its series.
         quantiles: probabilities of the quantiles in the output; None: it is a point forecast.
     """
 
     output: Callable[[Batch], Tensor]
     fitted: FittedBaselines
     calibration: Calibration
-    state: dict[str, Any]
+    state: dict[str, Any]  # state of the training data, with the scale of each of its series
     quantiles: tuple[float, ...] | None = None
 
 
@@ -74,7 +70,6 @@ def choose_backtest_origins(data: DataModule, steps: int | None, stride: int | N
     A series with too few rows before or after its first origin is left out, with a warning.
 
     Args:
-        data: the data to forecast.
         steps: number of last rows of each series that are forecast; None: its test rows.
         stride: rows between two origins of a series; None: pred_len.
 
@@ -224,7 +219,6 @@ def adaptive_quantiles(
 
     Args:
         calibration: the offsets at the first origin of each series.
-        point, truth: scaled forecasts, and true values.
     """
     _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
@@ -257,20 +251,12 @@ def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> t
 
 @dataclass(frozen=True)
 class Training:
-    """A model that was trained on all rows before a date.
+    """A model that was trained on all rows before a date."""
 
-    Attributes:
-        data: its training and validation rows, with its scaler.
-        forecaster: at its best epoch by validation.
-        source: the model and the baselines.
-        folder: holds its checkpoint, `best.ckpt`.
-        seconds: time of the training.
-    """
-
-    data: DataModule
-    forecaster: Forecaster
+    data: DataModule  # its training and validation rows, with its scaler
+    forecaster: Forecaster  # at its best epoch by validation
     source: Source
-    folder: Path
+    folder: Path  # holds its checkpoint, `best.ckpt`
     seconds: float
 
 
@@ -310,7 +296,6 @@ def backtest_policy(
     Each training reads all rows known at its date, and ends all series at the same date.
 
     Args:
-        backtest: receives the forecasts.
         training: the training before the first origin.
         folder: receives the models of the others.
     """
@@ -374,8 +359,7 @@ def train(config: DictConfig, data: DataModule, cut: int, folder: Path, before: 
 def split_before(data: DataModule, cut: int) -> list[str]:
     """The split whose training and validation rows lie before a position of the grid.
 
-    Raises:
-        DataError: too few dates lie before the position.
+    Raises DataError: too few dates lie before the position.
     """
     grid = data.panel.grid
     validation = cut - max(cut // VALIDATION_DIVISOR, data.pred_len)

@@ -53,8 +53,7 @@ FAR = {"standard": (-10.0, 10.0), "robust": (-10.0, 10.0), "minmax": (-1.0, 2.0)
 They are their mean ± 10 standard deviations, their median ± 10 interquartile ranges, and their minimum and maximum
 by the distance between these. An hourly load stays within 5 standard deviations, spikes of prices reach 10 and more.
 """
-SERIES_AT_ONCE = 512
-"""Number of series that are forecast at once."""
+SERIES_AT_ONCE = 512  # number of series that are forecast at once
 
 
 def check_forecast(config: DictConfig) -> None:
@@ -131,11 +130,6 @@ class ForecasterFacts:
     Attributes:
         name, label: `model`, or the name of the baseline; the name in words.
         is_recursive, is_refitted: see `forecasters.PointForecaster`.
-        description: lines for the terminal on what forecasts.
-        domain: transforms and bounds of the targets in words; empty if there are none.
-        has_transforms: whether a target is transformed.
-        trained_until: last date of the training rows.
-        test: scores of the test; None without a test.
     """
 
     name: str
@@ -143,8 +137,8 @@ class ForecasterFacts:
     is_recursive: bool
     is_refitted: bool
     pred_len: int
-    description: list[str]
-    domain: str
+    description: list[str]  # lines for the terminal on what forecasts
+    domain: str  # transforms and bounds of the targets in words; empty if there are none
     has_transforms: bool
     trained_until: str
     test: ReportedScores | None
@@ -160,16 +154,7 @@ class Forecast:
     """A forecast of each series, in original units.
 
     Attributes:
-        forecaster: facts on the model or baseline.
-        panel: the rows before the forecasts, one series for each forecast.
-        columns: names of the forecast variables.
-        dates: dates of each forecast (series, horizon).
         values, low, high: the point forecast, and the bounds of each level.
-        truth: true values as far as the data have them, else NaN.
-        method: method of the bounds: conformal, quantile or adaptive.
-        new: number of series that are not in the training data.
-        known: description of the future covariates that are not known for every step.
-        replayed: number of earlier forecasts whose errors moved adaptive bounds.
         paths: sample paths (series, horizon, n_targets, samples); None if there are none.
         order, is_joint: how the sample paths were ordered, in words, and whether all series were drawn jointly.
         rows_before: rows before each forecast, at most those that the model reads, which at least one series has; None:
@@ -178,17 +163,17 @@ class Forecast:
     """
 
     forecaster: ForecasterFacts
-    panel: Panel
+    panel: Panel  # the rows before the forecasts, one series for each forecast
     columns: list[str]
-    dates: np.ndarray
+    dates: np.ndarray  # dates of each forecast (series, horizon)
     values: Values
     low: dict[Level, Values]
     high: dict[Level, Values]
-    truth: Values
+    truth: Values  # true values as far as the data have them, else NaN
     method: str
-    new: int
-    known: list[str]
-    replayed: int = 0
+    new: int  # number of series that are not in the training data
+    known: list[str]  # description of the future covariates that are not known for every step
+    replayed: int = 0  # number of earlier forecasts whose errors moved adaptive bounds
     paths: Float64[np.ndarray, "series horizon n_targets samples"] | None = None
     order: str = ""
     is_joint: bool = False
@@ -198,7 +183,6 @@ class Forecast:
 
     @property
     def has_truth(self) -> bool:
-        """Whether any true value is known."""
         return bool(np.isfinite(self.truth).any())
 
     @property
@@ -209,7 +193,6 @@ class Forecast:
         return self.rows_before < self.rows_before.max()
 
     def frame(self) -> pd.DataFrame:
-        """The forecast as a DataFrame, see `table`."""
         index, columns = self.table()
         return pd.DataFrame(columns, index=index)
 
@@ -281,7 +264,6 @@ class Forecast:
             return np.nanstd(panel.values[rows][..., targets], axis=1, dtype=np.float64)[:, None]
 
     def plots(self) -> list[PlottedForecast]:
-        """Plots of the variables and series of `choose_plots`."""
         chosen = choose_plots(self.panel, np.arange(len(self.panel)), self.columns)
         return [self._plot(*plot) for plot in chosen]
 
@@ -291,7 +273,6 @@ class Forecast:
         return f" ({left_out})" if left_out else ""
 
     def title(self, data: str) -> str:
-        """The title of a picture of `plots`; `data` is the name of the data."""
         span = describe_span(self.panel.utc_offset.shown(pd.DatetimeIndex(self.dates.ravel())))
         by = f" by {self.forecaster.label}" * (self.forecaster.name != MODEL)
         return f"{data}: forecast {span}{by}{self.describe_plots()}"
@@ -318,7 +299,6 @@ def dates_from(excerpt: Panel, rows: Int64[np.ndarray, " series"], horizon: int)
 
 
 def describe_forecast(forecast: Forecast) -> list[str]:
-    """Describe a forecast in lines for the terminal."""
     forecaster = forecast.forecaster
     n_series, horizon = forecast.dates.shape
     size = describe_size(forecast.panel, f"{horizon:,} steps", of_each=" of each")
@@ -398,7 +378,6 @@ def describe_test(forecast: Forecast) -> list[str]:
 
 
 def compare_forecasters(test: ReportedScores, name: str, other: str) -> str:
-    """Compare the MSE of two forecasters."""
     one, two = ({MODEL: "the model", **LABELS}[each] for each in (name, other))
     if test.mse[other] == 0:
         return f"{two} had no error"

@@ -46,8 +46,6 @@ def forecast_recursively(
         point: takes the point forecasts from what `step` returns.
         batch: windows of a multiple of `pred_len` steps. If there are several passes, `step` reads no past of columns
             that it does not forecast: they are 0 in the later passes.
-        pred_len: number of steps of a pass.
-        target_index: numbers of the columns that are forecast.
     """
     seq_len, horizon = batch.past.shape[1], batch.future_time.shape[1]
     time = torch.cat([batch.past_time, batch.future_time], dim=1)
@@ -75,10 +73,6 @@ def forecast_recursively(
 class PointForecaster:
     """A forecaster of the windows of a trained model: the model itself, or one of its baselines in its place.
 
-    Args:
-        model: the trained model.
-        baseline: None: the model itself.
-
     Attributes:
         name: `model`, or the name of the baseline.
         label: the name in words.
@@ -102,7 +96,6 @@ class PointForecaster:
         """Compute the scaled point forecasts of all steps, and the raw output of the first pred_len steps.
 
         Args:
-            windows, batch: the windows, and the batch of them to forecast.
             scaler: of the targets; it clips the point forecasts to its bounds.
         """
 
@@ -150,7 +143,6 @@ class PointForecaster:
         return choose_forecaster(self.model.tested(), self.baseline and self.name)
 
     def facts(self) -> ForecasterFacts:
-        """The facts that are printed with each of its forecasts."""
         model, domain = self.model, self.model.target_scaler.domain
         return ForecasterFacts(
             name=self.name,

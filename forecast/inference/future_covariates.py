@@ -29,7 +29,6 @@ class UnknownFuture(DataError):
         rows: the first row to forecast of each series.
         steps: steps of which the future covariates are needed.
         series, step: the first step that lacks a value.
-        column: the column of `panel` that lacks it.
     """
 
     def __init__(
@@ -75,12 +74,7 @@ def check_covariates(
     Missing values before the end of a series are completed as in training. There is a warning for a covariate with
     `data.known_steps` that is known for fewer steps than in training.
 
-    Args:
-        rows: the first row to forecast of each series.
-        is_read: whether the forecast reads each covariate after its origin.
-
-    Raises:
-        DataError: a covariate that is read has no value for a step; the message names the first series and date.
+    Raises DataError: a covariate that is read has no value for a step; the message names the first series and date.
     """
     panel, found = scaled.panel, []
     if panel.future is None:
@@ -112,11 +106,7 @@ def check_covariates(
 def write_blank(path: Path, unknown: UnknownFuture, model: ModelData, source: Source, given: Mapping[str, Any]) -> None:
     """Write `unknown.table()` to a CSV file, in the format of the source if that is a text file.
 
-    Args:
-        given: the settings of the data of a command, with which it can read the file.
-
-    Raises:
-        ForecastError: the command cannot read the file; then none is written.
+    Raises ForecastError: the command cannot read the file; then none is written.
     """
     form = read_format(source) or FileFormat()
     table = form.tabulate(unknown.table(), unknown.panel.utc_offset, **model.key_columns(given))

@@ -25,8 +25,7 @@ from forecast.inference.forecasters import PointForecaster
 from forecast.inference.predict import predict
 from forecast.system.errors import ConfigError, DataError, check_count
 
-TOTAL = "total"
-"""What an id column holds where a sum is over all its values."""
+TOTAL = "total"  # what an id column holds where a sum is over all its values
 
 MIN_PATHS, DEFAULT_PATHS = 200, 500
 """Fewest sample paths whose quantiles are bounds of sums, and how many are drawn without `samples`."""

@@ -25,8 +25,7 @@ from forecast.system.errors import CheckpointError, check_choice
 from forecast.system.progress import track
 from forecast.training.create_model import computing, create_model, fits, has_gpu, keep_precision, model_class
 
-BATCH_SIZE = 64
-"""Number of windows that a trained model forecasts at once."""
+BATCH_SIZE = 64  # number of windows that a trained model forecasts at once
 
 
 class TrainedModel(ModelData):
@@ -36,7 +35,6 @@ class TrainedModel(ModelData):
         network: `network(past, past_time, future_time)` on scaled values, in evaluation mode, on the CPU, in float32.
         quantiles: probabilities of the network's outputs if it was trained with loss=quantile and an epoch of training
             was kept; else None.
-        scaler, target_scaler: scalers of `feature_columns` and of `target_columns`.
         calibrations: of the model and of each baseline, by name; empty if the run was not tested.
         baselines: the fitted baselines of the run; None if the run was not tested.
         test: the scores of the run's test; None if the run was not tested.
@@ -98,7 +96,6 @@ class TrainedModel(ModelData):
         return raw if self.quantiles is None else arrange_quantiles(raw, len(self.target_columns))
 
     def output(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets ..."]:
-        """`forecast` of a batch of windows."""
         return self.forecast(batch.past, batch.past_time, batch.future_time)
 
     def point(self, forecast: Tensor) -> Tensor:
@@ -106,7 +103,6 @@ class TrainedModel(ModelData):
         return take_median(forecast, self.quantiles)
 
     def forecast_batch(self, batch: Batch) -> Float[Tensor, "batch pred_len n_targets"]:
-        """Scaled point forecasts of a batch of windows."""
         return self.point(self.output(batch))
 
     def tested(self) -> "TrainedModel":
@@ -169,8 +165,7 @@ def load(path: str | Path) -> TrainedModel:
 def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any]]:
     """Read a checkpoint file, or that of a run folder (`latest`: the newest): the refitted model if there is one.
 
-    Raises:
-        CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
+    Raises CheckpointError: there is no checkpoint, it is damaged, or another program wrote it.
     """
     file = find_trained(path)
     return file, load_checkpoint(file)
@@ -182,9 +177,6 @@ def evaluate(
     """Score every window of a split, on the best available device and in the precision of training.
 
     The baselines, the denominator of MASE and the calibration come from the training run.
-
-    Returns:
-        The scores in the layout of metrics.json, and the results that they come from.
 
     Raises:
         ConfigError: `data` does not have the split.

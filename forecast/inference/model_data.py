@@ -42,8 +42,7 @@ from forecast.system.location import locate
 ONE_FILE = tuple(row.name.removeprefix("data.") for row in DATA_KEYS if row.one_file)
 """Settings that do not apply to another file than that of training."""
 
-FRAME = "DataFrame"
-"""Name of the data of a DataFrame, which have no file."""
+FRAME = "DataFrame"  # name of the data of a DataFrame, which have no file
 
 
 def choose_data_config(
@@ -56,9 +55,6 @@ def choose_data_config(
     """Choose the settings of the data module for a trained model.
 
     Args:
-        checkpoint: the checkpoint file, for messages.
-        saved, state: the data settings of the training run, and the state of its data module.
-        feature_columns: the columns that the model reads.
         given: settings that replace those of training, except null ones. If `path` is another file than in training,
             all its rows are the split `test` unless `split` is given too.
 
@@ -153,7 +149,6 @@ def known_columns(checkpoint: Path, state: Mapping[str, Any]) -> Iterator[None]:
 
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:
-    """Whether two paths name the same file."""
     one, two = locate(path), locate(other)
     if isinstance(one, Path) and isinstance(two, Path):
         return one.resolve() == two.resolve()
@@ -164,14 +159,11 @@ class ModelData:
     """The data of a trained model, as its checkpoint describes them.
 
     Attributes:
-        path: the checkpoint file.
         config: the whole configuration of the run as plain values.
         data_state: the state of the data module of training.
         feature_columns, target_columns: columns that the model reads, and those that it forecasts.
         categories: of the covariates that are text, see `forecast.data.covariates`.
         has_ids: whether the series of the training data have ids; that of a table has none.
-        freq: time between two rows.
-        season: rows of a season.
         refitted: facts of the refit on all rows; None if the model was not refitted.
         frame: the DataFrame of training, in the process that trained; else None.
     """
@@ -214,7 +206,6 @@ class ModelData:
 
     @property
     def date_column(self) -> str:
-        """The name of the column that holds the dates."""
         return self.data_state["date_column"] or "date"
 
     def key_columns(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,9 +224,6 @@ class ModelData:
         """Create a data module and download its files, without reading them.
 
         A column may be absent that some model does not read: `refuse_absent`.
-
-        Args:
-            given: settings of the data module that replace those of training; see `choose_data_config`.
         """
         if self.frame is not None and not given:
             return self.open_frame(None)
@@ -294,7 +282,6 @@ class ModelData:
         return frozenset(unread | {as_of[name] for name in unread & set(as_of)})
 
     def data_config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the data module that `open_data` creates."""
         indicators = columns_of_indicators(self.categories)
         columns = [name for name in self.feature_columns if name not in indicators]
         state = self.data_state

@@ -25,15 +25,10 @@ from forecast.system.formatting import plural
 
 
 class SeriesOrigins(NamedTuple):
-    """The forecast origins of some series of a panel, one for each.
-
-    Attributes:
-        series: numbers of the series.
-        rows: the first row to forecast of each of them.
-    """
+    """The forecast origins of some series of a panel, one for each."""
 
     series: Int64[np.ndarray, " chosen"]
-    rows: Int64[np.ndarray, " chosen"]
+    rows: Int64[np.ndarray, " chosen"]  # the first row to forecast of each of them
 
 
 def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp | None) -> SeriesOrigins:
@@ -100,8 +95,6 @@ def take_excerpt(
     scale. A series with fewer than seq_len rows before its origin gets rows before them, in which nothing is known.
 
     Args:
-        history: rows before each origin that the forecasts need.
-        n_steps: rows from the origin on that the forecasts need.
         ahead: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
     """
     chosen, rows = origins

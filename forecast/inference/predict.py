@@ -62,11 +62,8 @@ from forecast.system.progress import track
 MAX_RECURSIVE_ORIGINS = 512
 """Number of recursive forecasts to calibrate on, for intervals beyond pred_len; of many series, there are more."""
 
-MIN_HORIZONS = 10
-"""Intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning."""
-
-REPLAYED_ROWS = 1_024
-"""Number of rows before the origin from which past forecasts are recomputed."""
+MIN_HORIZONS = 10  # intervals beyond pred_len, and samples, from fewer horizons of validation rows give a warning
+REPLAYED_ROWS = 1_024  # number of rows before the origin from which past forecasts are recomputed
 
 MAX_REPLAYED, MIN_REPLAYED = 1 << 15, 32
 """Largest number of repeated forecasts of all series, but for `MIN_REPLAYED` of each."""
@@ -95,7 +92,9 @@ def predict(
         DataError: missing columns, history or future covariates.
     """
     model = forecaster.model
-    check_samples(samples, seed)
+    if samples is not None:
+        check_count("samples", samples)
+        check_count("seed", seed, least=0)
     levels, horizon = parse_levels(levels), parse_horizon(forecaster, horizon)
     method, panel = choose_method(forecaster, intervals, levels, horizon), model.select_columns(panel)
     origins, n_steps = choose_origins(model, panel, start), round_up_horizon(horizon, model.pred_len)
@@ -188,8 +187,7 @@ def forecast_series(
 def choose_method(forecaster: PointForecaster, method: str, levels: Sequence[Level], horizon: int) -> str:
     """Choose the method of the intervals. `auto` uses the quantiles of the network if it has all levels and steps.
 
-    Raises:
-        ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
+    Raises ConfigError: an unknown method, or `quantile` without the quantiles of a level or a step.
     """
     check_method(method, None if forecaster.name == MODEL else forecaster.name)
     missing = explain_missing_quantiles(forecaster, levels, horizon)
@@ -280,12 +278,7 @@ def find_quantiles(
     method: str,
     with_ranks: bool,
 ) -> Quantiles:
-    """The quantiles of the network, or those around its point forecasts, as the method says.
-
-    Args:
-        forecasts: point forecasts, and the output of the first pass.
-        with_ranks: whether the calibration is needed for its ranks.
-    """
+    """The quantiles of the network, or those around its point forecasts, as the method says."""
     point, output = forecasts
     horizon, calibration, replayed = point.shape[1], None, 0
     if with_ranks or (levels and method != QUANTILE):
@@ -296,13 +289,6 @@ def find_quantiles(
         calibration, replayed = adapt_to_errors(forecaster, panel, origins, calibration, horizon)
     levels = calibrated_levels(calibration, levels)
     return Quantiles(calibration.around(point), calibration.quantiles, levels, calibration, replayed)
-
-
-def check_samples(samples: int | None, seed: int) -> None:
-    """Raise ConfigError unless samples can be drawn: a number of them, or None, and a seed."""
-    if samples is not None:
-        check_count("samples", samples)
-        check_count("seed", seed, least=0)
 
 
 def draw_paths(
@@ -319,8 +305,7 @@ def draw_paths(
     Series of training whose first row to forecast, of `rows`, is on the same date are drawn jointly if the calibration
     has their ranks on common dates.
 
-    Raises:
-        DataError: the validation rows hold too few horizons.
+    Raises DataError: the validation rows hold too few horizons.
     """
     if samples is None:
         return None, "", False
@@ -345,8 +330,7 @@ def draw_paths(
 def recursive_windows(data: DataModule, horizon: int) -> Windows:
     """The windows whose `horizon` lies in the validation rows, of a multiple of pred_len steps.
 
-    Raises:
-        DataError: the horizon is longer than the validation rows.
+    Raises DataError: the horizon is longer than the validation rows.
     """
     seq_len, pred_len = data.seq_len, data.pred_len
     n_steps = round_up_horizon(horizon, pred_len)

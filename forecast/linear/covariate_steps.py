@@ -19,8 +19,7 @@ CovariateRole = Literal["past", "future"]
 MAX_READ = 2048
 """Largest number of covariate values that a linear model reads of a window; its normal equations have as many rows."""
 
-MAX_PRODUCTS = 1 << 26
-"""Largest number of products of these values with the steps of all targets, 512 MiB."""
+MAX_PRODUCTS = 1 << 26  # largest number of products of these values with the steps of all targets, 512 MiB
 
 MAX_WORK = 1 << 29
 """Largest number of multiplications for one of the solutions that are compared, of which there are hundreds."""
@@ -31,8 +30,7 @@ MAX_SLIDING = 1 << 24
 MIN_RUN = 1 << 17
 """Smallest product of the windows of a series, the steps of a window and the targets, for which sliding is faster."""
 
-MAX_RUN = 1 << 20
-"""Largest number of windows of a run, whose rows are in memory at once."""
+MAX_RUN = 1 << 20  # largest number of windows of a run, whose rows are in memory at once
 
 MAX_SAMPLE, MAX_SAMPLE_CELLS, MIN_SAMPLE = 1 << 17, 1 << 21, 4096
 """Limits of a sample of windows that are read one by one: the number of windows, the product of windows and targets,
@@ -50,16 +48,13 @@ class CovariateSteps:
 
     Attributes:
         past_index, time_index: positions of the values, see `read_covariates`; earlier steps come first.
-        step: step of each value, negative in the past, 0 at the first forecast step (n_read,).
-        is_future: whether each value is one of a future covariate (n_read,).
-        is_cut: whether earlier steps of the past are left out.
     """
 
     past_index: Int64[Tensor, " n_past"]
     time_index: Int64[Tensor, " n_time"]
-    step: Int64[Tensor, " n_read"]
+    step: Int64[Tensor, " n_read"]  # step of each value, negative in the past, 0 at the first forecast step (n_read,)
     is_future: Bool[Tensor, " n_read"]
-    is_cut: bool
+    is_cut: bool  # whether earlier steps of the past are left out
 
     @property
     def roles(self) -> tuple[CovariateRole, ...]:
@@ -137,7 +132,6 @@ def choose_windows(windows: Windows, steps: CovariateSteps, parts: int = 1) -> I
 
     Args:
         windows: windows with stride 1.
-        steps: the covariates that are read.
         parts: divides the limit of the sample.
     """
     n_targets, n_read = len(windows.target_index), max(1, len(steps.step))

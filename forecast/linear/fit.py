@@ -22,14 +22,9 @@ Weight = Float64[Tensor, "seq_len pred_len"]
 Covariates = Float64[Tensor, "n_targets n_read pred_len"]
 
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
-MAX_DEPTH = 3
-"""Largest number of lookbacks that are averaged."""
-
-INNER_ORIGINS = 3
-"""Origins within the training rows at which choices are compared."""
-
-COMPARED_STEPS = 48
-"""Steps of the horizon, evenly spaced, at which choices are compared."""
+MAX_DEPTH = 3  # largest number of lookbacks that are averaged
+INNER_ORIGINS = 3  # origins within the training rows at which choices are compared
+COMPARED_STEPS = 48  # steps of the horizon, evenly spaced, at which choices are compared
 
 
 def solve(
@@ -45,11 +40,6 @@ def solve(
     times the mean of the diagonal is added to the diagonals of `auto` and `covariates`, so that constant data has a
     solution. The weights of the covariates are eliminated from the normal equations, so that many targets need no
     large system.
-
-    Args:
-        auto, cross, covariates: see `Gram`.
-        seq_len: steps of the past in `auto` and `cross`.
-        ridge: penalty.
     """
     past, future = auto[:seq_len, :seq_len], auto[:seq_len, seq_len:]
     future = future - past.mean(1, keepdim=True)
@@ -88,16 +78,10 @@ def squared_error(gram: Gram, weight: Weight, covariates: Covariates) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a linear model.
-
-    Attributes:
-        ridge: penalty, see `solve`.
-        n_lookbacks: number of lookbacks that are averaged: the whole window, its last half, its last quarter.
-        roles: roles of the covariates that are read.
-    """
+    """Settings of a linear model."""
 
     ridge: float
-    n_lookbacks: int
+    n_lookbacks: int  # number of lookbacks that are averaged: the whole window, its last half, its last quarter
     roles: tuple[CovariateRole, ...] = ()
 
 
@@ -138,10 +122,6 @@ def fit_and_test_grams(data: DataModule, gram: Gram) -> Iterator[tuple[Gram, Gra
     The first `INNER_ORIGINS` pairs lie within the training rows; the last pair is training and validation. A validation
     split often covers only one season, and several origins make it less likely that a choice is best by chance. Where
     sums are over a sample, the samples of all inner pairs together are as large as one of the training windows.
-
-    Args:
-        data: training and validation windows.
-        gram: the Gram matrix of the training windows.
     """
     train = data.windows["train"]
     for sixths in range(INNER_ORIGINS, 0, -1):

@@ -17,8 +17,7 @@ from forecast.data import Windows
 from forecast.data.time_features import choose_evenly_spaced
 from forecast.linear.covariate_steps import MAX_RUN, CovariateSteps, choose_windows, find_covariate_steps, make_dense
 
-NUMBERS_AT_ONCE = 1 << 20
-"""Numbers that are copied at once, 8 MiB; about ten copies exist at a time."""
+NUMBERS_AT_ONCE = 1 << 20  # numbers that are copied at once, 8 MiB; about ten copies exist at a time
 
 
 def sliding_gram(rows: Float[Tensor, "rows columns"], width: int) -> Float[Tensor, "width width"]:
@@ -69,14 +68,7 @@ def transform_length(rows: int) -> int:
 def sliding_covariates(
     windows: Windows, steps: CovariateSteps, columns: Float64[Tensor, "rows n_features"], rows: slice
 ) -> tuple[Float64[Tensor, "n_targets n_read width"], Float64[Tensor, "n_read n_read"]]:
-    """`Gram.cross` and `Gram.covariates` of all windows of one series whose covariates are read at every step.
-
-    Args:
-        windows: the windows.
-        steps: the covariates.
-        columns: all columns of the rows of the windows.
-        rows: these rows of the panel.
-    """
+    """`Gram.cross` and `Gram.covariates` of all windows of one series whose covariates are read at every step."""
     seq_len, width, index = windows.seq_len, windows.seq_len + windows.pred_len, windows.target_index
     targets, others = columns[:, index], [c for c in range(columns.shape[1]) if c not in set(index)]
     blocks: list[tuple[Tensor, int]] = []  # columns of one kind, and the steps of a window that are read
@@ -130,15 +122,12 @@ class Gram:
         cross: Σ over windows of the products of the covariates with the window of each target.
         covariates: Σ over windows of the products of the covariates: one sum for all targets, or one for each if their
             windows differ.
-        count: number of windows that have a value, by target and step.
-        steps: the covariates.
-        seq_len: steps of the past of a window.
     """
 
     auto: Float64[Tensor, "width width"]
     cross: Float64[Tensor, "n_targets n_read width"]
     covariates: Float64[Tensor, "n_sums n_read n_read"]
-    count: Float64[Tensor, "n_targets width"]
+    count: Float64[Tensor, "n_targets width"]  # number of windows that have a value, by target and step
     steps: CovariateSteps
     seq_len: int
 
@@ -176,7 +165,6 @@ def window_gram(windows: Windows, parts: int = 1) -> Gram:
     """Sums over the windows at every row, whatever their stride, or over as many as `choose_windows` selects.
 
     Args:
-        windows: windows of any number of series, in memory or on disk.
         parts: divides the limit of the windows that are read one by one.
     """
     windows, steps = make_dense(windows), find_covariate_steps(windows)

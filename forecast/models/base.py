@@ -17,8 +17,7 @@ Slot = Literal["encoder", "decoder", "cross", "variables"]
 PointAndScale = tuple[Horizon, Float[Tensor, "batch 1 n_features"]]
 LinearForecast = Callable[[Tensor, Tensor, Tensor], PointAndScale]
 
-FULL_WEIGHT = 0.995
-"""Shrinkage weights of at least this value are printed as 1."""
+FULL_WEIGHT = 0.995  # shrinkage weights of at least this value are printed as 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +28,10 @@ class Positions:
     has the step at its centre.
 
     Attributes:
-        steps: the step of each token.
         variables: the number of the variable of each token, in a sequence that holds several variables; else None.
     """
 
-    steps: Int[np.ndarray, " length"]
+    steps: Int[np.ndarray, " length"]  # the step of each token
     variables: Int[np.ndarray, " length"] | None = None
 
     @classmethod
@@ -62,19 +60,15 @@ class AttentionLayer:
     """One attention layer of a model.
 
     Attributes:
-        name: the layer's path in the model, as in `named_modules`.
-        slot: part of the model; variables: a layer of the encoder whose positions are the variables of one patch.
-        number: position among the layers of its encoder or decoder.
         queries, memory: the tokens that ask, and those that are read.
-        encoder: position of its encoder in a stack of encoders; None: the model has one encoder.
     """
 
-    name: str
-    slot: Slot
-    number: int
+    name: str  # the layer's path in the model, as in `named_modules`
+    slot: Slot  # part of the model; variables: a layer of the encoder whose positions are the variables of one patch
+    number: int  # position among the layers of its encoder or decoder
     queries: Positions
     memory: Positions
-    encoder: int | None = None
+    encoder: int | None = None  # position of its encoder in a stack of encoders; None: the model has one encoder
 
 
 def encoder_attention(
@@ -104,9 +98,6 @@ def decoder_attention(
     Its memory is the concatenated outputs of all encoders, so its tokens are those of the last layer of each encoder.
 
     Args:
-        decoder: the decoder.
-        tokens: those that it reads.
-        encoder_layers: the layers of its encoders.
         last: number of positions of the output. The last cross-attention answers only these if its queries are
             independent.
     """
@@ -129,7 +120,6 @@ class WarmStart:
     """Statistics of the training data that a model can be fitted to before its first gradient step.
 
     Attributes:
-        target_index: positions of the target columns among the feature columns.
         time_feature_names: names of the calendar features, which come first among the time features; covariates
             follow them.
         linear: weights of the linear model ŷ = m + (x − m) W, m the window's mean, fitted on the training windows; it
@@ -139,7 +129,7 @@ class WarmStart:
             it computes quantiles of (truth − point) / scale over training windows (n_targets, n_quantiles).
     """
 
-    target_index: Sequence[int]
+    target_index: Sequence[int]  # positions of the target columns among the feature columns
     time_feature_names: Sequence[str]
     linear: LinearWeights | None
     error_quantiles: Callable[[LinearForecast], Tensor]
@@ -147,21 +137,13 @@ class WarmStart:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Lower bounds of a model's size; 0: unknown.
+    """Lower bounds of a model's size; 0: unknown."""
 
-    Attributes:
-        n_layers: layers with parameters of their own.
-        width: width of the largest matrix products (`d_model`).
-        parameters: trainable numbers.
-        activations: numbers that one window holds while one layer runs.
-        tables: numbers in fixed tables, such as sinusoidal positions.
-    """
-
-    n_layers: int = 0
-    width: int = 0
-    parameters: int = 0
-    activations: int = 0
-    tables: int = 0
+    n_layers: int = 0  # layers with parameters of their own
+    width: int = 0  # width of the largest matrix products (`d_model`)
+    parameters: int = 0  # trainable numbers
+    activations: int = 0  # numbers that one window holds while one layer runs
+    tables: int = 0  # numbers in fixed tables, such as sinusoidal positions
 
 
 def estimate_informer_size(settings: Mapping[str, Any], *, n_features: int, n_targets: int) -> ModelSize:
@@ -205,20 +187,15 @@ class ForecastModel(nn.Module, ABC):
         shrinkage: weight in [0, 1], shape (), of the correction that training adds to the warm start's forecast. A
             model that has one registers it as a buffer. Training uses 1; the checkpoint of the best epoch holds the
             weight that the validation windows support (`forecast.training.checkpointing`). None: the model has none.
-        label_len: last steps of the past that the decoder reads again.
-        patch_len: steps in a token; None: a token is one step.
-        tokens: channel handling, `mixed`, `independent`, `joint` or `axes` (`forecast.models.layers`).
-        further_variables: names of the variables that attention reads beside the columns.
-        future_calendar: whether the model reads the time features of the horizon.
         horizon_input: description of the decoder's input at the horizon, for the pages of `forecast.explain`.
     """
 
     shrinkage: Tensor | None
-    label_len: int = 0
-    patch_len: int | None = None
-    tokens: str = "mixed"
-    further_variables: tuple[str, ...] = ()
-    future_calendar: bool = True
+    label_len: int = 0  # last steps of the past that the decoder reads again
+    patch_len: int | None = None  # steps in a token; None: a token is one step
+    tokens: str = "mixed"  # channel handling, `mixed`, `independent`, `joint` or `axes` (`forecast.models.layers`)
+    further_variables: tuple[str, ...] = ()  # names of the variables that attention reads beside the columns
+    future_calendar: bool = True  # whether the model reads the time features of the horizon
     horizon_input: ClassVar[str] = "zeros"
 
     def __init__(self) -> None:

@@ -16,8 +16,7 @@ HARMONICS = 4
 HIDDEN = 64
 JITTER = {"day of year": 0.06, "week of year": 0.06, "day of month": 0.07}
 """Standard deviation of the random shift, in training, of time features that identify single days."""
-STD_FLOOR = 0.1
-"""Added in quadrature to the standard deviation of a covariate over a window, in scaled values."""
+STD_FLOOR = 0.1  # added in quadrature to the standard deviation of a covariate over a window, in scaled values
 
 
 class CircularConv(nn.Module):
@@ -59,8 +58,7 @@ def sinusoidal_positions(length: int, d_model: int, scale: float = 1.0) -> Float
 class Embedding(nn.Module):
     """Sum of value embedding (circular convolution), sinusoidal positions and time embedding (linear), then dropout.
 
-    Raises:
-        RuntimeError: in `forward`, for a sequence longer than `max_length`.
+    Raises RuntimeError: in `forward`, for a sequence longer than `max_length`.
     """
 
     positions: Tensor

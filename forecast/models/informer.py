@@ -65,8 +65,7 @@ class Informer(ForecastModel):
             and narrow the others, so that all attention types have equal parameter counts; None: do not.
         mix_heads, drop_weights: see `Attention`; the first in self-attention of the decoder. So does the authors' code.
 
-    Raises:
-        ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
+    Raises ValueError: a length or size is out of range, or an attention type cannot serve the role of its slot.
     """
 
     estimate_size = staticmethod(estimate_informer_size)
@@ -139,7 +138,6 @@ class Informer(ForecastModel):
         return self.head(self.norm(self.decoder(x, memory, last=self.pred_len)))
 
     def encoder_attention(self) -> list[AttentionLayer]:
-        """List the attention layers of the encoder or encoders."""
         assert isinstance(self.encoder, Encoder)
         return encoder_attention(self.encoder, Positions(np.arange(self.seq_len)))
 
@@ -205,8 +203,7 @@ class ResidualInformer(ResidualModel):
         future_calendar: let the decoder read the time features of the horizon.
         d_model, n_heads, d_ff, encoder_layers, decoder_layers, dropout, match: see `Informer`.
 
-    Raises:
-        ValueError: see `ResidualModel`, or an attention type cannot serve the role of its slot.
+    Raises ValueError: see `ResidualModel`, or an attention type cannot serve the role of its slot.
     """
 
     layouts = ("mixed", "independent", "joint")

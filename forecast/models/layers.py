@@ -18,8 +18,7 @@ from forecast.attention.dropout import Dropout, apply_after_dropped_gelu
 from forecast.models.embedding import CircularConv
 
 TOKENS = ("mixed", "independent", "joint", "axes")
-EMBEDDING_SCALE = 0.3
-"""Initial standard deviation of the variable embeddings; that of tokens is about 1."""
+EMBEDDING_SCALE = 0.3  # initial standard deviation of the variable embeddings; that of tokens is about 1
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -223,8 +222,7 @@ class ChannelLayout(nn.Module):
     Args:
         extra: variables of joint and axes beside the features, such as the covariates.
 
-    Raises:
-        ValueError: `tokens` is none of these.
+    Raises ValueError: `tokens` is none of these.
     """
 
     def __init__(self, tokens: str, n_features: int, d_model: int, *, extra: int = 0) -> None:
@@ -255,7 +253,6 @@ class ChannelLayout(nn.Module):
     def select_targets(
         self, tokens: Float[Tensor, "batch channels tokens d_model"], target_index: Int[Tensor, " n_targets"]
     ) -> Float[Tensor, "batch target_channels tokens d_model"]:
-        """Select the channels of the target columns."""
         return tokens[:, target_index] if self.reads_variables else tokens
 
     def to_sequences(
@@ -267,7 +264,6 @@ class ChannelLayout(nn.Module):
     def from_sequences(
         self, sequences: Float[Tensor, "sequences length d_model"], channels: int
     ) -> Float[Tensor, "batch {channels} tokens d_model"]:
-        """Invert `to_sequences`."""
         if self.joint:
             return sequences.unflatten(1, (channels, -1))
         return sequences.unflatten(0, (-1, channels))

@@ -24,12 +24,11 @@ class LinearWeights:
     same for every target, C is not.
 
     Attributes:
-        past_weight: W (seq_len, pred_len).
         covariates: C (n_targets, n_read, pred_len); n_read is 0 where the model reads no covariates.
         past_index, time_index: the positions of the covariates, see `read_covariates`.
     """
 
-    past_weight: Float[Tensor, "seq_len pred_len"]
+    past_weight: Float[Tensor, "seq_len pred_len"]  # W (seq_len, pred_len)
     covariates: Float[Tensor, "n_targets n_read pred_len"]
     past_index: Int64[Tensor, " n_past"]
     time_index: Int64[Tensor, " n_time"]
@@ -41,11 +40,9 @@ class LinearWeights:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "LinearWeights":
-        """The weights that `tensors()` returned."""
         return cls(**{**without_covariates(tensors["past_weight"]).__dict__, **tensors})
 
     def to(self, device: torch.device) -> "LinearWeights":
-        """The weights on a device."""
         return LinearWeights(**{name: tensor.to(device) for name, tensor in vars(self).items()})
 
     def time_features(self, n_time_features: int) -> dict[int, bool]:
@@ -115,7 +112,6 @@ class LinearModel(nn.Module):
             self.register_buffer(name, None if shape is None else self.weight.new_zeros(shape, dtype=dtype))
 
     def set_weights(self, weights: LinearWeights) -> None:
-        """Copy fitted weights."""
         tensors = weights.tensors()
         self.weight.copy_(tensors.pop("past_weight"))
         self._make_covariates({name: tensor.shape for name, tensor in tensors.items()})
@@ -124,7 +120,6 @@ class LinearModel(nn.Module):
 
     @property
     def weights(self) -> LinearWeights:
-        """The weights that were set."""
         if self.covariates is None or self.past_index is None or self.time_index is None:
             return without_covariates(self.weight)
         return LinearWeights(self.weight, self.covariates, self.past_index, self.time_index)

@@ -37,8 +37,7 @@ class PatchEncoder(ResidualModel):
         d_model, n_heads, d_ff, encoder_layers, dropout, match: see `Informer`.
         d_hidden: width of the hidden layer that reads all tokens of a channel.
 
-    Raises:
-        ValueError: see `ResidualModel`, or the attention type cannot serve the encoder.
+    Raises ValueError: see `ResidualModel`, or the attention type cannot serve the encoder.
     """
 
     layouts = TOKENS
@@ -137,12 +136,7 @@ class ResidualMLP(ResidualModel):
     Args:
         common: see `ResidualModel`. `tokens=mixed` reads all columns together, `independent` each target alone, with
             the same weights.
-        d_hidden: width of the hidden layers.
-        hidden_layers: number of hidden layers.
         dropout: after each hidden layer.
-
-    Raises:
-        ValueError: see `ResidualModel`.
     """
 
     layouts = ("mixed", "independent")

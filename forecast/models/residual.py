@@ -31,14 +31,9 @@ from forecast.models.linear_model import (
     Targets,
 )
 
-EPS = 1e-5
-"""Added to the variance of a window of scaled values."""
-
-POSITION_SCALE = 0.3
-"""Factor of the sinusoidal positions of tokens, which have a standard deviation of about 1."""
-
-MIN_GAP = 1e-6
-"""Smallest gap between two quantiles, in scaled values."""
+EPS = 1e-5  # added to the variance of a window of scaled values
+POSITION_SCALE = 0.3  # factor of the sinusoidal positions of tokens, which have a standard deviation of about 1
+MIN_GAP = 1e-6  # smallest gap between two quantiles, in scaled values
 
 
 def arrange_quantiles(raw: Outputs, n_targets: int) -> Float[Tensor, "batch pred_len n_targets quantiles"]:
@@ -83,8 +78,7 @@ class ResidualModel(ForecastModel):
         linear: add to a linear model; otherwise the correction is added to the window's mean.
         d_calendar: width of the time embedding of a step.
 
-    Raises:
-        ValueError: a length or size is out of range, or `tokens` is none of `layouts`.
+    Raises ValueError: a length or size is out of range, or `tokens` is none of `layouts`.
     """
 
     layouts: ClassVar[tuple[str, ...]]

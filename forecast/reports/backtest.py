@@ -49,7 +49,6 @@ class Verdict(NamedTuple):
 
 
 def describe_verdict(subject: str, other: str, change: float, difference: LossDifference) -> str:
-    """Describe a change of the MSE of `subject` relative to that of `other`, and its test, in one sentence."""
     p_value = difference.adjusted_p_value
     if math.isnan(change):
         return f"{other} had no error"
@@ -159,7 +158,6 @@ def tabulate_windows(backtest: Backtest, h: int) -> pd.DataFrame:
 
 
 def summarize_backtest(backtest: Backtest) -> dict[str, Any]:
-    """The content of backtest.json."""
     scores, verdict = tabulate_scores(backtest), compare_with_baseline(backtest)
     left_out = np.delete(backtest.panel.ids, np.unique(backtest.origins.series))
     return {
@@ -221,7 +219,6 @@ def describe(backtest: Backtest) -> str:
 def print_report(
     table: Table, intervals: Iterable[str], notes: Iterable[str], verdicts: Iterable[str], folder: Path
 ) -> None:
-    """Print a table and lines below it."""
     console = Console(highlight=False, markup=False)
     print_table(table, console)
     for name, lines in (("interval", intervals), ("note", notes), ("verdict", verdicts)):

@@ -77,11 +77,8 @@ def draw_forecast(
     """Draw known values, and lines and bands of a forecast that begin at the last one that is not missing.
 
     Args:
-        label: of the vertical axis.
-        history: dates and values that are known.
         dates, lines, bands: of the forecast (pred_len,): dates; values by name, of which those of the `truth` have the
             colour of the history; lower and upper bounds by level in percent.
-        attention: attention type of the model, which has a colour of its own.
     """
     last = max(np.flatnonzero(np.isfinite(history[1])).tolist(), default=len(history[1]) - 1)
     ahead, known = history[0][last : last + 1].append(dates), history[1][last]
@@ -116,9 +113,7 @@ def forecast_figure(
         dates, truth, names: of each window: timestamps (shown + pred_len,), values in original units (shown + pred_len,
             variables), and title.
         forecasts: by label, of each window, (pred_len, variables) in original units.
-        attention: attention type of the model, which has a colour of its own.
         bands: bounds of the intervals of the model (windows, pred_len, variables), by level in percent.
-        timezone: of the dates, if it is known.
     """
     size = 4.6 * len(dates), 2.3 * len(variables) + 0.9
     figure, axes = subplots(len(variables), len(dates), figsize=size, squeeze=False)

@@ -36,7 +36,6 @@ def colour_number(attention: str, others: Sequence[str] = ()) -> int:
 
 
 def attention_colour(attention: str, others: Sequence[str] = ()) -> str:
-    """Return the colour of an attention type; see `colour_number`."""
     return COLOURS[colour_number(attention, others)]
 
 

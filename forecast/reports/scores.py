@@ -26,7 +26,6 @@ HEADINGS = {name: score.heading("{}\n{}") for name, score in SCORES.items() if n
 
 
 def which_windows(data: DataModule, split: str) -> str:
-    """The number of scored windows of a split, as text."""
     count, stride = f"{data.n_windows[split]:,} windows", data.eval_stride
     return f"{count}, stride 1" if stride == 1 or split == "train" else f"{count}, one in {stride}"
 
@@ -65,7 +64,6 @@ def describe_significance(results: Results, data: DataModule) -> str:
 
 
 def print_scores(title: str, attention: str, results: Results, data: DataModule) -> None:
-    """Print the table of scores, the skill with its test, and the scores of the intervals."""
     scores = {LABELS.get(name, attention): row for name, row in results.scores.items()}
     console = Console(markup=False, highlight=False)
     print_table(tabulate(title, "attention,\nor baseline", HEADINGS, scores, best=attention), console)
@@ -112,7 +110,6 @@ def tabulate_series(data: DataModule, results: Results) -> pd.DataFrame | None:
 def tabulate_variables(
     columns: Sequence[str], errors: Mapping[str, Errors], coverage: Mapping[str, Float64[np.ndarray, " n_targets"]]
 ) -> pd.DataFrame:
-    """Return one row for each variable: the scores by forecaster, and the coverage (`intervals.tabulate_coverage`)."""
     by_variable = {name: each.by_variable() for name, each in errors.items()}
     return _tabulate_errors({"variable": columns}, by_variable, SCORES, coverage)
 

@@ -70,8 +70,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell."""
-
     text: str
     value: float | str | None = None  # what it is sorted by; None: sorted last. Text is aligned to the left.
     style: str = ""  # CSS class; `leads` is the best of its column
@@ -98,17 +96,14 @@ class Table:
 
     @property
     def text_columns(self) -> set[int]:
-        """Indices of the columns that contain text."""
         return {i for _, cells in self.rows for i, cell in enumerate(cells) if isinstance(cell.value, str)}
 
     def only(self, keys: Collection[str]) -> "Table":
-        """Return the table with the columns of these keys alone."""
         kept = [i for i, column in enumerate(self.columns) if column.key in keys]
         rows = [(style, [cells[i] for i in kept]) for style, cells in self.rows]
         return replace(self, columns=[self.columns[i] for i in kept], rows=rows)
 
     def without(self, keys: Collection[str]) -> "Table":
-        """Return the table without the columns of these keys."""
         return self.only({column.key for column in self.columns} - {*keys})
 
 
@@ -123,11 +118,7 @@ def tabulate(
     """Return a table with a row for each forecaster, whose scores have the decimals that the smallest one needs.
 
     Args:
-        name: heading of the names.
-        headings: the shown scores, with their headings.
-        scores: by name of the row.
         more: texts of further columns, one for each row, by heading.
-        best: name of the row that is emphasized.
     """
     columns = {heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()}
     columns |= {heading: list(texts) for heading, texts in (more or {}).items()}
@@ -153,7 +144,6 @@ def print_table(table: Table, console: Console, least: Sequence[str] = ()) -> No
 
 
 def draw(table: Table) -> rich.table.Table:
-    """Return the table for the terminal."""
     drawn = rich.table.Table(title=Text(table.title))
     for number, column in enumerate(table.columns):
         drawn.add_column(Text(column.heading), justify="left" if number in table.text_columns else "right")
@@ -169,12 +159,10 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text that Markdown renders literally, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>#|$~&])", r"\\\1", " ".join(text.split()))
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX renders literally, on one line."""
     return "".join(LATEX_ESCAPES.get(character, character) for character in " ".join(text.split()))
 
 

@@ -35,8 +35,7 @@ class InUse(ConfigError):
 def locked(folder: Path) -> Iterator[None]:
     """Lock the folder for the run that writes in it. The lock is released when the process ends, even if it is killed.
 
-    Raises:
-        InUse: another process holds the lock.
+    Raises InUse: another process holds the lock.
     """
     lock = FileLock(folder / "run.lock")
     try:
@@ -51,7 +50,6 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process holds the folder's lock."""
     lock = folder / "run.lock"
     if not lock.exists():
         return False
@@ -68,14 +66,12 @@ def result_file(folder: Path) -> Path | None:
 
 
 def write_config(folder: Path, config: DictConfig, overrides: Sequence[str]) -> None:
-    """Write a run's configuration as `config.yaml` and its overrides as `overrides.yaml`."""
     with atomic_file(folder / "config.yaml") as temporary:
         OmegaConf.save(config, temporary)
     write_overrides(folder / "overrides.yaml", overrides)
 
 
 def write_overrides(path: Path, overrides: Sequence[str]) -> None:
-    """Write overrides as a YAML list."""
     with atomic_file(path) as temporary:
         OmegaConf.save(OmegaConf.create(list(overrides)), temporary)
 
@@ -83,8 +79,7 @@ def write_overrides(path: Path, overrides: Sequence[str]) -> None:
 def read_config(path: Path) -> DictConfig:
     """Read a run's configuration.
 
-    Raises:
-        Exception: one of `UNREADABLE`, if the file does not hold a run's configuration.
+    Raises Exception: one of `UNREADABLE`, if the file does not hold a run's configuration.
     """
     config = OmegaConf.load(path)
     if not isinstance(config, DictConfig) or "output_dir" not in config:
@@ -95,8 +90,7 @@ def read_config(path: Path) -> DictConfig:
 def read_overrides(path: Path) -> list[str]:
     """Read a list of overrides.
 
-    Raises:
-        Exception: one of `UNREADABLE`, if the file does not hold a list.
+    Raises Exception: one of `UNREADABLE`, if the file does not hold a list.
     """
     overrides: Any = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(overrides, list):
@@ -111,9 +105,6 @@ def find_run_to_resume(config: DictConfig) -> Path | None:
     """Find the newest interrupted run of this configuration below `output_root`, or else a finished one.
 
     Prints which run is resumed, or that there is none. `BodyInRunFolder` names a finished one.
-
-    Args:
-        config: composed configuration of a run that has no folder yet.
     """
     root = Path(config.output_root)
     interrupted, finished = find_runs(root, config, digest_of_new(config))

@@ -30,8 +30,7 @@ RESULTS = "optimization_results.yaml"  # in a sweep's folder: the parameters and
 
 SEARCH = "search"  # the attribute of a study that holds the overrides of its search
 
-Draw = Callable[[Trial], Any]
-"""Draws the value of one parameter of a trial."""
+Draw = Callable[[Trial], Any]  # draws the value of one parameter of a trial
 
 
 # ---- the study
@@ -40,11 +39,7 @@ Draw = Callable[[Trial], Any]
 def open_study(name: str, storage: BaseStorage | str | None, search: Sequence[str]) -> optuna.Study:
     """Open the study of this name in its storage, or create it; it minimises the validation score.
 
-    Args:
-        search: the overrides of the search, see `identify_search`.
-
-    Raises:
-        ConfigError: the study is that of another search.
+    Raises ConfigError: the study is that of another search.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(study_name=name, storage=storage, load_if_exists=True)
@@ -81,8 +76,7 @@ def begin_trial(study: optuna.Study, sampler: partial[Any], draws: dict[str, Dra
     The seed of the sampler's numbers is its own seed plus the number of trials in the study. So a resumed search, and a
     command that adds trials, draw other numbers than the trials before, and the numbers of an uninterrupted search.
 
-    Raises:
-        ConfigError: the sampler cannot draw a parameter, or the study has drawn it from other choices.
+    Raises ConfigError: the sampler cannot draw a parameter, or the study has drawn it from other choices.
     """
     seed = sampler.keywords["seed"]
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
@@ -128,11 +122,7 @@ def remaining_trials(sweeper: DictConfig, arguments: Sequence[str]) -> dict[str,
     A trial that was running is set to waiting, with its number and values. A failed trial is enqueued as a new trial
     with the same values, unless another trial has them. `n_trials` counts the trials that have a result.
 
-    Args:
-        arguments: the overrides of the command.
-
-    Raises:
-        ConfigError: the study is that of another search.
+    Raises ConfigError: the study is that of another search.
     """
     if sweeper.storage is None:  # the study was in the memory of the ended process
         return {}
@@ -170,8 +160,7 @@ def read_search_space(arguments: Sequence[str], config_loader: Any = None) -> tu
             `log` of an interval draws on a logarithmic scale. `int(interval(1, 4))` draws whole numbers.
         config_loader: Hydra's, which knows the options that `glob` selects.
 
-    Raises:
-        ConfigError: a range has no values, or trials would have validation scores that cannot be compared.
+    Raises ConfigError: a range has no values, or trials would have validation scores that cannot be compared.
     """
     parsed = OverridesParser.create(config_loader).parse_overrides(list(arguments))
     last = {override.get_key_element().lstrip("+~"): override for override in parsed}
@@ -188,7 +177,6 @@ def read_search_space(arguments: Sequence[str], config_loader: Any = None) -> tu
 
 
 def draw_of(override: Override) -> Draw:
-    """Return the function that draws the value of an override that is a sweep."""
     name, value = override.get_key_element(), override.value()
     if isinstance(value, IntervalSweep):
         low, high = value.start, value.end

@@ -42,8 +42,7 @@ from forecast.system.formatting import format_duration, plural
 from forecast.system.hydra_internals import process_state, restore_process_state
 from forecast.system.keys import identifying_overrides
 
-COMMAND = "command.yaml"
-"""The file in a sweep's folder that holds the command's overrides."""
+COMMAND = "command.yaml"  # the file in a sweep's folder that holds the command's overrides
 
 
 @dataclass
@@ -79,10 +78,6 @@ class SweepCallback(Callback):
 
 def finish(show: Callable[[Path], None] | None, *, can_resume: bool) -> int:
     """Print the end of the sweep that this process ran, if it ran one.
-
-    Args:
-        show: prints and saves the scores of the runs in the sweep's folder.
-        can_resume: whether the command can resume a sweep.
 
     Returns:
         The number of jobs of this command that failed.
@@ -123,13 +118,11 @@ class Run:
 
 
 def read_jobs(folder: Path) -> list[Run]:
-    """Read the jobs in a sweep's folder, in the order of their numbers."""
     folders = {path.parent for path in folder.glob("*/overrides.yaml")}
     return [read_run(job) for job in sorted(folders, key=job_number)]
 
 
 def read_run(folder: Path) -> Run:
-    """Read a job's metrics or error."""
     metrics, error = folder / "metrics.json", folder / "error.txt"
     try:
         scores = json.loads(metrics.read_text("utf-8")) if metrics.exists() else None
@@ -172,12 +165,7 @@ def print_unfinished(folder: Path, runs: Sequence[Run], expected: int, *, can_re
 def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the settings with which Hydra resumes a sweep of the same command; empty if there is no such sweep.
 
-    Args:
-        config: the composed configuration, Hydra's part included.
-        arguments: the command's overrides.
-
-    Raises:
-        ConfigError: that sweep is still running.
+    Raises ConfigError: that sweep is still running.
     """
     is_named = any(argument.startswith("hydra.sweep.dir=") for argument in arguments)
     folder = Path(config.hydra.sweep.dir) if is_named else find_same_command(Path(config.output_root), arguments)
@@ -200,7 +188,6 @@ def find_sweep(config: DictConfig, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def find_same_command(root: Path, arguments: Sequence[str]) -> Path | None:
-    """Find the newest folder below `root` of a sweep of the same command."""
     wanted = identifying_overrides(arguments)
     for path in sorted(root.glob(f"*/{COMMAND}"), key=lambda p: p.stat().st_mtime, reverse=True):
         try:
@@ -228,7 +215,6 @@ OmegaConf.register_new_resolver("job_folder", job_folder, replace=True)
 
 
 def find_job(config: DictConfig, digest: str) -> Path | None:
-    """Find the newest folder in the sweep with a configuration of this digest."""
     folders = Path(config.hydra.sweep.dir).glob(f"*_{digest[:8]}-*")
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         written = folder / "config.yaml"
@@ -267,7 +253,6 @@ class Job:
         )
 
     def compose(self, more: Sequence[str] = ()) -> DictConfig:
-        """Compose the job's configuration, with `more` overrides."""
         config = self.context.config_loader.load_sweep_config(self.config, [*self.overrides, *more])
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = self.number
@@ -336,13 +321,11 @@ class SweepProgress:
 
     Attributes:
         fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
-        total: number of runs.
-        log: name of the file in a run's folder that has its output.
     """
 
     fixed: Collection[str]
     total: int
-    log: str
+    log: str  # name of the file in a run's folder that has its output
     n_ended: int = 0
     n_new: int = 0  # without those that had finished before
     width: int = 0

@@ -18,8 +18,7 @@ from forecast.system.errors import ConfigError
 INTERACTIVE = ("bash", "interactive")
 """Names of Slurm jobs that are an interactive shell, in which the user starts processes."""
 
-Chosen = TypeVar("Chosen")
-"""A value that JSON can hold."""
+Chosen = TypeVar("Chosen")  # a value that JSON can hold
 
 _store: Any = None  # kept open: the other processes may still read from it
 
@@ -72,8 +71,7 @@ def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
     Args:
         what: a name of the choice; each choice has its own.
 
-    Raises:
-        ConfigError: the Slurm job does not set the number of processes per machine.
+    Raises ConfigError: the Slurm job does not set the number of processes per machine.
     """
     global _store
     if launcher() is None or n_processes() == 1:
@@ -129,8 +127,7 @@ def write_first_error(path: Path, message: str) -> bool:
     return True
 
 
-_GRACE = 5.0
-"""Seconds in which the first process prints its error before another one ends."""
+_GRACE = 5.0  # seconds in which the first process prints its error before another one ends
 
 
 @contextmanager

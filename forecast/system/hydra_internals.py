@@ -117,7 +117,6 @@ def run_once(config: DictConfig, task: TaskFunction) -> None:
 
 
 def run_sweep(config_name: str, overrides: Sequence[str], task: TaskFunction) -> None:
-    """Run `task` once for each combination of the overrides' values."""
     with initialize_config_dir(str(CONF), version_base=VERSION_BASE):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
@@ -133,7 +132,6 @@ def process_state() -> Any:
 
 
 def restore_process_state(state: Any) -> None:
-    """Set Hydra's state to that of the process that started this one."""
     setup_globals()
     Singleton.set_state(state)
 

@@ -252,8 +252,7 @@ def row_of(key: str) -> Key | None:
 ALL_EFFECTS = frozenset(Effect)
 RUN_EFFECTS = ALL_EFFECTS - {PLACE, LOG, LAUNCH}
 """Effects of the keys that a run and the command that resumes it must have in common."""
-VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}
-"""Effects of the keys that change scores on the same test windows."""
+VARIANT_EFFECTS = RUN_EFFECTS - {SOURCE, AFTER, NAME}  # effects of the keys that change scores on the same test windows
 
 
 def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
@@ -269,7 +268,6 @@ def effect_of(key: str, config: Mapping[str, Any] | None = None) -> Effect:
 
 
 def key_of_override(argument: str) -> str:
-    """The dotted key of an override."""
     return argument.partition("=")[0].lstrip("+~").partition("@")[0].replace("/", ".")
 
 
@@ -284,8 +282,6 @@ def identity(
     """Select the settings, by dotted key, whose keys have one of these effects.
 
     Args:
-        config: plain values, with interpolations resolved.
-        effects: effects of the selected keys.
         below: select only the keys of this group.
         per_machine: whether to select keys that may differ between the machines of one run.
     """

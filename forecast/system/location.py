@@ -43,7 +43,6 @@ Location = Path | RemoteFile
 
 
 def locate(path: object) -> Location:
-    """The location that a user's text names."""
     text = str(path)
     return RemoteFile(text) if _URL.match(text) else user_path(text)
 
@@ -89,7 +88,6 @@ def opened(location: Location) -> Iterator[tuple[io.BufferedIOBase, int]]:
 
 
 def _open_remote(location: RemoteFile) -> io.BufferedIOBase:
-    """The file as fsspec opens it."""
     try:
         fsspec = importlib.import_module("fsspec")
         file: Any = fsspec.open(location.url, "rb").open()
@@ -124,7 +122,6 @@ def conf_folders() -> list[Path]:
 
 
 def folder_of_group(group: str) -> str:
-    """The folder, below each of `conf_folders`, of the options of a group."""
     return "attention" if group in GROUPS_OF_ATTENTION else group
 
 

@@ -9,8 +9,7 @@ from typing import Any
 from forecast import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-IDLE = ("idle", "iowait")
-"""Times of psutil that are no work."""
+IDLE = ("idle", "iowait")  # times of psutil that are no work
 
 
 def describe_machine(device: str) -> dict[str, Any]:

@@ -41,7 +41,6 @@ class PeakMemory:
 
     @property
     def is_of_device(self) -> bool:
-        """Whether the peak is that of the accelerator, and not that of the process."""
         import torch
 
         return torch.cuda.is_available() and torch.cuda.max_memory_allocated() > 0
@@ -60,8 +59,7 @@ class PeakMemory:
 def reset_peak() -> None:
     """Set Linux's peak of this process's resident memory, VmHWM, to its present value.
 
-    Raises:
-        OSError: the system is not Linux, or does not permit it.
+    Raises OSError: the system is not Linux, or does not permit it.
     """
     Path("/proc/self/clear_refs").write_text("5")
 

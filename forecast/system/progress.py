@@ -10,10 +10,8 @@ from tqdm import tqdm
 from forecast.system import signals
 
 Item = TypeVar("Item", covariant=True)
-DELAY = 2.0
-"""Seconds before work that may be short is shown."""
-BETWEEN_LINES = 30.0
-"""Seconds between two lines of one piece of work where there is no terminal."""
+DELAY = 2.0  # seconds before work that may be short is shown
+BETWEEN_LINES = 30.0  # seconds between two lines of one piece of work where there is no terminal
 BAR = "{desc}{postfix}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
 """A bar on a terminal; what is beyond its width is cut, so that the scores come first."""
 LINE = "{desc}: {percentage:.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
@@ -59,11 +57,8 @@ def bar(
 
     Args:
         total: units of work; None: not known.
-        what: the work, in a word or two.
-        unit: what is counted.
         delay: seconds before the bar appears.
         leave: keep the bar's last state when it is closed.
-        initial: units that are done already.
     """
     bar_class = TerminalBar if sys.stderr.isatty() else ProgressLines
     return bar_class(

@@ -27,8 +27,7 @@ from typing import Any
 
 from forecast.system import distributed
 
-STATUS = 75
-"""Exit status of a run that was stopped by a signal and can be resumed (EX_TEMPFAIL of sysexits.h)."""
+STATUS = 75  # exit status of a run that was stopped by a signal and can be resumed (EX_TEMPFAIL of sysexits.h)
 
 WAIT = 5.0
 """Seconds that the other processes of a run wait for the first one to print: a launcher may end it once they exit."""
@@ -43,8 +42,7 @@ _is_deferred = False
 def listening() -> Iterator[None]:
     """Install the signal handlers. Do nothing in other threads, which cannot install them.
 
-    Raises:
-        SystemExit: with status 75, if a signal arrived after the last safe point of an earlier run of this process.
+    Raises SystemExit: with status 75, if a signal arrived after the last safe point of an earlier run of this process.
     """
     if not in_main_thread():
         yield
@@ -68,8 +66,7 @@ def listening() -> Iterator[None]:
 def deferred() -> Iterator[None]:
     """Turn `exit_if_received` off during training, which saves its state before it calls `exit_to_resume`.
 
-    Raises:
-        SystemExit: at the end, if a signal was received since the last state was saved.
+    Raises SystemExit: at the end, if a signal was received since the last state was saved.
     """
     global _is_deferred
     _is_deferred = True
@@ -90,15 +87,13 @@ def in_main_thread() -> bool:
 
 
 def received() -> bool:
-    """Whether the run was told to stop."""
     return _received is not None
 
 
 def exit_if_received(where: str = "") -> None:
     """Mark a safe point of the main thread: exit if a signal was received and training has no state to save first.
 
-    Raises:
-        SystemExit: with status 75.
+    Raises SystemExit: with status 75.
     """
     if received() and not _is_deferred and in_main_thread():
         exit_to_resume(where)
@@ -107,8 +102,7 @@ def exit_if_received(where: str = "") -> None:
 def exit_to_resume(where: str = "") -> None:
     """Print how to resume, requeue the Slurm job if there is one, once for all processes of a run, and exit.
 
-    Raises:
-        SystemExit: with status 75.
+    Raises SystemExit: with status 75.
     """
     global _received
     if in_main_thread():

@@ -65,7 +65,6 @@ def time_in_turn(works: Sequence[Work], repeats: int) -> list[Row]:
 
 
 def synchronize() -> None:
-    """Wait until the GPU, if there is one, has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -131,8 +130,6 @@ def fit_growth(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement."""
-
     attention: str
     part: str  # layer, its mixing alone, or model
     width: int  # of a position (d_model)
@@ -148,8 +145,7 @@ class Case:
 def list_cases(config: DictConfig) -> list[Case]:
     """Return the cases of all attention types that can serve the role, by width, length and direction.
 
-    Raises:
-        ConfigError: an attention type, part, width or length is unknown, or no type can serve the role.
+    Raises ConfigError: an attention type, part, width or length is unknown, or no type can serve the role.
     """
     check_choices(config)
     settings, of_model = config.benchmark, config.benchmark.name == "model"
@@ -210,7 +206,6 @@ def load_type(attention: str) -> dict[str, Any]:
 
 
 def batch_size(config: DictConfig, case: Case) -> int:
-    """Return the windows in a batch of the model, or the sequences in a batch of the layer."""
     settings = config.benchmark
     return settings.batch_size if settings.name == "model" else max(1, settings.tokens // case.steps)
 

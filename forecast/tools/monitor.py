@@ -138,7 +138,6 @@ def find_last_step(start: pd.DatetimeIndex, pred_len: int, panel: Panel) -> np.d
 
 
 def find_rows_after(panel: Panel, end: np.datetime64) -> RowRanges:
-    """The rows of each series after a date."""
     first = panel.starts + np.clip(
         np.searchsorted(panel.grid.to_numpy(), end, side="right") - panel.grid_starts, 0, panel.lengths
     )
@@ -229,8 +228,6 @@ def compare_with_blocks(newer: Float64[np.ndarray, " 2"], blocks: Float64[np.nda
 
 
 class Advice(StrEnum):
-    """Advice on a trained model."""
-
     KEEP = "keep"  # neither errors, coverage nor inputs have changed beyond chance
     RETRAIN = "retrain"  # at least one of them has
     UNKNOWN = "unknown"  # there are too few forecasts to tell
@@ -250,7 +247,6 @@ class Verdict:
 
     @property
     def significant(self) -> list[str]:
-        """The tests that found a change."""
         return [name for name, p in self.p_values.items() if p < SIGNIFICANCE_LEVEL]
 
     @property
@@ -305,8 +301,6 @@ def compare_with_test(
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings on newer rows."""
-
     model: TrainedModel
     test: Period
     newer: Period  # which may have no forecasts
@@ -370,7 +364,6 @@ def summarize_change(change: LossDifference, scale: Callable[[float], float] = f
 
 
 def describe(findings: Findings) -> list[str]:
-    """Lines for the terminal."""
     content, model, verdict = findings.content(), findings.model, findings.verdict
     periods, lines = content["periods"], []
     for name, period in periods.items():
@@ -398,7 +391,6 @@ def describe(findings: Findings) -> list[str]:
 
 
 def in_percent(change: Mapping[str, Any]) -> str:
-    """A change of `summarize_change` in percent, with its interval."""
     if change["interval"] is None:
         return f"{change['mean']:+.1%}"
     low, high = change["interval"]

@@ -52,7 +52,6 @@ class Resolved(NamedTuple):
 
 
 def resolved_settings(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, with all interpolations resolved."""
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
 
@@ -117,7 +116,6 @@ def choose_transforms(data: DataModule, loss: str) -> dict[str, tuple[str, float
 
 
 def describe_transforms(chosen: dict[str, tuple[str, float]], loss: str) -> str:
-    """The chosen transforms in a line for the terminal."""
     error = f"validation {'RMSE' if loss == 'mse' else 'MAE'} of the linear baseline"
     if not chosen:
         return f"transform  none: no other one lowers the {error} by {MIN_IMPROVEMENT:.0%}"
@@ -130,7 +128,6 @@ def linear_error(data: DataModule, loss: str) -> float:
 
     Args:
         data: has one target.
-        loss: the loss of training.
     """
     fitted, windows = FittedBaselines.fit(data), data.windows["val"]
     linear = Linear(fitted.linear)
@@ -157,7 +154,6 @@ def quantiles_of(config: DictConfig) -> tuple[float, ...]:
 
 
 def make_model(config: DictConfig, data: DataModule) -> ForecastModel:
-    """Create a model for the data, without a warm start."""
     return create_model(
         config.model,
         n_features=data.n_features,
@@ -173,12 +169,9 @@ def make_forecaster(
     """Create a model for the data, with the configuration's loss, optimizer and schedule.
 
     Args:
-        data: a warm start is fitted on its training windows.
-        fitted: the fitted baselines.
         chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
 
-    Raises:
-        ConfigError: the model and its batches cannot fit into memory.
+    Raises ConfigError: the model and its batches cannot fit into memory.
     """
     check_memory(config, data)
     model = make_model(config, data)

@@ -30,8 +30,7 @@ from forecast.system.keys import first_difference, identity
 from forecast.system.machine import OtherWork
 from forecast.system.progress import bar
 
-BATCHES_BETWEEN_CHECKS = 20
-"""Batches between two checks of the training loss, each of which waits for the device."""
+BATCHES_BETWEEN_CHECKS = 20  # batches between two checks of the training loss, each of which waits for the device
 
 
 def gather(trainer: L.Trainer, value: Any) -> list[Any]:
@@ -126,7 +125,6 @@ class StopEarly(EarlyStopping):
 
     Args:
         monitor: the metric; None: the one that selects the best epoch.
-        options: of Lightning's `EarlyStopping`.
     """
 
     def __init__(self, monitor: str | None = None, **options: Any) -> None:
@@ -151,8 +149,7 @@ class AverageWeights(Callback):
     Args:
         decay: between 0 and 1; None: nothing is averaged.
 
-    Raises:
-        ConfigError: in `setup`, the weights are sharded.
+    Raises ConfigError: in `setup`, the weights are sharded.
     """
 
     def __init__(self, decay: float | None) -> None:
@@ -217,7 +214,6 @@ class AverageWeights(Callback):
 
 @torch.no_grad()
 def set_weights(module: L.LightningModule, values: list[Tensor]) -> None:
-    """Copy values into the parameters of a module, in their order."""
     for weights, each in zip(module.parameters(), values, strict=True):
         weights.copy_(each)
 
@@ -228,8 +224,7 @@ class StopOnNonFiniteLoss(Callback):
     The loss is checked every `BATCHES_BETWEEN_CHECKS` batches and at the end of the epoch. Once a weight is not finite,
     no loss is.
 
-    Raises:
-        TrainingError: naming the epoch and the batch.
+    Raises TrainingError: naming the epoch and the batch.
     """
 
     def on_train_batch_end(
@@ -423,8 +418,7 @@ class RunTime(Callback):
 class RankConsistency(Callback):
     """Compare the tables and configurations of all processes before training; describe the table in checkpoints.
 
-    Raises:
-        ConfigError: naming two processes, and the table or the first key that differs.
+    Raises ConfigError: naming two processes, and the table or the first key that differs.
     """
 
     def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:

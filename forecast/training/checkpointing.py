@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -40,8 +39,7 @@ from forecast.training.module import LightningData
 MARGIN = 0.01
 """Relative improvement over the untrained model that an epoch needs; a smaller one is attributed to chance."""
 
-STEPS_BETWEEN_VOTES = 10
-"""Steps between two votes of several processes on saving; each vote costs one message."""
+STEPS_BETWEEN_VOTES = 10  # steps between two votes of several processes on saving; each vote costs one message
 
 
 class CheckpointFiles(CheckpointIO):
@@ -70,8 +68,6 @@ class Checkpointing(Checkpoint):
     shrunk.
 
     Args:
-        dirpath: folder of the checkpoints.
-        name: name of the newest state.
         keep_best: False writes no `best.ckpt`.
         every_minutes: time between two states within an epoch.
     """
@@ -241,15 +237,9 @@ def sum_validation_losses(
 
 
 def set_shrinkage(module: L.LightningModule, weight: float) -> None:
-    """Set the shrinkage weight of the module's model, if it has one."""
     model = cast(ForecastModel, module.model)
     if model.shrinkage is not None:
         model.shrinkage.fill_(weight)
-
-
-def saved_shrinkage(checkpoint: Mapping[str, Any]) -> float:
-    """Read the shrinkage weight of the model in a checkpoint; 1 where it has none."""
-    return float(checkpoint["state_dict"].get("model.shrinkage", 1))
 
 
 def describe_untrained(name: str | None) -> str:
@@ -266,13 +256,12 @@ class RunStart:
 
     Attributes:
         mode: new, resumed (this run was interrupted) or continued (training of another run, in a new folder).
-        checkpoint: the file that training restores; None for a new run.
         content: content of the checkpoint; {} for a new run. `fit` releases it, because it is as large as model and
             optimizer.
     """
 
     mode: Literal["new", "resumed", "continued"]
-    checkpoint: Path | None
+    checkpoint: Path | None  # the file that training restores; None for a new run
     content: dict[str, Any]
 
     @property
@@ -337,8 +326,7 @@ def fit(trainer: L.Trainer, forecaster: L.LightningModule, data: DataModule, che
 def open_run(config: DictConfig) -> RunStart:
     """Decide how the run starts: from its folder's newest state (`resume=auto`), from `checkpoint`, or anew.
 
-    Raises:
-        CheckpointError: there is no readable checkpoint.
+    Raises CheckpointError: there is no readable checkpoint.
     """
     folder = Path(config.output_dir)
     newest = load_newest(folder) if config.resume == "auto" else None

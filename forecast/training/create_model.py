@@ -24,28 +24,21 @@ from forecast.system.machine import read_cpu
 from forecast.system.memory import available
 from forecast.training.preparation import AUTO, is_float16
 
-MAX_BUFFER_BYTES = 1 << 32
-"""Largest size of a network's buffers, such as its table of positions."""
-
-MIN_D_MODEL = 128
-"""d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)."""
-
-BYTES_PER_PARAMETER = 16
-"""float32 weight and gradient, and the two moments of Adam."""
+MAX_BUFFER_BYTES = 1 << 32  # largest size of a network's buffers, such as its table of positions
+MIN_D_MODEL = 128  # d_model from which bfloat16 products save more time than its casts cost (docs/performance.md)
+BYTES_PER_PARAMETER = 16  # float32 weight and gradient, and the two moments of Adam
 
 # Of the settings that `estimate_size` reads, those that a message names: a property of the estimate, not of the keys.
 OF_PARAMETERS = ("model.d_model", "model.d_ff", "model.encoder_layers")
 OF_ACTIVATIONS = ("data.batch_size", "model.seq_len", "model.pred_len", "model.d_model")
 
-FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")
-"""Arguments of a model that are not settings."""
+FROM_DATA = ("n_features", "n_targets", "n_time_features", "n_quantiles")  # arguments of a model that are not settings
 
 
 def model_class(settings: Mapping[str, Any]) -> type[ForecastModel]:
     """Import the class that `model._target_` names.
 
-    Raises:
-        ConfigError: it cannot be imported, or is not a subclass of `ForecastModel`.
+    Raises ConfigError: it cannot be imported, or is not a subclass of `ForecastModel`.
     """
     target = settings["_target_"]
     try:
@@ -142,19 +135,13 @@ def fits(make: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor]) -> 
 
 @dataclass(frozen=True)
 class SlotSummary:
-    """The first attention layer of a slot (encoder, decoder, cross or variables).
+    """The first attention layer of a slot (encoder, decoder, cross or variables)."""
 
-    type: name of the class without `Attention`.
-    role: self, causal or cross.
-    queries, keys: numbers of tokens.
-    equals_softmax: why the layer computes exact softmax attention at these lengths; empty where it does not.
-    """
-
-    type: str
-    role: str
-    queries: int
-    keys: int
-    equals_softmax: str
+    type: str  # name of the class without `Attention`
+    role: str  # self, causal or cross
+    queries: int  # tokens that ask
+    keys: int  # tokens that are read
+    equals_softmax: str  # why the layer computes exact softmax attention at these lengths; empty where it does not
 
     def __str__(self) -> str:
         return f"{self.type} ({self.role}, {format_tokens(self.role, self.queries, self.keys)} tokens)"
@@ -272,8 +259,6 @@ def list_inputs(model: ForecastModel, data: DataModule, *, untrained: bool) -> l
     """Name what a model reads: `past of NAME`, `past and future of NAME`, `calendar`, `static NAME`.
 
     Args:
-        model: the model, with its warm start.
-        data: its data.
         untrained: whether the warm start alone forecasts. Where it has no `linear_weights`, its inputs are not known,
             and all are named.
     """
@@ -303,8 +288,7 @@ def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained:
     """The numbers of the future covariates that a model reads, and whether it reads them after the forecast origin.
 
     Args:
-        model, untrained: see `list_inputs`.
-        scaled: its data, scaled.
+        untrained: see `list_inputs`.
     """
     linear = model.linear_weights()
     known = {} if linear is None else covariates_of_linear(linear, scaled)

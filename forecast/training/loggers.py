@@ -36,24 +36,16 @@ MAX_TEXT = 6_000  # characters of a parameter
 
 
 class FinalResults(NamedTuple):
-    """Results that are logged at the end of a run.
+    """Results that are logged at the end of a run."""
 
-    scores: scores, costs and tokens by name, such as `baseline/naive/mse`.
-    by_step: for each step of the horizon its errors by name, such as `horizon/naive_mse`.
-    images: paths of the pictures by name.
-    metrics: the content of metrics.json.
-    step: the last step of training.
-    """
-
-    scores: dict[str, Any]
-    by_step: list[dict[str, float]]
-    images: dict[str, Path]
-    metrics: dict[str, Any]
-    step: int
+    scores: dict[str, Any]  # scores, costs and tokens by name, such as `baseline/naive/mse`
+    by_step: list[dict[str, float]]  # for each step of the horizon its errors by name, such as `horizon/naive_mse`
+    images: dict[str, Path]  # paths of the pictures by name
+    metrics: dict[str, Any]  # the content of metrics.json
+    step: int  # the last one of training
 
 
 def make_loggers(config: DictConfig) -> list[Logger]:
-    """Create the loggers of the configuration (`logger=[wandb,csv]`)."""
     return [instantiate(settings, _convert_="all") for name, settings in config.items() if name != "mode"]
 
 
@@ -64,8 +56,7 @@ def running(loggers: list[Logger]) -> Iterator[list[str]]:
     After the block, the list has a line for each logger that says how its results are opened. After an error, the lines
     are printed.
 
-    Raises:
-        ConfigError: a tracking service cannot be reached.
+    Raises ConfigError: a tracking service cannot be reached.
     """
     lines: list[str] = []
     status = "failed"
@@ -85,7 +76,6 @@ def running(loggers: list[Logger]) -> Iterator[list[str]]:
 
 
 def print_lines(lines: list[str]) -> None:
-    """Print lines in full, one below another."""
     if lines:
         print(*lines, sep="\n")
 
@@ -147,11 +137,10 @@ class ServiceLogger(Logger):
     """A logger whose service may be lost during a run.
 
     Attributes:
-        service: its name in messages.
         is_lost: whether the connection was lost; then nothing more is logged.
     """
 
-    service: str
+    service: str  # its name in messages
     is_lost = False
 
     @abstractmethod
@@ -230,9 +219,10 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         run = wandb.run
         if run is None:  # not the first process, or W&B could not be started
             return ""
-        where = describe_wandb(run)
+        folder = quote_for_shell(str(Path(run.dir).parent))
+        where = run.url or f"offline run; upload it with: wandb sync {folder}"
         self.attempt(lambda: run.finish(exit_code=0 if succeeded else 1))
-        return where
+        return f"W&B: {where}"
 
     @rank_zero_only
     def save_rows(self) -> None:
@@ -292,11 +282,6 @@ def starting_wandb() -> Iterator[None]:
         ) from error
 
 
-def describe_wandb(run: Any) -> str:
-    """The address of a W&B run, as a line."""
-    return f"W&B: {run.url or f'offline run; upload it with: wandb sync {quote_for_shell(str(Path(run.dir).parent))}'}"
-
-
 class MlflowLogger(ServiceLogger):
     """Log to MLflow, with one MLflow run for all parts of a resumed run.
 
@@ -305,7 +290,6 @@ class MlflowLogger(ServiceLogger):
 
     Args:
         experiment: name of the experiment, which is created if it does not exist.
-        name: name of the run.
         tags: tags of the run. None: left out.
         root: folder of the local database `mlflow.db`.
         save_dir: run folder, which keeps the id of the MLflow run.
@@ -345,7 +329,6 @@ class MlflowLogger(ServiceLogger):
     @property
     @rank_zero_experiment
     def experiment(self) -> Any:
-        """The `mlflow.MlflowClient`."""
         return self._client
 
     @rank_zero_only

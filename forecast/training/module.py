@@ -327,7 +327,6 @@ def shard(model: ForecastModel, trainer: L.Trainer) -> None:
 
 
 def is_sharded(model: ForecastModel) -> bool:
-    """Whether each process holds only its shard of the weights."""
     return isinstance(model, FSDPModule)
 
 

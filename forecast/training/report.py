@@ -41,20 +41,14 @@ from forecast.training.checkpointing import describe_untrained
 from forecast.training.create_model import summarize_attention
 from forecast.training.module import Forecaster, compute_output
 
-MAX_PLOTTED = 3
-"""Largest number of variables in forecasts.png."""
-
-MAX_TABLED = 12
-"""Largest number of variables in forecasts.parquet, which must stay small with hundreds of columns."""
-
-MAX_EXAMPLES = 3
-"""Largest number of example windows."""
+MAX_PLOTTED = 3  # largest number of variables in forecasts.png
+MAX_TABLED = 12  # largest number of variables in forecasts.parquet, which must stay small with hundreds of columns
+MAX_EXAMPLES = 3  # largest number of example windows
 
 MAX_HISTORY = 120
 """Largest number of steps of history before a forecast: three horizons, cut to this number but not below one."""
 
-MAX_NAMED = 8
-"""Largest number of columns that a line names."""
+MAX_NAMED = 8  # largest number of columns that a line names
 
 
 @dataclass(frozen=True)
@@ -62,20 +56,15 @@ class Examples:
     """A few test windows in original units, evenly spaced; the choice does not depend on the model or its seq_len.
 
     Attributes:
-        numbers: number of each window in the split.
-        dates: dates of each window, history and horizon.
-        truth: true values of each window (history + pred_len, n_targets).
-        forecasts: forecasts of the model and each baseline (windows, pred_len, n_targets).
         bands: the model's intervals of the lowest level, its lower and upper bounds; empty without intervals.
-        ids: the column with the id of each window's series; empty if the data has no ids.
     """
 
     numbers: list[int]
-    dates: list[pd.DatetimeIndex]
-    truth: list[np.ndarray]
-    forecasts: dict[str, np.ndarray]
+    dates: list[pd.DatetimeIndex]  # dates of each window, history and horizon
+    truth: list[np.ndarray]  # true values of each window (history + pred_len, n_targets)
+    forecasts: dict[str, np.ndarray]  # forecasts of the model and each baseline (windows, pred_len, n_targets)
     bands: dict[Level, tuple[np.ndarray, np.ndarray]]
-    ids: dict[str, list[str]]
+    ids: dict[str, list[str]]  # the column with the id of each window's series; empty if the data has no ids
 
     def tabulate(self, names: list[str], variables: list[int], pred_len: int) -> pd.DataFrame:
         """Arrange in long form: one row per window, step (history up to 0, horizon from 1) and variable."""
@@ -102,32 +91,21 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The report of a run.
-
-    Attributes:
-        folder: the run folder.
-        data: the data of the run.
-        metrics: the content of metrics.json.
-        results: the results of the test.
-        by_series: the scores of each series; None if the data have no ids.
-        examples: example forecasts.
-        untrained: name of what the model forecasts with before training, see `ForecastModel.warm_start_name`.
-    """
+    """The report of a run."""
 
     folder: Path
     data: DataModule
     metrics: dict[str, Any]
     results: Results
-    by_series: pd.DataFrame | None
+    by_series: pd.DataFrame | None  # the scores of each series; None if the data have no ids
     examples: Examples
-    untrained: str | None
+    untrained: str | None  # name of what the model forecasts with before training, see `ForecastModel.warm_start_name`
 
 
 # ---- before training
 
 
 def print_setup(config: DictConfig, data: DataModule, model: ForecastModel, trainer: L.Trainer) -> None:
-    """Print the data, the attention layers and the model before training starts."""
     slots = summarize_attention(model)
     equal = [f"{slot}: {one.type} {one.equals_softmax}" for slot, one in slots.items() if one.equals_softmax]
     windows = ", ".join(f"{count:,} {split}" for split, count in data.n_windows.items())

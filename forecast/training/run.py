@@ -34,28 +34,21 @@ from forecast.training.build import (
     resolved_settings,
 )
 from forecast.training.callbacks import RankConsistency, RunTime
-from forecast.training.checkpointing import Checkpointing, fit, open_run, saved_shrinkage, set_shrinkage
+from forecast.training.checkpointing import Checkpointing, fit, open_run, set_shrinkage
 from forecast.training.create_model import compile_where_possible, list_inputs, summarize_attention
 from forecast.training.module import Forecaster, LightningData, count_flops, is_sharded, load_whole
 from forecast.training.preparation import AUTO, check_trainer, filter_messages
 from forecast.training.report import RunReport, forecast_examples
 
-REFIT_STATE = "refit-last"
-"""Name of the checkpoint from which an interrupted refit resumes."""
+REFIT_STATE = "refit-last"  # name of the checkpoint from which an interrupted refit resumes
 
 
 def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: float) -> float:
     """Train, test and save one model; see `forecast.train`.
 
     Args:
-        config: the composed configuration.
-        data: a data module whose rows are read.
         memory: its peak since the run began.
         seconds: seconds since the run began.
-
-    Returns:
-        The validation score of the tested model: the quantile loss with loss=quantile, otherwise the MSE. A search
-        minimises it.
     """
     filter_messages()
     start, folder = open_run(config), Path(config.output_dir)
@@ -232,10 +225,6 @@ def refit(
     No windows are left to test or to calibrate this model. Its intervals are those of the tested model, equally wide
     in original units (with many series, on the scale of each series).
 
-    Args:
-        best: path of the tested checkpoint, beside which `refit.ckpt` is written.
-        tested: its content, with the calibration and the baselines.
-
     Returns:
         What metrics.json says of the refit.
     """
@@ -295,7 +284,7 @@ def describe_refit(whole: DataModule, best: Path, tested: dict[str, Any]) -> dic
     return {
         "checkpoint": "checkpoints/refit.ckpt",
         "epochs": completed_epochs(tested),
-        "shrinkage_weight": saved_shrinkage(tested),
+        "shrinkage_weight": float(tested["state_dict"].get("model.shrinkage", 1)),  # a model may have none
         "rows": whole.panel.n_rows,
         "first_date": str(whole.panel.first_date),
         "last_date": str(whole.panel.last_date),

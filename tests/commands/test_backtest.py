@@ -175,8 +175,7 @@ def test_later_rows_of_a_new_series_do_not_scale_it(long_run: Path, tmp_path: Pa
 
 POLICIES = ("never", "fine_tune", "scratch")
 RETRAINED = (*TINY, "data=csv", "data.path=load.csv", "steps=40", "refit_every=20", "trainer.max_epochs=2")
-CUT = pd.Timestamp("2024-01-12 16:00")
-"""The date of the second training, after 280 of 300 hours."""
+CUT = pd.Timestamp("2024-01-12 16:00")  # the date of the second training, after 280 of 300 hours
 
 
 @pytest.fixture(scope="module")

@@ -165,8 +165,7 @@ OPTIONS = (
     "data.as_of={temperature: told}", f"data.known_steps={KNOWN}", "logger=[]", "trainer.max_epochs=1",
     "callbacks.progress.refresh_rate=0", "attention=full",
 )  # fmt: skip
-START = 290
-"""Row of the first forecast step, within the test rows."""
+START = 290  # row of the first forecast step, within the test rows
 
 
 def told_table() -> pd.DataFrame:

@@ -27,8 +27,7 @@ def table(rows: slice) -> pd.DataFrame:
 
 
 OPTIONS = ("data.stamp=end", f"data.timezone={ZONE}", "data.future_covariates=[temperature]")
-LAST = 457
-"""Rows of the file: the next one begins at 01:00, and the one after it at 03:00, where clocks go forward."""
+LAST = 457  # rows of the file: the next one begins at 01:00, and the one after it at 03:00, where clocks go forward
 
 
 @pytest.fixture(scope="module")

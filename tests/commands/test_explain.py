@@ -19,8 +19,7 @@ RUNS = {
     "probsparse": ("attention=probsparse", "cross=probsparse", "sampling=per_query", "factor=1"),
     "untrained": ("attention=full", "model=residual_informer", "model.patch_len=4", "optimizer.lr=1e-9"),
 }  # fmt: skip
-LAST = pd.Timestamp("2024-01-13 07:00")
-"""The first forecast step of the last window of 300 hours, 5 of them forecast."""
+LAST = pd.Timestamp("2024-01-13 07:00")  # the first forecast step of the last window of 300 hours, 5 of them forecast
 
 
 @pytest.fixture(scope="module")

@@ -229,8 +229,7 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
 ]
 
 
-CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)
-"""The scale of the first columns."""
+CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)  # the scale of the first columns
 SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 
 

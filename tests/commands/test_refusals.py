@@ -40,8 +40,7 @@ class Case(NamedTuple):
     says: str
 
 
-SMALL = " ".join([*TINY, "logger=[]"])
-"""Settings of a model with windows of 12 → 5 steps."""
+SMALL = " ".join([*TINY, "logger=[]"])  # settings of a model with windows of 12 → 5 steps
 HOURLY = f"{SMALL} data=csv data.path=load.csv"
 REFUSED: dict[tuple[str, str], list[Case]] = {
     ("backtest", "table"): [

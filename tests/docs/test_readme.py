@@ -28,8 +28,7 @@ SMALL = (
     "seq_len=24", "label_len=12", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.batch_size=256",
     "trainer.max_epochs=1", "+trainer.limit_train_batches=2", "callbacks.progress.refresh_rate=0",
 )  # fmt: skip
-LAYERS = ("model.d_model=8", "model.n_heads=2", "model.d_ff=8")
-"""Those of the overrides that `model=mlp` does not have."""
+LAYERS = ("model.d_model=8", "model.n_heads=2", "model.d_ff=8")  # those of the overrides that `model=mlp` does not have
 
 PLAIN = ("pictures=false", "logger=[]")
 """Overrides of all training commands but the first one: drawing and logging take longer than two batches."""

@@ -22,10 +22,8 @@ TINY = (
 """Overrides of a model that trains in seconds."""
 MLP = ("model=mlp", "model.d_hidden=8", "seq_len=12", "label_len=6", "pred_len=5", "data.batch_size=16")
 """Overrides of a model without attention, which trains and is exported in less time."""
-WITH_RUN_FOLDER = ("train", "backtest", "benchmark")
-"""Commands that write a run folder."""
-PLAIN = "pictures=false"
-"""Override of a training run: drawing takes as long as training a tiny model does."""
+WITH_RUN_FOLDER = ("train", "backtest", "benchmark")  # commands that write a run folder
+PLAIN = "pictures=false"  # override of a training run: drawing takes as long as training a tiny model does
 LOAD = ("data=csv", "data.path=load.csv", "callbacks.progress.refresh_rate=0")
 SMALL = (*TINY, *LOAD)
 

@@ -18,8 +18,7 @@ FRAGMENTS = {
 }
 """Options that other files include, and that cannot be chosen alone."""
 
-SHARED = ("common", "tool", "trained")
-"""Files that the configurations of several commands include."""
+SHARED = ("common", "tool", "trained")  # files that the configurations of several commands include
 
 COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml") if path.stem not in SHARED)
 GROUPS = sorted({*(path.name for path in CONF.iterdir() if path.is_dir()), "variables"} - {"hydra"})

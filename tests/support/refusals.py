@@ -12,15 +12,12 @@ class Refusal(NamedTuple):
     """A call that raises an exception, or that warns.
 
     Attributes:
-        what: description of the case, which is the id of its test.
-        says: end of the message, which may follow a path, with `…` for text that varies.
-        kind: the exception, or the category of the warning.
         call: the call, which is given what the table has its rows given: an empty folder, or a trained model.
     """
 
-    what: str
-    says: str
-    kind: type[Exception]
+    what: str  # description of the case, which is the id of its test
+    says: str  # end of the message, which may follow a path, with `…` for text that varies
+    kind: type[Exception]  # the exception, or the category of the warning
     call: Callable[[Any], object]
 
     def check(self, given: object) -> str:

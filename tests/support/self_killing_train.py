@@ -17,8 +17,7 @@ from omegaconf import DictConfig
 from forecast.cli.main import main_with_run_folder
 from forecast.train import train
 
-WRITES = ("replace", "link", "fsync")
-"""Functions of `os` that name files and flush them to disk."""
+WRITES = ("replace", "link", "fsync")  # functions of `os` that name files and flush them to disk
 
 
 def die(name: str) -> None:

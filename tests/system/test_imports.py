@@ -30,8 +30,7 @@ for command, *arguments in {calls!r}:
 """
 LIBRARIES = {"lightning", "matplotlib", "plotly", "scipy", "torch", "wandb"}
 """What no command imports before it has read its file."""
-TABLES = {"jinja2", "numpy", "pandas"}
-"""What no command imports, in addition, to describe itself."""
+TABLES = {"jinja2", "numpy", "pandas"}  # what no command imports, in addition, to describe itself
 
 HEAVY = {"lightning", "scipy.signal", "scipy.stats", "sympy", "torch._dynamo", "wandb", "plotly"}
 

@@ -32,7 +32,6 @@ HERE = Path(__file__).parent
 
 
 def render_page(title: str, tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> str:
-    """Return the page."""
     sections = [make_section(task) for task in tasks]
     return render(
         HERE / "page.html",
@@ -92,8 +91,6 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart."""
-
     heading: str
     caption: str
     choices: Mapping[str, Sequence[Trace]]  # by what a menu offers, which is also the title of `axis`
@@ -101,7 +98,6 @@ class Chart:
     layout: dict[str, Any]  # Plotly's
 
     def figure(self) -> dict[str, Any]:
-        """Return the data and the layout for Plotly."""
         data, buttons = [], []
         for number, (label, traces) in enumerate(self.choices.items()):
             data += [{"visible": True, **trace, "meta": number} for trace in traces]
@@ -128,7 +124,6 @@ def escape(text: str, most: int = 40) -> str:
 
 
 def round_values(values: Any) -> list[float | None]:
-    """Return values with few digits as floats, None for values that are not finite."""
     return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
@@ -167,7 +162,6 @@ def make_line(task: Task, entry: Entry, x: Any, y: Any, **more: Any) -> Trace:
 
 
 def make_task_charts(task: Task) -> list[Chart]:
-    """Return the charts of a task."""
     made = draw_differences, draw_costs, draw_scaling, draw_curves, draw_steps, draw_forecasts
     return [chart for draw in made if (chart := draw(task)) is not None]
 
@@ -296,7 +290,6 @@ def draw_curves(task: Task) -> Chart:
 
 
 def draw_steps(task: Task) -> Chart:
-    """Draw the error at each step of the horizon."""
     steps = list(range(1, task.pred_len + 1))
     traces = [
         make_line(task, entry, steps, round_values(entry.average_over_seeds("steps")))

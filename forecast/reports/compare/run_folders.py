@@ -159,7 +159,6 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[FinishedRun], list[Excluded
 
 
 def read_run_folder(folder: Path) -> FinishedRun | ExcludedRun:
-    """Read one run, or say why it cannot be compared."""
     try:
         return read_finished_run(folder)
     except NotComparable as error:

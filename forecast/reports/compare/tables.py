@@ -147,7 +147,6 @@ def describe_task(task: Task) -> list[str]:
 
 
 def describe_baseline(task: Task) -> str:
-    """Return how the variants compare with the best baseline."""
     best = task.best_baseline
     baseline = f"the best baseline, {best.name} ({task.score_label} {format_number(best.error)})"
     if task.is_baseline_better:
@@ -213,7 +212,6 @@ def describe_test(task: Task) -> str:
 
 
 def print_tables(tasks: Sequence[Task], excluded: Sequence[ExcludedRun]) -> None:
-    """Print the findings, the tables and the excluded runs."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 200  # keep rows on one line in a file
@@ -334,7 +332,6 @@ def make_interval_table(task: Task) -> Table | None:
 
 
 def make_settings_table(task: Task) -> Table:
-    """Return the settings in which the variants differ."""
     texts = ((entry, (entry.name, *task.settings[entry.name].values())) for entry in task.variants)
     rows = [(row_style(task, entry), [*map(Cell.from_text, of_entry)]) for entry, of_entry in texts]
     columns = [NAME, *(Column(name, name, name) for name in task.settings[task.best.name])]
@@ -397,7 +394,6 @@ def list_facts(machines: Sequence[Mapping[str, Any]], form: str) -> str:
 
 
 def format_csv(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the rows of `make_rows` as CSV."""
     return pd.DataFrame(rows).map(escape_formula).to_csv(index=False)
 
 

@@ -85,7 +85,6 @@ class Entry:
         return found
 
     def mean(self, score: str) -> float:
-        """Return the mean of a score over the seeds."""
         return mean_and_std(self.values(score))[0]
 
     @property
@@ -96,12 +95,10 @@ class Entry:
 
     @property
     def by_seed(self) -> dict[int, float]:
-        """`score` of each run by its seed."""
         return dict(zip((run.metrics["seed"] for run in self.runs), self.values(self.score), strict=True))
 
     @property
     def error(self) -> float:
-        """The mean of `score` over the seeds."""
         return self.mean(self.score)
 
     @cached_property
@@ -110,7 +107,6 @@ class Entry:
         return self.average_over_seeds("windows")
 
     def average_over_seeds(self, table: Literal["windows", "steps", "variables"]) -> np.ndarray:
-        """Return `score` in each row of a table of the runs, averaged over the seeds."""
         column = f"{self.column}_{self.score}"
         return np.mean([getattr(run, table)[column].to_numpy(float) for run in self.runs], axis=0)
 
@@ -139,7 +135,6 @@ class Task:
 
     @property
     def best(self) -> Entry:
-        """The variant with the lowest error."""
         return self.variants[0]
 
     @property
@@ -149,7 +144,6 @@ class Task:
 
     @cached_property
     def reference(self) -> Entry:
-        """The variant or baseline that the others are compared with."""
         return next((entry for entry in self.entries if entry.name == self.reference_name), self.best)
 
     @property
@@ -159,12 +153,10 @@ class Task:
 
     @cached_property
     def with_best_as_reference(self) -> "Task":
-        """This task with all entries compared with the best variant."""
         return self if self.reference is self.best else replace(self, reference_name=None)
 
     @cached_property
     def with_baseline_as_reference(self) -> "Task":
-        """This task with all entries compared with the best baseline."""
         return replace(self, reference_name=self.best_baseline.name)
 
     @property
@@ -189,7 +181,6 @@ class Task:
 
     @property
     def runs(self) -> list[FinishedRun]:
-        """The runs of all variants."""
         return [run for entry in self.variants for run in entry.runs]
 
     def count_disturbed_runs(self, cost: str) -> int:
@@ -245,7 +236,6 @@ class Task:
         return {name: test for name, test in (tests | same).items() if name != reference.name}
 
     def get_verdict(self, entry: Entry) -> str:
-        """Return the result of the test of an entry against the reference."""
         if entry is self.reference:
             return LOWEST if entry is self.best else "reference"
         if entry.forecasts_the_same(self.reference):
@@ -261,7 +251,6 @@ class Task:
 
     @property
     def is_baseline_better(self) -> bool:
-        """Whether the best baseline is significantly better than the best variant."""
         return self.with_best_as_reference.get_verdict(self.best_baseline) == "better"
 
     def get_values(self, entry: Entry, column: Column) -> list[float]:
@@ -295,8 +284,7 @@ def group_into_tasks(runs: Iterable[FinishedRun], score: str = "mse", reference:
         score: the error that ranks and tests variants and baselines, `mse`, `mae` or `crps`.
         reference: name of the variant or baseline that the others are compared with; None: the best variant.
 
-    Raises:
-        ConfigError: a task has no variant or baseline of the name `reference`.
+    Raises ConfigError: a task has no variant or baseline of the name `reference`.
     """
     groups = group_by(mark_overlapping_runs(runs), is_same_task)
     titles = [make_title(group[0]) for group in groups]
@@ -344,7 +332,6 @@ def find_reference(task: Task, name: str) -> str:
 
 
 def make_task(title: str, runs: list[FinishedRun], score: str) -> Task:
-    """Group the runs of a task into variants, and name them."""
     texts = {run: format_settings(run) for run in runs}
     if len({run.source for run in runs}) > 1:  # files with the same test rows and other training rows
         texts = {run: {**text, "data.path": run.source} for run, text in texts.items()}

@@ -20,28 +20,19 @@ from forecast.tools.check.facts import CategoryColumn, Column, SplitPart, follow
 from forecast.tools.check.relations import Copy
 from forecast.tools.check.seasons import Season
 
-MAX_PAST, MAX_HORIZON = 720, 96
-"""Largest seq_len and pred_len that are suggested unless the user gives others."""
+MAX_PAST, MAX_HORIZON = 720, 96  # largest seq_len and pred_len that are suggested unless the user gives others
 PATCHES = {"residual_informer": (6, 56), "patch_encoder": (24, 4)}
 """Of each model, the default steps per token, and the tokens that a window has if it has so many steps."""
-PAST = 336
-"""Default seq_len of these models."""
+PAST = 336  # default seq_len of these models
 PAST_DAYS = 5
 """Length of the past for steps below an hour, chosen by validation errors on ETTm1 and weather (docs/results.md)."""
-HORIZON = 24
-"""pred_len if no season suggests another."""
-MIN_TRAINING_RATIO = 16
-"""A past of several seasons is suggested only if the training rows are this many times as long."""
-FULL, NYSTROM = 512, 4_096
-"""Most tokens for which attention=full and attention=nystrom are suggested."""
-DIFFERENT = 50
-"""Fewest tokens on which attention types differ."""
-MOSTLY_DIFFERENT = 0.5
-"""A column of text with more different texts per filled cell is no category."""
-EPOCHS, STEPS = 5, 640
-"""Default epochs of the trainer, and the fewest training steps that are suggested."""
-MAX_ERROR_RATIO = 0.9
-"""Another season is suggested if its MSE is below this fraction of the MSE of the default season."""
+HORIZON = 24  # pred_len if no season suggests another
+MIN_TRAINING_RATIO = 16  # a past of several seasons is suggested only if the training rows are this many times as long
+FULL, NYSTROM = 512, 4_096  # most tokens for which attention=full and attention=nystrom are suggested
+DIFFERENT = 50  # fewest tokens on which attention types differ
+MOSTLY_DIFFERENT = 0.5  # a column of text with more different texts per filled cell is no category
+EPOCHS, STEPS = 5, 640  # default epochs of the trainer, and the fewest training steps that are suggested
+MAX_ERROR_RATIO = 0.9  # another season is suggested if its MSE is below this fraction of the MSE of the default season
 WEATHER = (
     r"temperat|\b(temp|t)\b|humid|humed|feucht|wind(?!ow)|viento|\bvent\b|\brain|regen|pluie|lluvia|pr[eé]cip|niederschlag|"
     r"snow|schnee|neige|nieve|solar|irradia|radiation|radiaci|strahlung|sonne|soleil|cloud|wolk|nuage|nubos|pressure|"
@@ -70,8 +61,6 @@ class Choices:
     """Values that the user chose; None where there is no choice.
 
     Attributes:
-        target_typed: whether `target` was typed; some data sets have a default target.
-        columns: the targets; None: all columns without another role.
         steps, na_values: these options; None if the source has no such option.
     """
 
@@ -80,10 +69,10 @@ class Choices:
     pred_len: int | None = None
     features: str | None = None
     target: str | None = None
-    target_typed: bool = False
+    target_typed: bool = False  # whether `target` was typed; some data sets have a default target
     season: int | None = None
     batch_size: int | None = None
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # the targets; None: all columns without another role
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -381,8 +370,6 @@ def suggest_columns(
 
     Args:
         columns: the targets that the file offers.
-        copies: columns that repeat another one.
-        texts: columns of text without another role.
     """
     dropped = {} if choices.columns is not None else _find_useless(columns, copies, choices.target)
     settings, dropped = [], dropped if len(dropped) < len(columns) else {}

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 MakeData = Callable[..., DataModule]
 """Creates the data module that the user chose, with other values of the options given by keyword."""
-SAMPLED = 8
-"""Number of series, the longest, in which seasons are searched."""
+SAMPLED = 8  # number of series, the longest, in which seasons are searched
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
 KEYS = {
@@ -55,40 +54,29 @@ KEYS = {
 """The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
 DAYS = ("D", "B")
-CONTINUOUS = 0.9
-"""Share of a week's steps from which rows come at all hours."""
-LONG_PASTS = (720, 1_440, 2_880)
-"""Longer pasts that are tried, in rows: a month, two and four of hours."""
-MIN_FACTOR = 1.5
-"""Smallest ratio of a longer past and the suggested one."""
-LONGER_GAIN = 0.03
-"""Smallest decrease of the validation error for which a longer past is suggested."""
-MIN_WINDOWS_OF_LONG_PAST = 7
-"""Windows of training, of all series, for each row of a longer past."""
+CONTINUOUS = 0.9  # share of a week's steps from which rows come at all hours
+LONG_PASTS = (720, 1_440, 2_880)  # longer pasts that are tried, in rows: a month, two and four of hours
+MIN_FACTOR = 1.5  # smallest ratio of a longer past and the suggested one
+LONGER_GAIN = 0.03  # smallest decrease of the validation error for which a longer past is suggested
+MIN_WINDOWS_OF_LONG_PAST = 7  # windows of training, of all series, for each row of a longer past
 MAX_PRODUCTS = 2**25
 """Largest number of products of two steps of the past, of all series, so that a check takes seconds."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The panel of a data module.
-
-    Attributes:
-        texts: columns of text without another role, which are read as past covariates.
-        settings: the covariates that are no targets, and `data.steps=rows` if gaps follow a calendar.
-    """
+    """The panel of a data module."""
 
     data: DataModule
     panel: Panel
-    texts: Sequence[str]
-    settings: list[Setting]
+    texts: Sequence[str]  # columns of text without another role, which are read as past covariates
+    settings: list[Setting]  # the covariates that are no targets, and `data.steps=rows` if gaps follow a calendar
 
 
 def read(make: MakeData, choices: Choices) -> Reading:
     """Read the data; again with text and forecasts as covariates, or with rows as steps, where the data suggest it.
 
-    Raises:
-        DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
+    Raises DataError, ConfigError: as training does; DataError also for a store that memory cannot hold.
     """
     data = make()
     try:
@@ -200,18 +188,12 @@ class Diagnosis:
     """The findings about a panel.
 
     Attributes:
-        file: the panel of the file.
-        panel: the panel that the suggested training reads, without useless columns.
-        columns: facts about the columns of numbers of the file.
-        categories: facts about its columns of text.
         copies, sums: columns that repeat another one, and targets that are sums of others, in the longest series.
-        seasons: seasons of the targets, measured on the longest series.
-        settings: empty if the panel is too short for any windows; `baselines` is None then.
     """
 
     data: DataModule
     file: Panel
-    panel: Panel
+    panel: Panel  # the panel that the suggested training reads, without useless columns
     gaps: Gaps
     columns: list[Column]
     categories: list[CategoryColumn]
@@ -219,14 +201,13 @@ class Diagnosis:
     sums: list[Sum]
     choices: Choices
     targets: tuple[str, ...]
-    seasons: list[Season]
+    seasons: list[Season]  # seasons of the targets, measured on the longest series
     parts: list[SplitPart]
-    settings: list[Setting]
+    settings: list[Setting]  # empty if the panel is too short for any windows; `baselines` is None then
     baselines: BaselineScores | None
 
     @property
     def suggested(self) -> dict[str, Any]:
-        """The suggested value of each key."""
         return {setting.key: setting.value for setting in self.settings}
 
     @property
@@ -265,8 +246,7 @@ class Diagnosis:
 def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     """Read and examine the panel of `make()`, whose window lengths and `features` do not matter.
 
-    Raises:
-        DataError, ConfigError: as training does, except for splits that are too short.
+    Raises DataError, ConfigError: as training does, except for splits that are too short.
     """
     reading = read(make, choices)
     data, file = reading.data, reading.panel
@@ -323,7 +303,6 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
 
 
 def choose_columns(file: Panel, settings: Sequence[Setting]) -> Panel:
-    """The columns of the file that a training with these settings reads."""
     values = {setting.key: setting.value for setting in settings}
     left_out = values.get("data.drop", ())
     kept = [name for name in (*file.targets, *file.past_covariates) if name not in left_out]
@@ -351,8 +330,6 @@ def interpolate(
 
 @dataclass
 class PanelSource(Source):
-    """A data source that returns a given panel."""
-
     panel: Panel
     path: Path | None = None
 
@@ -418,7 +395,6 @@ def lengthen_past(
 
 
 def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choices: Choices) -> DataModule:
-    """The windows that training with these values of settings reads."""
     options = {
         **vars(data.options),
         **{key: values[key] for key in ("seq_len", "pred_len", "features")},
@@ -455,16 +431,10 @@ def suggest_overrides(
     """Print the settings that suit a DataFrame, and return them as overrides of the command line.
 
     Args:
-        frame: as `forecast.fit` takes it.
-        columns: the arguments of `fit` that name columns.
         chosen: seq_len, label_len, pred_len and features, if the caller sets them.
         typed: the keys that the caller sets, which are left out.
 
-    Returns:
-        Overrides.
-
-    Raises:
-        DataError: a DataFrame that cannot be used.
+    Raises DataError: a DataFrame that cannot be used.
     """
     fixed = {"name": "frame", "split": SPLIT, "steps": "dates", "seq_len": 1}
     options = {**fixed, "pred_len": chosen.get("pred_len", 1), **columns}

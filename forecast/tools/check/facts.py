@@ -16,23 +16,17 @@ from forecast.system.formatting import plural
 
 MAX_NAMED = 3
 """Largest number of gaps that are named, and of gross errors of a series: more of them are no isolated errors."""
-SENTINEL_COUNT = 3
-"""A code for a missing value comes at least this often."""
+SENTINEL_COUNT = 3  # a code for a missing value comes at least this often
 MIN_DISTANCE = 10
 """Least distance of a gross error from the range of the other numbers, in lengths of this range.
 
 The highest spike of the electricity prices that are published as EPF lies 2.6 such lengths away, and it is true.
 """
-MIN_NUMBERS = 50
-"""Fewest numbers of a series in which gross errors and copies are sought."""
-MIN_COUNTED = 10
-"""Fewest numbers of a column that counts rows."""
-DRIFT = 1.0
-"""Smallest absolute drift that is noted, in standard deviations of the training rows."""
-REPEATS = 3
-"""Fewest rows for each value of a part of the date, on average, for a column to be a function of it."""
-LABELS = {"train": "training", "val": "validation", "test": "test"}
-"""Names of the splits in notes."""
+MIN_NUMBERS = 50  # fewest numbers of a series in which gross errors and copies are sought
+MIN_COUNTED = 10  # fewest numbers of a column that counts rows
+DRIFT = 1.0  # smallest absolute drift that is noted, in standard deviations of the training rows
+REPEATS = 3  # fewest rows for each value of a part of the date, on average, for a column to be a function of it
+LABELS = {"train": "training", "val": "validation", "test": "test"}  # names of the splits in notes
 
 
 # ---- gaps
@@ -56,19 +50,12 @@ class Gap:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Gaps of a panel; infinite numbers count as missing.
+    """Gaps of a panel; infinite numbers count as missing."""
 
-    Attributes:
-        missing_rows: dates between the first and the last row of a series without any value.
-        stretches: number of runs of consecutive missing rows.
-        longest: the longest of these runs.
-        missing_numbers: missing numbers in the other rows.
-    """
-
-    missing_rows: int
-    stretches: int
-    longest: tuple[Gap, ...]
-    missing_numbers: int
+    missing_rows: int  # dates between the first and the last row of a series without any value
+    stretches: int  # number of runs of consecutive missing rows
+    longest: tuple[Gap, ...]  # the longest of these runs
+    missing_numbers: int  # missing numbers in the other rows
 
 
 def runs(mask: Bool[np.ndarray, " rows"]) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
@@ -144,7 +131,6 @@ class SplitPart:
         return int(used[(len(used) - 1) // 2]) if len(used) else 0
 
     def windows(self, seq_len: int, pred_len: int) -> Int64[np.ndarray, " series"]:
-        """The number of windows of each series."""
         own = pred_len + np.maximum(0, seq_len - self.history)
         return np.where(self.has_scale, np.maximum(0, self.lengths - own + 1), 0)
 
@@ -192,11 +178,8 @@ class Column:
 
     Attributes:
         minimum, mean, maximum: NaN for a column without numbers.
-        missing: missing numbers in rows that have another number.
         drift: (mean of the test rows − mean of the training rows) / standard deviation of the training rows, the
             median of the series; NaN if the training rows are constant.
-        sentinel: a number that is probably a code for a missing value; None: there is no such number.
-        gross_errors: numbers far from all others of their series; the first ones.
         useless: why the column is left out: it is empty or constant, has no number in a split, counts the rows of
             every series, or is a function of a part of the date; empty if it is read.
     """
@@ -205,10 +188,10 @@ class Column:
     minimum: float = np.nan
     mean: float = np.nan
     maximum: float = np.nan
-    missing: int = 0
+    missing: int = 0  # missing numbers in rows that have another number
     drift: float = np.nan
-    sentinel: float | None = None
-    gross_errors: tuple[GrossError, ...] = ()
+    sentinel: float | None = None  # a number that is probably a code for a missing value; None: there is no such number
+    gross_errors: tuple[GrossError, ...] = ()  # numbers far from all others of their series; the first ones
     useless: str = ""
 
     @property
@@ -265,7 +248,6 @@ def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
 
 
 def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: SplitPart) -> float:
-    """The median drift of the series, see `Column`."""
     drifts = []
     for of_train, of_test in zip(
         zip(train.first, train.stop, strict=True), zip(test.first, test.stop, strict=True), strict=True
@@ -277,7 +259,6 @@ def measure_drift(column: Float[np.ndarray, " rows"], train: SplitPart, test: Sp
 
 
 def list_gross_errors(column: Float[np.ndarray, " rows"], panel: Panel) -> tuple[GrossError, ...]:
-    """The first gross errors of a column of all series."""
     found = []
     for series, (start, end) in enumerate(zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)):
         low, high, wrong = find_gross_errors(column[start:end])
@@ -352,11 +333,7 @@ def number_date_parts(panel: Panel) -> list[Int[np.ndarray, " rows"]]:
 
 
 def follows_date(column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[Int[np.ndarray, " rows"]]) -> bool:
-    """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows.
-
-    Args:
-        parts_of_dates: see `number_date_parts`.
-    """
+    """Whether a column is a function of a part of the date that has few values: one for every `REPEATS` rows."""
     known = ~np.isnan(column)
     values = column[known]
     if not len(values) or values.min() == values.max():
@@ -385,7 +362,6 @@ class CategoryColumn:
 
     @property
     def note(self) -> str:
-        """The facts in words."""
         missing = f"; {self.missing:,} missing" if self.missing else ""
         return f"text, {plural(self.distinct, 'value')}{missing}"
 

@@ -10,12 +10,9 @@ from jaxtyping import Float64
 from forecast.system.formatting import plural
 from forecast.tools.check.facts import MIN_NUMBERS
 
-MAX_SHIFT = 48
-"""Largest number of rows by which a copy is sought to be shifted."""
-MAX_ROWS, MAX_COLUMNS = 5_000, 100
-"""Newest rows, and first columns, that are compared."""
-ROUND_OFF = 1e-4
-"""Largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too."""
+MAX_SHIFT = 48  # largest number of rows by which a copy is sought to be shifted
+MAX_ROWS, MAX_COLUMNS = 5_000, 100  # newest rows, and first columns, that are compared
+ROUND_OFF = 1e-4  # largest 1 − correlation of a copy, of the changes from row to row: rounded numbers are copies too
 MIN_MOVES, TYPICAL_ERROR = 10, 0.05
 """Fewest changes of a copy from row to row, and its largest error beside its deviation, medians over rows.
 

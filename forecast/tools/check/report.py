@@ -21,14 +21,10 @@ from forecast.tools.check.advice import write_command
 from forecast.tools.check.diagnosis import Diagnosis
 from forecast.tools.check.facts import runs
 
-MAX_COPIES = 5
-"""Largest number of columns that are named as copies."""
-MAX_NAMED = 4
-"""Largest number of series named in a line."""
-LEVEL = 80
-"""Level of the intervals, in percent, for which validation should have enough windows."""
-MAX_COLUMNS = 16
-"""Largest number of columns in the table."""
+MAX_COPIES = 5  # largest number of columns that are named as copies
+MAX_NAMED = 4  # largest number of series named in a line
+LEVEL = 80  # level of the intervals, in percent, for which validation should have enough windows
+MAX_COLUMNS = 16  # largest number of columns in the table
 MAX_CURVES, POINTS = 8, 1_500
 """Largest number of curves in the figure, and of stretches of a curve, each drawn by its lowest and highest value."""
 PARTS = {"train": "#dfe7ec", "val": "#f3e3b8", "test": "#cfe6d0"}
@@ -123,7 +119,6 @@ def _find_gaps(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _find_errors(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """The numbers that are probably errors."""
     for column in diagnosis.columns:
         for error in column.gross_errors:
             place = " ".join(filter(None, (error.series, column.name)))
@@ -142,7 +137,6 @@ def _find_copies(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _find_sums(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """The targets that are sums of others."""
     for one in diagnosis.sums[:MAX_COPIES]:
         why = "scores of all of them count it twice; forecast either it or the others"
         yield Finding("sums", f"{one.relation}: {why}", write_setting("data.drop", [one.name]))

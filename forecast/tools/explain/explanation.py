@@ -41,7 +41,6 @@ class Section(NamedTuple):
 
 
 def explain_model(config: DictConfig, trained: TrainedModel, data: DataModule, output: Path) -> None:
-    """Explain a model on its data in the folder `output`, as the configuration of `forecast.explain` says."""
     window = choose_window(data, config.split, config.window)
     layers = measure_layers(config, trained, data, window)
     notes = describe_layers(trained)
@@ -85,8 +84,6 @@ def windows_at_every_step(data: DataModule, split: str) -> Windows:
 
 @dataclass(frozen=True)
 class Window:
-    """One window."""
-
     series: str  # id of the series that the window lies in; empty for a table
     dates: pd.DatetimeIndex  # of the past and the horizon (seq_len + pred_len), as local times of the data
     batch: Batch  # of this window alone, scaled
@@ -178,7 +175,6 @@ def main_target(trained: TrainedModel) -> str:
 
 
 def describe_window(trained: TrainedModel, data: DataModule, window: Window, variable: int | None) -> list[str]:
-    """The facts at the top of the page."""
     facts = [
         f"checkpoint {trained.path}",
         f"forecast from {window.origin} to {window.dates[-1]}, {data.panel.describe_step()}, from the "
@@ -228,7 +224,6 @@ def write_page(folder: Path, title: str, facts: Sequence[str], sections: Sequenc
 
 
 def _save_picture(folder: Path, picture: Picture) -> str:
-    """Save the picture as a PNG file. Returns the file in base64."""
     path = folder / f"{picture.name}.png"
     picture.figure.savefig(path, dpi=110)
     return base64.b64encode(path.read_bytes()).decode()

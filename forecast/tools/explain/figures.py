@@ -97,7 +97,6 @@ def caption_map(measured: LayerMap) -> str:
 
 
 def describe_positions(layer: Layer) -> str:
-    """What a position is, and what stands in the horizon."""
     patch_len = layer.keys.patch_len
     what = "one step, or several after distilling" if patch_len is None else f"a patch of {patch_len} steps"
     what = f"A position is {what}, dated at the middle."
@@ -176,7 +175,6 @@ def time_ticks(when: Timeline) -> tuple[np.ndarray, list[str]]:
 
 
 def format_span(when: Timeline) -> str:
-    """The first and the last date."""
     return f"{when.when.min():%Y-%m-%d %H:%M} to {when.when.max():%Y-%m-%d %H:%M}"
 
 

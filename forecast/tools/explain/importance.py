@@ -69,7 +69,6 @@ class InputGroup:
         return f"{self.name}, lags {first}–{last}" if first < last else f"{self.name}, lag {first}"
 
     def replace(self, batch: Batch, donors: Batch) -> Batch:
-        """Replace the group in each window of `batch` by that of the same window of `donors`."""
         columns = list(self.columns)
         if self.kind not in PAST:
             time = {name: getattr(batch, name).clone() for name in ("past_time", "future_time")}

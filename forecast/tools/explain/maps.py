@@ -37,8 +37,6 @@ Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an attention layer."""
-
     name: str  # its place in the network, such as encoder.layers.0.attention
     attention: Attention
     q: Queries
@@ -47,7 +45,6 @@ class Call:
     mixed: Queries
 
     def select_sequence(self, number: int) -> "Call":
-        """The call for one sequence of the batch."""
         tensors = (each[number : number + 1] for each in (self.q, self.k, self.v, self.mixed))
         return Call(self.name, self.attention, *tensors)
 

@@ -86,10 +86,7 @@ class ForecastGraph(nn.Module):
         time = join_time_features(calendar, future_covariates, known, static)
         output = self.network(scaled, time[:, :seq_len], time[:, seq_len:])
         targets = scaler.select_columns(self.target_index)
-
-        def unscale(values: Tensor) -> Tensor:
-            return targets.inverse(values, None)
-
+        unscale = partial(targets.inverse, series=None)
         if self.trained_for is not None:
             quantiles = map_quantiles(unscale, arrange_quantiles(output, len(self.target_index)))
             return {"forecast": quantiles[..., len(self.trained_for) // 2], "quantiles": quantiles}
@@ -163,8 +160,6 @@ def compare_with_pytorch(
     can hold, is how many windows and series were compared, and the largest difference.
 
     Args:
-        about: the metadata of the file.
-        chosen: numbers of test windows.
         tolerance: largest accepted difference, in scaled units.
 
     Raises:
@@ -227,7 +222,6 @@ def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[st
 
 
 def replace_missing(values: np.ndarray, completed: Tensor) -> None:
-    """Fill the missing values of an array from `completed`, of the same shape."""
     np.copyto(values, completed.numpy(), where=np.isnan(values))
 
 

@@ -24,8 +24,8 @@ from forecast.data.files.columns import SEPARATOR, list_id_columns
 from forecast.data.files.read import PARQUET
 from forecast.data.files.text import find_parts
 from forecast.data.panel import Panel
+from forecast.data.time_features import FEATURES, split_code, time_feature_names, time_features
 from forecast.data.time_features import NAMES as HOLIDAYS
-from forecast.data.time_features import split_code, time_feature_names, time_features
 from forecast.inference.model_data import ModelData, name_keys
 from forecast.reports.templates import render
 from forecast.system.errors import ConfigError, DataError
@@ -36,18 +36,6 @@ if TYPE_CHECKING:
 
 TORCH, ONNX_RUNTIME = "torch", "onnxruntime"
 ONNX_PACKAGES = ("onnx", "onnxscript", ONNX_RUNTIME)
-PANDAS = {
-    "second": "dates.second / 59 - 0.5",
-    "minute": "dates.minute / 59 - 0.5",
-    "hour": "dates.hour / 23 - 0.5",
-    "day of week": "dates.day_of_week / 6 - 0.5",
-    "day of month": "(dates.day - 1) / 30 - 0.5",
-    "day of year": "(dates.day_of_year - 1) / 365 - 0.5",
-    "week of year": "(dates.isocalendar().week - 1) / 52 - 0.5",
-    "month of year": "(dates.month - 1) / 11 - 0.5",
-}
-"""Each feature of `forecast.data.time_features` in pandas alone; `dates` is a DatetimeIndex."""
-
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """An exported file as a function from inputs by name to outputs by name, all float64."""
 
@@ -192,9 +180,11 @@ def static_expressions(encoding: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def calendar_expression(name: str, country: str | None) -> str:
-    """A time feature as an expression in pandas; one of a holiday needs the `holidays` package too."""
-    if name in PANDAS:
-        return PANDAS[name]
+    """A time feature as an expression of the DatetimeIndex `dates`; one of a holiday needs the package `holidays`."""
+    if name in FEATURES:
+        attribute, least, span = FEATURES[name]
+        read = "dates.isocalendar().week" if attribute == "week" else f"dates.{attribute}"
+        return f"({read} - {least}) / {span} - 0.5" if least else f"{read} / {span} - 0.5"
     code, subdivision = split_code(str(country))
     return HOLIDAY.format(country=f"{code!r}, {subdivision!r}", ahead=HOLIDAYS[name])
 
@@ -210,7 +200,6 @@ def read_inputs(
     The other inputs of an exported file are scales, static features and masks of known steps.
 
     Args:
-        about: see `describe_export`.
         panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
         series, origins: of each window, the number of its series and the first row that it forecasts.
     """

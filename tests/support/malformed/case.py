@@ -15,21 +15,17 @@ class Case:
     """A file or settings, and the message of `python -m forecast.<program>`.
 
     Attributes:
-        what: description of the case.
         says: the message after `error: `, with `{path}` for the file and `…` for text that differs between machines;
             or `WORKS` if the file is read as the table of `tests.support.malformed.tables`.
         content: the bytes of the file, or a function that writes it at the given path; None: there is no file.
-        overrides: overrides of the command.
-        name: name of the file.
-        program: the command.
     """
 
-    what: str
+    what: str  # description of the case
     says: str
     content: bytes | Callable[[Path], object] | None = None
-    overrides: tuple[str, ...] = ()
-    name: str = "table.csv"
-    program: str = "check"
+    overrides: tuple[str, ...] = ()  # overrides of the command
+    name: str = "table.csv"  # name of the file
+    program: str = "check"  # the command
 
     def is_said(self, line: str, path: Path) -> bool:
         """Return whether this line on stderr is the expected one."""

@@ -26,8 +26,7 @@ from forecast.tools.explain.figures import draw_layer
 from forecast.tools.explain.maps import Call, Layer, Timeline, measure_influence, measure_layer, measure_weights
 from tests.support.attention_types import CASES, HEADS, MEMORY_LEN, QUERY_LEN, build, heads
 
-SHORT = 7
-"""Below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact."""
+SHORT = 7  # below the landmarks and the kept rows of the options: Nyström and ProbSparse are then exact
 LENGTH = 8
 
 
