@@ -364,8 +364,7 @@ def split_before(data: DataModule, cut: int) -> list[str]:
 def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> bool:
     """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`.
 
-    Returns:
-        Whether no epoch was better than the model before them, which is then restored.
+    Returns whether no epoch was better than the model before them, which is then restored.
     """
     trainer = make_trainer(
         config,

@@ -114,8 +114,7 @@ def follow_parent() -> None:
 def write_first_error(path: Path, message: str) -> bool:
     """Write `message` to `path` unless another process of this run has written to it.
 
-    Returns:
-        Whether this process must print the message: it wrote the file, or the file cannot be written.
+    Returns whether this process must print the message: it wrote the file, or the file cannot be written.
     """
     try:
         with path.open("x") as file:

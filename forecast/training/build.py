@@ -99,8 +99,7 @@ def choose_transforms(data: DataModule, loss: str) -> dict[str, tuple[str, float
     `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past and the future covariates,
     because the weights of a linear model of all columns depend on all their transforms.
 
-    Returns:
-        The transform of each target that gets one, and its error relative to that without a transform.
+    Returns the transform of each target that gets one, and its error relative to that without a transform.
     """
     plain = data.with_transform(None)
     chosen = {}

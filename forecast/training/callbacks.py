@@ -288,7 +288,9 @@ class EpochTable(Callback):
         is_same_run = len(self._restored) == trainer.world_size
         sums = self._restored[trainer.global_rank] if is_same_run else torch.zeros(4)
         self._sums = sums.to(module.device)  # loss times windows, windows, norms of the gradient, steps
-        self.rows = [row for row in read_rows(self.path) if row["epoch"] < trainer.current_epoch]
+        # exactly as written, with floats to the last digit
+        table = pd.read_csv(self.path, float_precision="round_trip") if self.path.exists() else pd.DataFrame()
+        self.rows: list[Any] = [row for row in table.to_dict("records") if row["epoch"] < trainer.current_epoch]
         self.started = time.perf_counter() - (self.rows[-1]["seconds"] if self.rows else 0)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -329,11 +331,6 @@ class EpochTable(Callback):
     def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
         if "epoch_table" in checkpoint:  # not with callbacks.epochs=null
             self.lr, self._restored = checkpoint["epoch_table"]["lr"], checkpoint["epoch_table"]["sums"]
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows exactly as written, with floats to the last digit."""
-    return pd.read_csv(path, float_precision="round_trip").to_dict("records") if path.exists() else []  # type: ignore[return-value]
 
 
 class SafePoints(Callback):
