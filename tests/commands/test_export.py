@@ -60,7 +60,6 @@ def ours(trained: TrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The forecast and the quantiles."""
     forecast, quantiles = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
     return np.asarray(forecast), np.asarray(quantiles)
 

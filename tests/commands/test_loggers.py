@@ -157,7 +157,6 @@ def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None
 
 @pytest.fixture(scope="module")
 def mlflow_run(ran) -> Any:
-    """The MLflow run, read from the database with MLflow."""
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{ran[0].parent / 'mlflow.db'}")
@@ -323,7 +322,6 @@ def content() -> dict[str, Any]:
 
 
 def grids(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The panel grids of the report."""
     blocks = content["report"]["spec"]["blocks"]
     return [block["metadata"] for block in blocks if block["type"] == "panel-grid"]
 
@@ -427,7 +425,6 @@ def test_without_an_account(tmp_path: Path, publish) -> None:
 
 
 def without(content: Any, *names: str) -> Any:
-    """Remove keys at any depth."""
     if isinstance(content, dict):
         return {key: without(value, *names) for key, value in content.items() if key not in names}
     return [without(value, *names) for value in content] if isinstance(content, list) else content

@@ -322,17 +322,14 @@ def hourly() -> pd.DataFrame:
 
 
 def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which a model forecasts no file."""
     return Refusal(describe_options(options), says, kind, lambda model: model.predict(**options))
 
 
 def frame(what: str, says: str, change: Change, kind: type[Exception] = DataError) -> Refusal:
-    """A changed DataFrame of load and temperature."""
     return Refusal(what, says, kind, lambda model: model.predict(change(hourly())))
 
 
 def series(what: str, says: str, kind: type[Exception], change: Change, **options: Any) -> Refusal:
-    """A changed DataFrame of four series."""
     return Refusal(what, says, kind, lambda model: model.predict(change(long_frame(future=10)), **options))
 
 
@@ -353,8 +350,6 @@ def without_region(model: Model) -> None:
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
-    """Forecast with a changed checkpoint, hostile.ckpt."""
-
     def call(model: Model) -> None:
         content = torch.load(model.path, weights_only=True)
         change(content)
@@ -368,7 +363,6 @@ def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], Non
 
 
 def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
-    """Forecast with a changed configuration in the checkpoint."""
     return changed(lambda content: change(content["hyper_parameters"]))
 
 

@@ -52,7 +52,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shop_run(place: Path) -> Path:
-    """A run on prices and regions."""
     known = ("data.future_covariates=[price]", "data.static_covariates=[region]", "trainer.max_epochs=10")
     printed = train(place, *known)
     assert "covariates future covariates price; static region" in printed

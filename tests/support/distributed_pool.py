@@ -47,14 +47,12 @@ class Case:
     strategy: str = "ddp_cpu"
 
     def values(self) -> np.ndarray:
-        """The table (rows, columns)."""
         rows = TRAIN + self.val + self.test + 2 * (self.pred_len - 1)
         noise = np.random.default_rng(self.seed).normal(size=(rows, self.columns))
         return 50 + 10 * np.arange(self.columns) + noise.cumsum(axis=0)
 
 
 def case_data(case: Case) -> DataModule:
-    """The data module of a case, set up."""
     dates = pd.date_range("2024-01-01", periods=len(case.values()), freq="D")
     borders = [str(dates[TRAIN]), str(dates[TRAIN + case.val + case.pred_len - 1])]
     panel = Panel.of_table(dates, case.values(), tuple("abcdef"[: case.columns]), "D")

@@ -88,7 +88,6 @@ def start_python(arguments: list[str], *, env: dict[str, str], **options: Any) -
 
 @cache
 def _server(owner: int) -> socket.socket:
-    """The connection of this process to its server."""
     if SERVER in os.environ:
         return socket.socket(fileno=json.loads(os.environ[SERVER])["file"])
     mine, theirs = socket.socketpair()
@@ -160,7 +159,6 @@ def _become(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
 
 
 def run(arguments: list[str]) -> None:
-    """Run `python arguments...` in this process."""
     kind, name, *rest = arguments
     sys.argv = [name, *rest]
     sys.path[0] = "" if kind == "-c" else os.getcwd()

@@ -14,7 +14,6 @@ LENGTHS = {"a": 40, "002": 55, "c d": 47, "é": 60}
 
 
 def long_frame_data(frame: pd.DataFrame, **options: Any) -> DataModule:
-    """Return the data module of a long DataFrame."""
     return frame_data(frame, **{**COLUMNS, **options})
 
 

@@ -44,5 +44,4 @@ def is_said(text: str, message: str) -> bool:
 
 
 def describe_options(options: Mapping[str, object]) -> str:
-    """Return the options as the description of a row."""
     return " ".join(f"{key}={value}" for key, value in options.items())

@@ -21,7 +21,6 @@ BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean s
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    """The resolved configuration of a run."""
     return deepcopy(resolved(*overrides))
 
 
@@ -118,7 +117,6 @@ def window_errors(means: Means, windows: int, pred_len: int, own: np.random.Gene
 
 
 def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any]:
-    """The content of metrics.json."""
     baselines = [name for name in means.mse if name != MODEL]
     best = min(baselines, key=means.mse.__getitem__)
     mse = means.mse[MODEL]
@@ -143,7 +141,6 @@ def forecasts(
     noise: np.random.Generator,
     names: Sequence[str],
 ) -> pd.DataFrame:
-    """The forecasts of these forecasters in three pictured windows."""
     before = history(config)
     steps = np.arange(1 - before, config["pred_len"] + 1)
     parts = []
@@ -173,7 +170,6 @@ def make_variants(root: Path, errors: dict[str, float], *, seeds: int = 2, sprea
 
 
 def compare(root: Path, score: str = "mse", reference: str | None = None) -> list[Task]:
-    """The tasks of the runs below a folder."""
     return group_into_tasks(read_runs(find_run_folders([str(root)]))[0], score, reference)
 
 

@@ -19,7 +19,6 @@ def windows_over(
     target_index: Sequence[int],
     first_rows: Sequence[int] | None = None,
 ) -> Windows:
-    """Windows over rows of values and of time features; `first_rows` default to 0."""
     n_series = len(starts)
     features = StepFeatures(TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0))
     return Windows(

@@ -25,7 +25,6 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of two processes."""
     folder = workplace(tmp_path_factory.mktemp("processes"), rows=ROWS)
     result = train(
         folder, "trainer=ddp_cpu", "trainer.max_epochs=2", "logger=[wandb,csv]", "data.batch_size=16",

@@ -189,7 +189,6 @@ LAUNCHERS = {"joblib": ("hydra.launcher.n_jobs=2",), "submitit_local": (), "ray"
 
 
 def compared(sweep: Path) -> set[str]:
-    """The variants of summary.csv."""
     rows = pd.read_csv(sweep / "summary.csv")
     return set(rows.loc[rows["kind"] == "variant", "name"])
 

@@ -38,7 +38,6 @@ def run(*command: str | Path, **options: Any) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
     (built,) = folder.glob("*.tar.gz")
@@ -47,7 +46,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path) -> Path:
-    """The wheel that the source distribution builds."""
     options = ("--no-deps", "--no-build-isolation", "-q")
     run(sys.executable, "-m", "pip", "wheel", *options, "-w", source.parent, source)
     (built,) = source.parent.glob("*.whl")

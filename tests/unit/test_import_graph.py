@@ -87,7 +87,6 @@ def imported(name: str) -> Iterator[str]:
 
 
 def module_of(parts: list[str]) -> str:
-    """The longest beginning that is a module."""
     while parts and ".".join(parts) not in MODULES:
         parts = parts[:-1]
     return ".".join(parts) or "__init__"

@@ -28,7 +28,6 @@ class Case:
     program: str = "check"  # the command
 
     def is_said(self, line: str, path: Path) -> bool:
-        """Return whether this line on stderr is the expected one."""
         expected = "error: " + self.says.replace("{path}", printable(str(path)))
         return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 
 
 def targets(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig]]:
-    """The nodes with a `_target_`, by their keys."""
     for key, value in config.items():
         if isinstance(value, DictConfig):
             if "_target_" in value:

@@ -53,7 +53,6 @@ def bad(what: str, text: str | bytes, says: str, **options: Any) -> Refusal:
 
 
 def reading(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which the good file is refused."""
     what = describe_options(options)
     return Refusal(what, says, kind, lambda folder: read_table(write(folder, GOOD), **options))
 
@@ -259,8 +258,6 @@ TABLES = [
 
 
 def series(what: str, says: str, kind: type[Exception], change: Change, *, future: int = 0, **options: Any) -> Refusal:
-    """A changed DataFrame of four series."""
-
     def call(folder: Path) -> None:
         with warnings.catch_warnings(action="error", category=RuntimeWarning):
             long_frame_data(change(long_frame(future)), **{**SHORT, **options}).setup()
@@ -269,7 +266,6 @@ def series(what: str, says: str, kind: type[Exception], change: Change, *, futur
 
 
 def series_option(says: str, **options: Any) -> Refusal:
-    """Options with which the good DataFrame is refused."""
     return series(describe_options(options), says, ConfigError, lambda frame: frame, **options)
 
 
@@ -284,8 +280,6 @@ def series_file(what: str, says: str, change: Change) -> Refusal:
 
 
 def later(what: str, says: str, kind: type[Exception], change: Change, new: Any, **options: Any) -> Refusal:
-    """A changed DataFrame, with new options, that a checkpoint reads."""
-
     def call(folder: Path) -> None:
         trained = long_frame_data(long_frame(), **SHORT, **options)
         trained.setup()
@@ -296,8 +290,6 @@ def later(what: str, says: str, kind: type[Exception], change: Change, new: Any,
 
 
 def put(column: str, where: object, value: object) -> Change:
-    """Put a value into a column, in the rows of one series or in one row."""
-
     def change(table: pd.DataFrame) -> pd.DataFrame:
         rows = table["unique_id"] == where if isinstance(where, str) else table.index == where
         return table.assign(**{column: table[column].astype(object).where(~rows, value)})
@@ -361,8 +353,6 @@ def damaged(what: str, says: str, spoil: Callable[[Path], object]) -> Refusal:
 
 
 def described(what: str, change: Callable[[dict], object]) -> Refusal:
-    """A store with another description."""
-
     def spoil(store: Path) -> None:
         about = json.loads((store / "store.json").read_text())
         change(about)
@@ -372,7 +362,6 @@ def described(what: str, change: Callable[[dict], object]) -> Refusal:
 
 
 def stored(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which a good store is refused."""
     what = "store, " + describe_options(options)
     return Refusal(what, says, kind, lambda folder: store_data(**{"path": a_store(folder), **SIZES, **options}).setup())
 

@@ -142,7 +142,6 @@ def frame_of(future: int = 0, gaps: bool = False) -> pd.DataFrame:
 
 
 def both_long(folder: Path, frame: pd.DataFrame, **options: Any) -> tuple[DataModule, DataModule]:
-    """The data modules of the long file and of its store."""
     file, store = folder / "a.csv", folder / "a.store"
     frame.to_csv(file, index=False)
     with warnings.catch_warnings(action="ignore"):

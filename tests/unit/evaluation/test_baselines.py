@@ -124,7 +124,6 @@ PAST, AHEAD = 30, 6
 
 
 def data_of(values: np.ndarray, n_series: int = 1) -> DataModule:
-    """A data module of hourly rows; the values of several series alternate."""
     dates = pd.date_range("2024-01-01", periods=len(values) // n_series, freq="h").repeat(n_series)
     ids = {"series": np.arange(len(values)) % n_series} if n_series > 1 else {}
     made = frame_data(

@@ -24,7 +24,6 @@ def quantiles_around(prediction: torch.Tensor) -> torch.Tensor:
 
 
 def add(sums: ErrorSums, prediction: torch.Tensor, target: torch.Tensor) -> None:
-    """Add windows of the first series."""
     of_values = crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
     sums.update(prediction, target, torch.zeros(len(target), dtype=torch.int64), of_values)
 

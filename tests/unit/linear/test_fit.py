@@ -162,7 +162,6 @@ def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
 
 
 def long(**options: Any) -> DataModule:
-    """Three series, of several lengths."""
     parts = [planted(rows, rows).reset_index().assign(id=f"s{rows}") for rows in (90, 140, 120)]
     return ready(pd.concat(parts), id_column="id", date_column="date", target="y0", **options)
 

@@ -183,6 +183,5 @@ def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
 
 
 def plain(*overrides: str) -> dict[str, Any]:
-    """The settings of a run with these overrides."""
     config = with_values(composed_once("data=etth1"), *(override.lstrip("+") for override in overrides))
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
