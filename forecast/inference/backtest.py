@@ -207,8 +207,7 @@ def adaptive_quantiles(
 ) -> Iterator[tuple[PerOrigin, Float[Tensor, "chosen pred_len n_targets quantiles"]]]:
     """Yield numbers of some origins, and their scaled quantiles, whose offsets follow the errors of each series.
 
-    Args:
-        calibration: the offsets at the first origin of each series.
+    `calibration`: the offsets at the first origin of each series.
     """
     _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series

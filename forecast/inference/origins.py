@@ -92,8 +92,7 @@ def take_excerpt(
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
     scale. A series with fewer than seq_len rows before its origin gets rows before them, in which nothing is known.
 
-    Args:
-        ahead: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
+    `ahead`: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
     """
     chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]

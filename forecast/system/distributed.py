@@ -68,8 +68,7 @@ def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
 
     In a process that Lightning started, the result is None, because its command line holds the choice already.
 
-    Args:
-        what: a name of the choice; each choice has its own.
+    `what`: a name of the choice; each choice has its own.
 
     Raises ConfigError: the Slurm job does not set the number of processes per machine.
     """

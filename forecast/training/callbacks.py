@@ -45,8 +45,7 @@ def gather(trainer: L.Trainer, value: Any) -> list[Any]:
 class ProgressBar(LightningProgressBar):
     """Show one bar per epoch with the loss and the scores, and one for each pass over validation or test.
 
-    Args:
-        refresh_rate: batches between two updates of a bar; 0: no bars.
+    `refresh_rate`: batches between two updates of a bar; 0: no bars.
     """
 
     def __init__(self, refresh_rate: int = 10) -> None:
@@ -123,8 +122,7 @@ class ProgressBar(LightningProgressBar):
 class StopEarly(EarlyStopping):
     """Early stopping that also compares with the model's score before training, which a warm start has.
 
-    Args:
-        monitor: the metric; None: the one that selects the best epoch.
+    `monitor`: the metric; None: the one that selects the best epoch.
     """
 
     def __init__(self, monitor: str | None = None, **options: Any) -> None:
@@ -146,8 +144,7 @@ class AverageWeights(Callback):
     the first, random weights are soon forgotten. Buffers are not averaged. Training goes on from the weights
     themselves, which checkpoints hold beside the average; without a decay, it goes on from the average.
 
-    Args:
-        decay: between 0 and 1; None: nothing is averaged.
+    `decay`: between 0 and 1; None: nothing is averaged.
 
     Raises ConfigError: in `setup`, the weights are sharded.
     """

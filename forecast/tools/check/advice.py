@@ -367,8 +367,7 @@ def suggest_columns(
 ) -> list[Setting]:
     """Suggest which columns to read: without useless targets and copies, and with texts as past covariates or dropped.
 
-    Args:
-        columns: the targets that the file offers.
+    `columns`: the targets that the file offers.
     """
     dropped = {} if choices.columns is not None else _find_useless(columns, copies, choices.target)
     settings, dropped = [], dropped if len(dropped) < len(columns) else {}
