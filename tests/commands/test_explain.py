@@ -29,8 +29,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(place: Path) -> Callable[[str], Path]:
-    """The run folder of one of `RUNS`, trained when first asked for."""
-
     def trained(name: str) -> Path:
         if not (place / name).exists():
             assert run_training(place, *RUNS[name], *FEW, f"output_root={name}") == 0

@@ -37,7 +37,6 @@ EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
 
 
 def users_inputs(trained: TrainedModel, table: pd.DataFrame, starts: list[int]) -> dict[str, np.ndarray]:
-    """Raw rows, the calendar's features and the scale of some windows, as a user would cut them."""
     seq_len, pred_len = trained.seq_len, trained.pred_len
     time = time_features(pd.DatetimeIndex(table.index), "h")
     rows = table.to_numpy("float64")
@@ -77,7 +76,6 @@ class Exported(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A run with ProbSparse as an ONNX file, and what the export printed."""
     folder = workplace(tmp_path_factory.mktemp("run"))
     given = (*EPOCH, *LOAD, *TINY, "attention=probsparse", "hydra.run.dir=run")
     assert run_command("train", folder, *given) == 0
@@ -129,7 +127,6 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
 
 
 def test_the_printed_program_forecasts_without_this_package(exported: Exported, tmp_path: Path) -> None:
-    """As PyTorch does, the step after the file."""
     folder, run, _, said = exported
     assert "past (batch, 12, 2) float64" in said
     forecast = run_program(said, folder / "load.csv", tmp_path)
@@ -139,9 +136,7 @@ def test_the_printed_program_forecasts_without_this_package(exported: Exported, 
     assert np.abs(forecast - expected).max() < 1e-4
 
 
-def test_a_file_is_compared_with_the_data_where_they_are(
-    exported: Exported, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_file_is_compared_with_the_data_where_they_are(exported: Exported, tmp_path, monkeypatch, capsys) -> None:
     """Missing values are completed. Without the data, or if the file differs, none is written."""
     added = [0.1, 0.0]
 
@@ -233,7 +228,6 @@ SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8",
 
 
 def untrained_graph(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
-    """An untrained forecast and the shapes of its inputs."""
     torch.manual_seed(0)
     config = compose_config(*SMALL, *overrides)
     network = create_model(config.model, n_features=n_features, n_targets=n_targets, n_time_features=4).eval()

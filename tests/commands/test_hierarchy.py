@@ -58,7 +58,6 @@ def model(run: Path) -> Model:
 
 
 def sums_by_hand(table: pd.DataFrame, *by: str) -> Any:
-    """The sums over the series of a table for hierarchy=[region,shop], by pandas."""
     series = table[table["department"].isin(DEPARTMENTS)].copy()
     series["region"] = [SHOPS[shop] for shop in series["shop"]]
     levels = {("total", "total"): series}

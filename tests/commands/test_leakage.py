@@ -123,14 +123,11 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
         configuration(example.kind, example.mode, example.model, example.tokens),
         {
             "data": {
-                "path": str(path),
-                "split": SPLITS[example.split],
-                "fill": example.fill or FILLS[0],
-                "scaler": example.scaler,
-                "transform": example.transform,
+                "path": str(path), "split": SPLITS[example.split], "fill": example.fill or FILLS[0],
+                "scaler": example.scaler, "transform": example.transform,
             }
         },
-    )
+    )  # fmt: skip
     assert isinstance(config, DictConfig)
     _, once, each = measure(config)
     return once, each
@@ -165,7 +162,6 @@ def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, A
 
 
 def check(example: Example, folder: Path) -> None:
-    """Raises AssertionError naming what the change reached."""
     (once, each), (once_after, each_after) = (
         answers(frame, example, folder) for frame in (example.before(), example.after())
     )

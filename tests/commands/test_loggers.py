@@ -22,6 +22,7 @@ import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.internal import ReportViewspec
 from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
+from forecast.runs.folder import read_metrics
 from forecast.system.errors import ConfigError
 from forecast.system.keys import flatten, variant_id
 from forecast.tools.dashboard import RunFilter, make_specification
@@ -37,15 +38,10 @@ CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
-    """A run with every logger, in an environment that holds secrets."""
     folder = workplace(tmp_path_factory.mktemp("loggers"))
     given = (
-        "logger=[wandb,csv,tensorboard,mlflow]",
-        "pictures=true",
-        "trainer.max_epochs=3",
-        "seed=7",
-        "loss=quantile",
-    )
+        "logger=[wandb,csv,tensorboard,mlflow]", "pictures=true", "trainer.max_epochs=3", "seed=7", "loss=quantile",
+    )  # fmt: skip
     result = train(folder, *given, **KEYS)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*-s7_*"), result
@@ -58,11 +54,10 @@ def wandb_run(ran) -> WandbRun:
 
 @pytest.fixture(scope="module")
 def metrics(ran) -> dict[str, Any]:
-    return json.loads((ran[0] / "metrics.json").read_text())
+    return read_metrics(ran[0])
 
 
 def test_wandb_has_the_resolved_configuration_without_local_paths(ran, wandb_run: WandbRun) -> None:
-    """Nor are they in the metadata of W&B."""
     assert (wandb_run.run.project, wandb_run.run.display_name) == ("forecast", "probsparse-csv-5-s7")
     assert list(wandb_run.run.tags) == ["probsparse", "csv"]
     assert (wandb_run.run.run_group, wandb_run.exit_code) == ("", 0)
@@ -127,9 +122,7 @@ def test_each_service_says_one_line(ran, mlflow_run) -> None:
     assert (folder.parents[1] / logged).samefile(folder / "logs" / "tensorboard")
 
 
-def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(
-    ran, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(ran, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     run, result = ran
     folder = run.parents[1]
     for name, value in ENVIRONMENT.items():
@@ -187,7 +180,7 @@ def test_mlflow_has_what_wandb_has(ran, mlflow_run, wandb_run: WandbRun, metrics
     assert run.info.status == "FINISHED"
     files = Path(run.info.artifact_uri.removeprefix("file://"))
     assert files.is_relative_to(ran[0].parent)
-    assert json.loads((files / "metrics.json").read_text()) == metrics
+    assert read_metrics(files) == metrics
     for picture in ("forecasts.png", "error_by_step.png"):
         assert (files / "pictures" / picture).read_bytes() == (ran[0] / picture).read_bytes()
 
@@ -231,7 +224,7 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
     warnings = [line for line in result.stderr.splitlines() if "W&B" in line]
     assert len(warnings) == 1, result.stderr
     folder = only(tmp_path, "runs/*")
-    assert json.loads((folder / "metrics.json").read_text())["epochs"] == 15
+    assert read_metrics(folder)["epochs"] == 15
     assert len(pd.read_csv(folder / "logs/csv/version_0/metrics.csv")["train/loss"].dropna()) == 15
 
 
@@ -399,7 +392,6 @@ def test_which_runs_are_compared(content: dict[str, Any]) -> None:
 
 
 def test_the_package_reads_it_back(content: dict[str, Any]) -> None:
-    """W&B's models accept the specification and know every part of it."""
     model = WorkspaceViewspec.model_validate_json(json.dumps(content["workspace"]["spec"]))
     view = View(entity="e", project="p", display_name="d", name="n", id="i", spec=model)
     shown = [panel for section in ws.Workspace._from_model(view).sections for panel in section.panels]
@@ -431,7 +423,6 @@ def without(content: Any, *names: str) -> Any:
 
 
 def without_ids(content: Any) -> Any:
-    """Remove the random ids of panels and run sets."""
     return without(content, "id", "__id__")
 
 

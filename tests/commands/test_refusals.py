@@ -147,14 +147,12 @@ def bare(
 
 @pytest.fixture
 def series_files(tmp_path: Path, series_run: Path) -> dict[str, object]:
-    """Four daily series of at most 60 rows in the working directory."""
     long_frame().to_csv(tmp_path / "long.csv", index=False)
     return {"series_run": series_run}
 
 
 @pytest.fixture
 def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
-    """Four runs, one that did not finish, and a folder without one."""
     (tmp_path / "empty").mkdir()
     make_run(tmp_path / "stopped", configuration(), mse=1.0)
     (tmp_path / "stopped" / "metrics.json").unlink()
@@ -232,7 +230,6 @@ def test_settings_are_refused_before_the_data(command: str, settings: str, tmp_p
 
 
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *typed: str) -> tuple:
-    """The exit status, the output and the errors of `forecast`, within this process."""
     monkeypatch.setattr(sys, "argv", ["forecast", *typed])
     try:
         main()
@@ -281,9 +278,7 @@ def test_completion_in_bash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["zsh", "fish"])
-def test_the_scripts_of_other_shells_are_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_the_scripts_of_other_shells_are_whole(monkeypatch: pytest.MonkeyPatch, capsys, name: str) -> None:
     """They need no such shell: quotes are closed, and the list of commands stands in them."""
     status, script, _ = said(monkeypatch, capsys, "completion", name)
     shlex.split(script)  # an open quote is refused
@@ -297,24 +292,10 @@ Change = Callable[[pd.DataFrame], Any]
 
 
 @pytest.fixture
-def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """Hourly load and temperature: 12 → 5 steps, all columns from all columns."""
-    monkeypatch.chdir(run.parents[1])
-    return load(run)
-
-
-@pytest.fixture
 def quantile_model(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     """As `model`, with trained quantiles, refitted on all rows."""
     monkeypatch.chdir(quantile_run.parents[1])
     return load(quantile_run)
-
-
-@pytest.fixture
-def series_model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """Four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
-    monkeypatch.chdir(series_run.parents[1])
-    return load(series_run)
 
 
 def hourly() -> pd.DataFrame:

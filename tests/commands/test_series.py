@@ -12,6 +12,7 @@ import pytest
 from forecast import Model, load
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import predict
+from forecast.runs.folder import read_metrics
 from tests.support.commands import TINY, only, run_command, run_training
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
@@ -63,14 +64,10 @@ def flatten(content: dict) -> dict[str, float]:
     return pd.json_normalize(content).iloc[0].dropna().to_dict()
 
 
-def metrics(folder: Path) -> dict:
-    return json.loads((folder / "metrics.json").read_text())
-
-
 def test_evaluate_gives_the_runs_own_numbers(shop_run: Path, capsys) -> None:
     given = (f"checkpoint={shop_run}", f"output={shop_run}/again.json")
     assert run_command("evaluate", shop_run.parents[1], *given) == 0
-    again, first = json.loads((shop_run / "again.json").read_text()), metrics(shop_run)
+    again, first = json.loads((shop_run / "again.json").read_text()), read_metrics(shop_run)
     for part in ("test", "baselines", "intervals"):
         assert flatten(again[part]) == pytest.approx(flatten(first[part]), rel=1e-6)
     names = ("again_by_series.parquet", "errors_by_series.parquet")
@@ -137,7 +134,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_training_gives_the_same_windows_and_scores(stores: Path) -> None:
-    long, store = (json.loads((stores / f"runs/{data}" / "metrics.json").read_text()) for data in DATA)
+    long, store = (read_metrics(stores / f"runs/{data}") for data in DATA)
     assert store["n_windows"] == long["n_windows"]
     assert store["inputs_used"] == long["inputs_used"]
     for part in ("test", "baselines"):
@@ -195,12 +192,6 @@ START = pd.to_datetime("2024-02-10")
 def frame() -> pd.DataFrame:
     """Four daily series with different first and last dates; their prices are known for ten more days."""
     return long_frame(future=10)
-
-
-@pytest.fixture
-def model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.chdir(series_run.parents[1])
-    return load(series_run)
 
 
 def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = STEPS) -> pd.DataFrame:

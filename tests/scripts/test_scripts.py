@@ -63,7 +63,6 @@ CONTENT: dict[str, Any] = yaml.safe_load(PATH.read_text())
 
 
 def ends(parameter: dict[str, Any]) -> list[Any]:
-    """All values of a parameter, or the lowest and the highest."""
     return parameter.get("values") or [parameter["min"], parameter["max"]]
 
 

@@ -20,7 +20,6 @@ _composed: dict[Any, DictConfig] = {}
 
 
 def load_once(loader: ConfigLoaderImpl, **given: Any) -> DictConfig:
-    """Compose as Hydra does, or copy what it composed of the same options before."""
     if {element.path for element in loader.config_search_path.get_path()} != OWN:
         return _load(loader, **given)
     key = tuple((name, str(value)) for name, value in sorted(given.items()))

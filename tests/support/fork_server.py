@@ -24,13 +24,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = (
-    "lightning",
-    "matplotlib.figure",
-    "forecast.api",
-    "forecast.training.run",
-    "forecast.tools.check.report",
+    "lightning", "matplotlib.figure", "forecast.api", "forecast.training.run", "forecast.tools.check.report",
     "forecast.tools.check.diagnosis",
-)
+)  # fmt: skip
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
 """Environment variables that are read when modules are imported begin with these."""
 SERVER = "FORK_SERVER"

@@ -175,7 +175,6 @@ def compare(root: Path, score: str = "mse", reference: str | None = None) -> lis
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
-    """A folder of four runs: two attention types, two seeds each."""
     for kind, mse in (("full", 0.40), ("linear", 0.45)):
         config = configuration(f"attention={kind}")
         for seed in (1, 2):

@@ -1,11 +1,9 @@
 """Sweeps that are killed, stopped by a signal, or fail, and are resumed by `resume=auto`; runs started together."""
 
-import json
 import signal
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pandas as pd
@@ -19,7 +17,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.cli.overrides import EXTRAS, options
-from forecast.runs.folder import is_running
+from forecast.runs.folder import is_running, read_metrics
 from forecast.runs.search import remaining_trials
 from forecast.system.errors import CONF
 from forecast.system.hydra_internals import prefer_own_plugins
@@ -46,10 +44,6 @@ def jobs(sweep: Path) -> dict[str, Path]:
     return named
 
 
-def metrics(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "metrics.json").read_text())
-
-
 def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of three jobs is killed at its third epoch: it ends as an unbroken run, and the first is skipped."""
     folder = workplace(tmp_path)
@@ -68,7 +62,7 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     assert jobs(sweep)["linear"] == half_done
     rows = pd.read_csv(sweep / "summary.csv").dropna(subset="attention").set_index("attention")
     assert rows["mse"].to_dict() == pytest.approx(
-        {name: metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
+        {name: read_metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
     )
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
@@ -126,9 +120,7 @@ def test_a_sweep_that_is_stopped_leaves_no_job_behind(
 
 
 @pytest.mark.slow
-def test_a_failed_job_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_job_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     folder = workplace(tmp_path)
     command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
     assert train_here(monkeypatch, folder, *command) == 2
@@ -141,9 +133,7 @@ def test_a_failed_job_is_started_again(
     assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
 
 
-def test_what_is_still_running_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_still_running_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """A job of a sweep, and the sweep itself."""
     folder = workplace(tmp_path)
     command = ("-m", "seq_len=500,501", "logger=[]")
@@ -224,9 +214,7 @@ def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: st
     assert len(list(sweep.glob("*/config.yaml"))) == 2
 
 
-def test_slurm_is_needed_for_its_launcher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_slurm_is_needed_for_its_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     needs("submitit_slurm")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2

@@ -12,19 +12,9 @@ COMMANDS = {
     "predict", "serve", "train",
 }  # fmt: skip
 LAYERS = [  # a part imports from lower layers only, and nothing of its neighbours in the same layer
-    {"attention", "system"},
-    {"checkpoints", "data", "models", "runs"},
-    {"cli", "linear"},
-    {"evaluation"},
-    {"reports"},
-    {"training"},
-    {"inference"},
-    {"tools"},
-    {*COMMANDS},
-    {"api"},
-    {"__init__"},
-    {"__main__"},
-]
+    {"attention", "system"}, {"checkpoints", "data", "models", "runs"}, {"cli", "linear"}, {"evaluation"},
+    {"reports"}, {"training"}, {"inference"}, {"tools"}, {*COMMANDS}, {"api"}, {"__init__"}, {"__main__"},
+]  # fmt: skip
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
 ONLY = {"attention": set(), "data": {"system"}, "models": {"attention"}}  # narrower than the layers
 FUNCTION_LINES, MODULE_LINES = 60, 500
@@ -52,7 +42,6 @@ def tree(name: str) -> ast.Module:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """All statements, those within others too."""
     for node in body:
         yield node
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):

@@ -36,8 +36,6 @@ def largest_error(attention_type: type, options: dict, out: torch.Tensor, exact:
 
 @pytest.mark.parametrize(("attention_type", "role", "options"), READING_CASES)
 class TestReading:
-    """What a type promises whose output depends on its input."""
-
     def test_every_parameter_and_both_inputs_receive_a_gradient(self, attention_type, role, options):
         layer = build(attention_type, role, options).double()
         query, memory = inputs(role)
@@ -172,8 +170,6 @@ def test_causal_outputs_do_not_see_the_future(attention_type, role, options):
 
 
 class _Largest(TorchDispatchMode):
-    """Remembers the largest tensor that any operator gave back."""
-
     def __init__(self):
         super().__init__()
         self.numel = 0

@@ -60,7 +60,6 @@ def test_reference():
 
 
 def published(data: dict[str, Tensor]) -> GatedDeltaAttention:
-    """The layer with all parts of the published one, with its weights."""
     heads, head_dim = data["decay_weight"].shape
     parts = {"short_conv": True, "output_gate": True, "output_norm": True}
     layer = GatedDeltaAttention(heads * head_dim, heads, role="causal", **parts).double()

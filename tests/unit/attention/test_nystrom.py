@@ -12,13 +12,10 @@ from tests.support.golden_answers import golden_tensors
 def test_reference(name):
     data = golden_tensors(name)
     out = nystrom_attention(
-        data["q"],
-        data["k"],
-        data["v"],
-        num_landmarks=data["num_landmarks"],
+        data["q"], data["k"], data["v"], num_landmarks=data["num_landmarks"],
         pinv_iterations=data["pinv_iterations"],
         conv_weight=data["conv_weight"] if name == "nystrom_conv" else None,
-    )
+    )  # fmt: skip
     torch.testing.assert_close(out, data["output"], rtol=0, atol=1e-10)
 
 

@@ -125,14 +125,9 @@ def test_the_label_is_at_most_as_long_as_the_past(given: list[str], label_len: i
 
 SLOTS = ("encoder", "decoder", "cross")
 KNOBS = {
-    "factor": 3,
-    "sampling": "per_query",
-    "num_landmarks": 7,
-    "attention_window": 5,
-    "ranking": "norm",
-    "lazy": "sum",
-    "feature_map": "taylor",
-}
+    "factor": 3, "sampling": "per_query", "num_landmarks": 7, "attention_window": 5, "ranking": "norm",
+    "lazy": "sum", "feature_map": "taylor",
+}  # fmt: skip
 
 
 def test_a_type_of_a_users_own_fills_each_slot_it_can_serve(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from forecast.data.store import check_fits_memory, open_store
 from forecast.data.time_features import time_features
 from forecast.inference.model_data import known_columns
 from forecast.system.errors import ConfigError, DataError
-from tests.support.csv_files import numbers, write
+from tests.support.csv_files import lines, numbers, write
 from tests.support.long_files import long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
 from tests.support.stores import write_store
@@ -37,10 +37,6 @@ BUSINESS_DAYS = pd.bdate_range("2023-10-02", periods=125)
 
 DATES = [f"2021-03-01 {hour:02}:00" for hour in range(5)]
 ROWS = [f"{date},{n},{n * 0.5}" for n, date in enumerate(DATES)]
-
-
-def lines(*rows: str, header: str = "date,load,price") -> str:
-    return "\n".join([header, *rows]) + "\n"
 
 
 GOOD = lines(*ROWS)

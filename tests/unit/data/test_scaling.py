@@ -17,7 +17,6 @@ PRICES = np.concatenate([RANDOM.normal(40, 10, 400), [-130.0, 900.0]])
 
 
 def scaler_of(kind: str, values: np.ndarray, lower: float = -np.inf, upper: float = np.inf) -> Scaler:
-    """A scaler of one series and column, fitted to all values."""
     location, shape = scaler.fit(kind, values)
     parts = (torch.tensor([[number]], dtype=torch.float64) for number in (5.0, 2.0, location, shape))
     center, scale, *parameters = parts

@@ -29,13 +29,10 @@ SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
 def windows(first_row: int = 0, count: int | None = None, target_index: list[int] | None = None) -> Windows:
     rows = torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0)).cumsum(0)
     return windows_over(
-        rows,
-        torch.zeros(ROWS, 2),
+        rows, torch.zeros(ROWS, 2),
         starts=[range(first_row, first_row + (count or ROWS - first_row - SEQ_LEN - PRED_LEN + 1))],
-        seq_len=SEQ_LEN,
-        pred_len=PRED_LEN,
-        target_index=target_index or [0, 1, 2],
-    )
+        seq_len=SEQ_LEN, pred_len=PRED_LEN, target_index=target_index or [0, 1, 2],
+    )  # fmt: skip
 
 
 def test_naive_repeats_the_last_value_of_the_targets() -> None:
@@ -127,15 +124,10 @@ def data_of(values: np.ndarray, n_series: int = 1) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=len(values) // n_series, freq="h").repeat(n_series)
     ids = {"series": np.arange(len(values)) % n_series} if n_series > 1 else {}
     made = frame_data(
-        pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(),
-        name="series",
-        target="y",
-        id_column="series" if ids else None,
-        date_column="date",
-        seq_len=PAST,
-        pred_len=AHEAD,
+        pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(), name="series", target="y",
+        id_column="series" if ids else None, date_column="date", seq_len=PAST, pred_len=AHEAD,
         split=[0.6, 0.2, 0.2],
-    )
+    )  # fmt: skip
     made.setup()
     return made
 

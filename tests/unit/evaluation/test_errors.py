@@ -51,7 +51,6 @@ def plain_crps(error: np.ndarray) -> float:
 
 
 def plain(prediction: np.ndarray, target: np.ndarray, v: int) -> dict[str, float]:
-    """The definitions, for one variable, in original units."""
     scale, center = SCALE[0, v].item(), CENTER[0, v].item()
     e = prediction - target
     y, y_hat = target * scale + center, prediction * scale + center

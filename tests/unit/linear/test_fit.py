@@ -92,7 +92,6 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
 
 
 def hourly_load(rows: int = 4000) -> pd.Series:
-    """A load with a day, a week and autocorrelated noise."""
     random, t = np.random.default_rng(0), np.arange(rows)
     noise = np.convolve(random.normal(size=rows), 0.9 ** np.arange(100))[:rows]
     workday = t // 24 % 7 < 5

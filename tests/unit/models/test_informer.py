@@ -34,7 +34,6 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
 
 
 def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
-    """The reference implementation's weights under our names."""
     state = {k[6:]: torch.from_numpy(v) for k, v in arrays.items() if k.startswith("state/")}
     ours = {}
     for theirs, mine in (("enc_embedding", "past_embedding"), ("dec_embedding", "future_embedding")):
@@ -105,17 +104,11 @@ def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.Mo
         key: int(arrays[key]) for key in ("seq_len", "label_len", "pred_len", "n_heads", "decoder_layers")
     }
     model = (InformerStack if stack else Informer)(
-        n_features=arrays["past"].shape[-1],
-        n_targets=arrays["output"].shape[-1],
-        n_time_features=arrays["past_time"].shape[-1],
-        **sizes,
-        encoder_layers=layers[0] if stack else layers,
-        distil=bool(arrays["distil"]),
-        attention=attention,
-        mix_heads=bool(drawn),
-        d_model=d_model,
+        n_features=arrays["past"].shape[-1], n_targets=arrays["output"].shape[-1],
+        n_time_features=arrays["past_time"].shape[-1], **sizes, encoder_layers=layers[0] if stack else layers,
+        distil=bool(arrays["distil"]), attention=attention, mix_heads=bool(drawn), d_model=d_model,
         d_ff=arrays["state/decoder.layers.0.conv1.weight"].shape[0],
-    ).double()
+    ).double()  # fmt: skip
     model.load_state_dict(reference_weights(arrays, 3 if stack else 1))
     output = model.eval()(*(torch.from_numpy(arrays[k]) for k in ("past", "past_time", "future_time")))
     torch.testing.assert_close(output, torch.from_numpy(arrays["output"]), atol=1e-10, rtol=1e-10)

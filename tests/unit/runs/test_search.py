@@ -74,7 +74,6 @@ def jobs(batches: list[list[dict[str, str]]]) -> list[dict[str, str]]:
 
 
 def drawn(*arguments: str, trials: int = 40) -> list[Any]:
-    """Values that trials draw for the one parameter of these overrides."""
     draws, _ = read_search_space(arguments)
     (draw,) = draws.values()
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))

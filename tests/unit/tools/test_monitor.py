@@ -163,7 +163,6 @@ def simulate_drift(random: np.random.Generator, shift: float) -> dict[str, Drift
 
 
 def frequency(advice: Advice, trials: int = 60, shift: float = 1.0, **newer: float) -> float:
-    """How often simulated periods get this advice."""
     random = np.random.default_rng(0)
     given = [
         compare_periods(simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)).advice

@@ -123,9 +123,7 @@ def wide(*values: str) -> DictConfig:
         ("trainer.precision=32-true trainer.num_nodes=2", False),
     ],
 )
-def test_a_batch_that_does_not_fit_into_a_machine(
-    typed: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_does_not_fit_into_a_machine(typed: str, is_refused: bool, monkeypatch) -> None:
     monkeypatch.setattr(create_model, "available", lambda: int(0.9 * NEEDED * GIB))
     refused = pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB")
     with refused if is_refused else nullcontext():
@@ -133,9 +131,7 @@ def test_a_batch_that_does_not_fit_into_a_machine(
 
 
 @pytest.mark.parametrize(("devices", "free", "is_refused"), [(-1, 1.1, False), (32, 1.1, True), (-1, 0.5, True)])
-def test_a_batch_that_does_not_fit_into_several_gpus(
-    devices: int, free: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_does_not_fit_into_several_gpus(devices: int, free: float, is_refused: bool, monkeypatch) -> None:
     """64 GPUs hold 32 windows each, which no memory of the machine limits."""
     monkeypatch.setattr(create_model, "available", lambda: 8 * GIB)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -225,9 +221,7 @@ def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
 # ---- the module
 
 
-def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(
-    build: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(build: Any, monkeypatch) -> None:
     from forecast.training.module import load_whole
 
     dates = pd.date_range("2024-01-01", periods=160, name="date")

@@ -54,7 +54,6 @@ def read_inputs(batch: Batch) -> Tensor:
 
 
 def fit(data: DataModule):
-    """A forecast by least squares on training windows, and its coefficients."""
     windows = data.windows["train"]
     batch = windows.gather(torch.arange(0, len(windows), 24))
     inputs, truth = read_inputs(batch).flatten(0, 1), batch.future.flatten()
