@@ -1,7 +1,6 @@
 """`model=mlp`, `model=residual_informer`, a model of a user's own module, and `loss=quantile`, in the same commands."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,10 +85,6 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(tmp_path: Path,
 
 PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
-
-
-def read_metrics(run: Path) -> dict[str, Any]:
-    return read_metrics(run)
 
 
 def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
