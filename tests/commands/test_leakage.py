@@ -39,6 +39,7 @@ from tests.support.commands import TINY, only, run_training, workplace
 from tests.support.long_variants import every_nth
 from tests.support.models import ATTENTION_TYPES
 from tests.support.run_differences import unequal
+from tests.support.windows import set_up
 
 ROWS, COLUMNS = 240, ["load", "temperature", "price"]
 DATES = pd.date_range("2023-01-01", periods=ROWS, freq="D")
@@ -135,8 +136,7 @@ def answers(frame: pd.DataFrame, example: Example, folder: Path) -> tuple[dict[s
 
 def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, Any]]:
     """The data of a configuration, what is fitted once, and the origins and values of what belongs to each window."""
-    data = read_data(config)
-    data.setup()
+    data = set_up(read_data(config))
     fitted = FittedBaselines.fit(data)
     torch.manual_seed(0)
     forecaster = make_forecaster(config, data, fitted)

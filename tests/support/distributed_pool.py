@@ -27,6 +27,7 @@ from forecast.training.build import make_forecaster
 from forecast.training.callbacks import RankConsistency
 from forecast.training.module import Forecaster, LightningData
 from forecast.training.preparation import filter_messages
+from tests.support.windows import set_up
 
 SEQ_LEN, TRAIN = 5, 66  # 60 training windows of two steps ahead, which 2, 3 and 4 processes share evenly
 SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")
@@ -56,12 +57,10 @@ def case_data(case: Case) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=len(case.values()), freq="D")
     borders = [str(dates[TRAIN]), str(dates[TRAIN + case.val + case.pred_len - 1])]
     panel = Panel.of_table(dates, case.values(), tuple("abcdef"[: case.columns]), "D")
-    data = DataModule(
+    return set_up(DataModule(
         GeneratedSource(lambda: panel), name="case", seq_len=SEQ_LEN, pred_len=case.pred_len, split=borders,
         batch_size=case.batch_size,
-    )  # fmt: skip
-    data.setup()
-    return data
+    ))  # fmt: skip
 
 
 class Fading(ForecastModel):

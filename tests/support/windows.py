@@ -30,3 +30,9 @@ def windows_over(
 
 def every(data: DataModule, split: str) -> Batch:
     return data.windows[split].gather(torch.arange(data.n_windows[split]))
+
+
+def set_up(data: DataModule) -> DataModule:
+    """The data with their windows."""
+    data.setup()
+    return data

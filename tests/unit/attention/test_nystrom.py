@@ -51,12 +51,8 @@ def test_convolution(kernel, length):
     expected = F.conv2d(v, weight, padding=(kernel // 2, 0), groups=HEADS)
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
-    for got, want in zip(
-        torch.autograd.grad(out, (v, weight), upstream),
-        torch.autograd.grad(expected, (v, weight), upstream),
-        strict=True,
-    ):
-        torch.testing.assert_close(got, want)
+    found, wanted = (torch.autograd.grad(each, (v, weight), upstream) for each in (out, expected))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_pinv_runs_in_float32_under_autocast():

@@ -24,6 +24,7 @@ from tests.support.csv_files import lines, numbers, write
 from tests.support.long_files import long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
 from tests.support.stores import write_store
+from tests.support.windows import set_up
 
 Change = Callable[[pd.DataFrame], Any]
 
@@ -98,8 +99,7 @@ def holidays_in_utc(folder: Path) -> None:
 
 def training_had_a_zone(folder: Path) -> None:
     dates = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
-    trained = csv_data(path=write(folder, hourly(dates), "a.csv"), timezone="Europe/Berlin", **SIZES)
-    trained.setup()
+    trained = set_up(csv_data(path=write(folder, hourly(dates), "a.csv"), timezone="Europe/Berlin", **SIZES))
     plain = write(folder, hourly(dates[:100].tz_localize(None)))
     csv_data(path=plain, **{**SIZES, "split": "test"}).with_state(trained.state_dict()).setup()
 
@@ -207,8 +207,7 @@ def columns(what: str, says: str, kind: type[Exception], options: dict[str, Any]
 
 def text_in_trained_numbers(folder: Path) -> None:
     frame = numbers(500).drop(columns="date").set_index(HOURS[:500])
-    trained = frame_data(frame, **SIZES, **ROLES)
-    trained.setup()
+    trained = set_up(frame_data(frame, **SIZES, **ROLES))
     new = frame_data(frame.assign(price="cheap"), **{**SIZES, "split": "test"}, **ROLES)
     new.with_state(trained.state_dict()).setup()
 
@@ -277,8 +276,7 @@ def series_file(what: str, says: str, change: Change) -> Refusal:
 
 def later(what: str, says: str, kind: type[Exception], change: Change, new: Any, **options: Any) -> Refusal:
     def call(folder: Path) -> None:
-        trained = long_frame_data(long_frame(), **SHORT, **options)
-        trained.setup()
+        trained = set_up(long_frame_data(long_frame(), **SHORT, **options))
         read = long_frame_data(change(long_frame()), **{**SHORT, **options, **new})
         read.with_state(trained.state_dict()).setup()
 
@@ -302,9 +300,7 @@ def two_files(change: Change, **options: Any) -> Callable[[Path], DataModule]:
         table[~ahead].to_csv(folder / "a.csv", index=False)
         change(table.loc[ahead, ["unique_id", "ds", "price"]]).to_csv(folder / "future.csv", index=False)
         chosen = {"future_covariates": ["price"], "future_path": folder / "future.csv", **options}
-        data = long_data(path=folder / "a.csv", **SHORT, **chosen)
-        data.setup()
-        return data
+        return set_up(long_data(path=folder / "a.csv", **SHORT, **chosen))
 
     return call
 

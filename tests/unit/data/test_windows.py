@@ -18,7 +18,7 @@ from forecast.data.source import count_windows_per_epoch
 from forecast.data.split import split_panel, spread_stride
 from forecast.system.errors import ConfigError
 from tests.support.csv_files import numbers
-from tests.support.windows import windows_over
+from tests.support.windows import set_up, windows_over
 
 ROWS, FEATURES, TIMES = 50, 3, 2
 
@@ -228,9 +228,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def ready(path: Path, **options) -> DataModule:
-    data = csv_data(path=path, **SIZES | options)
-    data.setup()
-    return data
+    return set_up(csv_data(path=path, **SIZES | options))
 
 
 def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
@@ -264,8 +262,7 @@ def test_nothing_after_the_training_rows_reaches_them(tmp_path: Path, scaler: st
     assert one.rows["train"][1].tolist() == [350]
     assert all(map(torch.equal, one.scaler.tensors, other.scaler.tensors))
     every = torch.arange(one.n_windows["train"])
-    for mine, its in zip(one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True):
-        assert torch.equal(mine, its)
+    assert all(map(torch.equal, *(data.windows["train"].gather(every) for data in (one, other))))
 
 
 def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
@@ -280,9 +277,7 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
     after = ready(tmp_path / "later.csv")
     assert not torch.equal(after.scaler.center, trained.scaler.center)
     after = after.with_state(state)
-    before = csv_data(path=tmp_path / "later.csv", **SIZES)
-    before = before.with_state(state)
-    before.setup()
+    before = set_up(csv_data(path=tmp_path / "later.csv", **SIZES).with_state(state))
     expected = trained.scaler.transform(torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0).float()
     for data in (before, after):
         assert torch.equal(data.scaler.center, trained.scaler.center)

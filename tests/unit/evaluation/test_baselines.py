@@ -21,7 +21,7 @@ from forecast.evaluation.baselines import (
 )
 from forecast.evaluation.errors import seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
-from tests.support.windows import windows_over
+from tests.support.windows import set_up, windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
 
@@ -76,9 +76,7 @@ def weekly(rows: int, noise: float = 0.1, **options) -> DataModule:
     values = level + noise * rng.normal(size=rows)
     frame = pd.DataFrame({"load": values}, pd.date_range("2020-01-06", periods=rows, freq="h"))
     sizes = {"seq_len": 24, "pred_len": 12, "split": [0.6, 0.2, 0.2]}
-    data = frame_data(frame, name="weekly", **{**sizes, **options})
-    data.setup()
-    return data
+    return set_up(frame_data(frame, name="weekly", **{**sizes, **options}))
 
 
 def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> None:
@@ -123,13 +121,11 @@ PAST, AHEAD = 30, 6
 def data_of(values: np.ndarray, n_series: int = 1) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=len(values) // n_series, freq="h").repeat(n_series)
     ids = {"series": np.arange(len(values)) % n_series} if n_series > 1 else {}
-    made = frame_data(
+    return set_up(frame_data(
         pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(), name="series", target="y",
         id_column="series" if ids else None, date_column="date", seq_len=PAST, pred_len=AHEAD,
         split=[0.6, 0.2, 0.2],
-    )  # fmt: skip
-    made.setup()
-    return made
+    ))  # fmt: skip
 
 
 def walk(n_rows: int) -> np.ndarray:
@@ -159,20 +155,11 @@ def test_the_combination_is_the_weighted_mean_of_both_forecasts(season: int, wei
 @pytest.mark.parametrize(
     ("linear", "naive", "p_value", "weight"),
     [
-        (1.0, 1.5, 0.19, 1.0),
-        (1.0, 1.5, 0.3, 0.7),
-        (1.0, 1.5, 0.8, 0.6),
-        (1.0, 1.5, None, 0.6),
-        (1.0, 99.0, None, 0.99),
-        (1.0, 1.0, None, 0.5),
-        (3.0, 2.0, 0.8, 0.4),
-        (3.0, 2.0, 0.3, 0.3),
-        (3.0, 2.0, 0.06, 0.06),
-        (3.0, 2.0, 0.04, 0.0),
-        (3.0, 2.0, None, 0.4),
-        (0.0, 0.0, None, 0.5),
+        (1.0, 1.5, 0.19, 1.0), (1.0, 1.5, 0.3, 0.7), (1.0, 1.5, 0.8, 0.6), (1.0, 1.5, None, 0.6),
+        (1.0, 99.0, None, 0.99), (1.0, 1.0, None, 0.5), (3.0, 2.0, 0.8, 0.4), (3.0, 2.0, 0.3, 0.3),
+        (3.0, 2.0, 0.06, 0.06), (3.0, 2.0, 0.04, 0.0), (3.0, 2.0, None, 0.4), (0.0, 0.0, None, 0.5),
     ],
-)
+)  # fmt: skip
 def test_the_weight_follows_from_the_errors_and_the_test(
     linear: float, naive: float, p_value: float | None, weight: float
 ) -> None:

@@ -25,7 +25,7 @@ from forecast.linear.fit import (
 )
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
-from tests.support.windows import every
+from tests.support.windows import every, set_up
 
 SEQ_LEN, PRED_LEN = 12, 5
 
@@ -35,15 +35,12 @@ def gram_pairs(made: DataModule) -> list[tuple[Gram, Gram]]:
 
 
 def data() -> DataModule:
-    made = sample_data(name="sample", seq_len=SEQ_LEN, pred_len=PRED_LEN, split=[0.5, 0.1, 0.4])
-    made.setup()
-    return made
+    return set_up(sample_data(name="sample", seq_len=SEQ_LEN, pred_len=PRED_LEN, split=[0.5, 0.1, 0.4]))
 
 
 def each(split: str, made: DataModule) -> tuple[torch.Tensor, torch.Tensor]:
     """Every window and variable as a row: pasts, futures."""
-    windows = made.windows[split]
-    batch = windows.gather(torch.arange(len(windows)))
+    batch = every(made, split)
     return batch.past.mT.flatten(0, 1).double(), batch.future.mT.flatten(0, 1).double()
 
 
@@ -155,9 +152,7 @@ def planted(rows: int = 400, seed: int = 0, n_targets: int = 1) -> pd.DataFrame:
 
 
 def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
-    data = frame_data(frame, name="frame", **{**OPTIONS, **options})
-    data.setup()
-    return data
+    return set_up(frame_data(frame, name="frame", **{**OPTIONS, **options}))
 
 
 def long(**options: Any) -> DataModule:
@@ -201,8 +196,8 @@ CASES = {"table": lambda: ready(planted()), "targets": lambda: ready(planted(n_t
 def test_weights_are_those_of_a_ridge_regression_on_every_window(case: str) -> None:
     data = CASES[case]()
     expected = ridge_by_hand(data)
-    for found in zip(solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH), expected, strict=True):
-        np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-7)
+    found = solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH)
+    torch.testing.assert_close(found, tuple(map(torch.from_numpy, expected)), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -242,8 +237,7 @@ def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: s
     weight = weight + (1 - weight.sum(0)) / PAST  # with the mean
     errors = [squared_error(gram, weight, covariates) for gram in grams]
     assert errors[0] == pytest.approx(errors[1])
-    for found, expected in zip(*(solve_recent(g, PAST, RIDGE, BOTH) for g in grams), strict=True):
-        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(solve_recent(gram, PAST, RIDGE, BOTH) for gram in grams))
 
 
 @pytest.mark.parametrize(("case", "thorough"), [("table", True), ("targets", False), ("series", True)])

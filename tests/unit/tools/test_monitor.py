@@ -20,6 +20,7 @@ from forecast.tools.monitor import (
     measure_drift,
     merge_blocks,
 )
+from tests.support.windows import set_up
 
 ROWS = 2000
 OPTIONS = {"name": "mine", "seq_len": 24, "pred_len": 6, "target": "load", "future_covariates": ["wind", "sun"]}
@@ -35,16 +36,12 @@ def write(path: Path, shifts: dict[str, float], rows: int = ROWS) -> Path:
 
 @pytest.fixture
 def trained(tmp_path: Path) -> DataModule:
-    data = csv_data(path=write(tmp_path / "old.csv", {}), split=[0.7, 0.1, 0.2], **OPTIONS)
-    data.setup()
-    return data
+    return set_up(csv_data(path=write(tmp_path / "old.csv", {}), split=[0.7, 0.1, 0.2], **OPTIONS))
 
 
 def test_a_covariate_that_has_shifted_comes_first(tmp_path: Path, trained: DataModule) -> None:
     path = write(tmp_path / "new.csv", {"sun": 3.0, "load": 1.0}, rows=200)
-    newer = csv_data(path=path, split="test", **OPTIONS)
-    newer = newer.with_state(trained.state_dict())
-    newer.setup()
+    newer = set_up(csv_data(path=path, split="test", **OPTIONS).with_state(trained.state_dict()))
     rows = RowRanges(newer.panel.starts, newer.panel.ends)
     found = measure_drift(tabulate_inputs(newer, rows, blocks=1), tabulate_run_inputs(trained))
     assert list(found) == ["sun", "load", "wind"]
@@ -113,8 +110,7 @@ def test_the_last_step_of_a_forecast_is_counted_in_rows(
 
 def test_forecasts_that_share_a_row_with_the_test_are_left_out() -> None:
     sizes = {"seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
-    data = frame_data(frame_of(BUSINESS), steps="rows", name="made", **sizes)
-    data.setup()
+    data = set_up(frame_data(frame_of(BUSINESS), steps="rows", name="made", **sizes))
     last = pd.DatetimeIndex(["2024-04-11"])  # of the test
     (tested,) = BUSINESS.get_indexer(last)
     end = find_last_step(last, 3, data.panel)

@@ -11,6 +11,7 @@ from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
 from forecast.training.create_model import covariates_of_model, list_inputs
 from tests.support.models import slots
+from tests.support.windows import set_up
 
 SEQ_LEN, PRED_LEN = 6, 3
 CALENDAR = 3  # day of week, of month, of year
@@ -24,13 +25,11 @@ def data() -> DataModule:
 def make_data(**options) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=120, name="date")
     values = np.random.default_rng(0).normal(size=(120, 5))
-    made = frame_data(
+    return set_up(frame_data(
         pd.DataFrame(values, dates, ["load", "wind", "rain", "price", "tariff"]), name="frame", seq_len=SEQ_LEN,
         pred_len=PRED_LEN, split=[0.6, 0.2, 0.2], past_covariates=["wind", "rain"],
         future_covariates=["price", "tariff"], season=7, **options,
-    )  # fmt: skip
-    made.setup()
-    return made
+    ))  # fmt: skip
 
 
 def model(data: DataModule, **settings) -> ResidualInformer:

@@ -20,6 +20,7 @@ from forecast.system.errors import ConfigError
 from forecast.training import create_model
 from forecast.training.preparation import check_trainer
 from tests.support.configurations import composed_once, with_values
+from tests.support.windows import set_up
 
 AMX = {"amx_bf16"}
 
@@ -228,8 +229,7 @@ def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(build:
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(160, 3)), dates, ["load", "wind", "price"])
     frame["load"] += frame["price"]  # so that the linear model reads covariates
     sizes = {"name": "frame", "seq_len": 8, "pred_len": 2, "split": [0.6, 0.2, 0.2], "season": 7}
-    data = frame_data(frame, past_covariates=["wind"], future_covariates=["price"], **sizes)
-    data.setup()
+    data = set_up(frame_data(frame, past_covariates=["wind"], future_covariates=["price"], **sizes))
     config = with_values(
         composed_once(), "seq_len=8", "pred_len=2", "label_len=2", "model.patch_len=2", "model.d_model=8",
         "model.n_heads=2", "model.d_ff=8", "loss=quantile",
