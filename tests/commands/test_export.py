@@ -222,7 +222,6 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
 
-
 CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)  # the scale of the first columns
 SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 

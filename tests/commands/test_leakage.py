@@ -190,9 +190,7 @@ def quietly(check: Callable[[], None]) -> None:
 @pytest.mark.parametrize("mode", every_nth(MODES, 3))
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
 @pytest.mark.parametrize("number", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)])
-def test_rows_after_an_origin_do_not_change_its_forecast(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, mode: str, number: int
-) -> None:
+def test_no_forecast_reads_later_rows(tmp_path_factory, kind: str, mode: str, number: int) -> None:
     @settings(
         max_examples=number, deadline=None, database=None, derandomize=True,
         suppress_health_check=[HealthCheck.too_slow],
@@ -334,9 +332,7 @@ def series(changed: int) -> pd.DataFrame:
     ],
     ids=["no covariates", "covariates", "a covariate that is declared to be known"],
 )
-def test_rows_after_a_date_do_not_change_forecasts_of_any_series_from_it(
-    tmp_path: Path, given: tuple[str, ...], leaks: str
-) -> None:
+def test_no_forecast_of_a_series_reads_later_rows(tmp_path: Path, given: tuple[str, ...], leaks: str) -> None:
     found = []
     for changed in (len(DAYS), CHANGED):
         series(changed).to_csv(tmp_path / "long.csv", index=False)

@@ -200,9 +200,7 @@ def test_the_naive_rules_repeat_rows_of_the_file(model: Model, frame: pd.DataFra
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
-def test_bounds_beyond_pred_len_are_from_errors_of_as_long_forecasts(
-    model: Model, frame: pd.DataFrame, baseline: str | None
-) -> None:
+def test_bounds_of_longer_horizons_use_such_errors(model: Model, frame: pd.DataFrame, baseline: str | None) -> None:
     """Of the model from its own forecasts, or of the baseline."""
     horizon, names = 11, model.target_columns
     found = model.predict(horizon=horizon, levels=[50], baseline=baseline)
@@ -221,9 +219,7 @@ def test_bounds_beyond_pred_len_are_from_errors_of_as_long_forecasts(
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
-def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
-    model: Model, frame: pd.DataFrame, baseline: str | None
-) -> None:
+def test_adaptive_bounds_follow_the_errors_before(model: Model, frame: pd.DataFrame, baseline: str | None) -> None:
     start = 228  # the training rows end at row 210
     options = {"levels": [80], "intervals": "adaptive", "baseline": baseline}
     found = model.predict(start=frame.index[start], **options)

@@ -129,9 +129,7 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
 
 
 @pytest.fixture
-def bare(
-    table: dict[str, object], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, object]:
+def bare(table: dict[str, object], tmp_path_factory, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """An environment without the packages of the extras, and without an account of W&B."""
     for package in ("optuna", "submitit", "ray", "wandb_workspaces"):
         monkeypatch.setitem(sys.modules, package, None)

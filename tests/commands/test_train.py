@@ -178,9 +178,7 @@ def test_a_named_folder_takes_the_same_run_on_the_same_table_alone(tmp_path: Pat
     assert not (tmp_path / "nightly" / "metrics.json").exists()
 
 
-def test_a_run_is_used_from_another_folder_with_its_settings_and_its_file(
-    run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_used_elsewhere_with_its_settings_and_its_file(run: tuple[Path, str], tmp_path: Path, capsys) -> None:
     """Its data.path is relative. What is typed replaces a setting of the run."""
     given = (f"checkpoint={run[0]}", PLAIN, "logger=[]", f"trainer.max_epochs={EPOCHS + 1}")
     assert run_command("train", tmp_path, *given, "model=mlp") == 2

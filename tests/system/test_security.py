@@ -121,9 +121,7 @@ def test_resume_refuses_it(monkeypatch: pytest.MonkeyPatch, capfd, run: Path, la
     assert "Traceback" not in captured.err
 
 
-def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, best: Content, tmp_path: Path
-) -> None:
+def test_a_refit_makes_no_optimizer_of_a_checkpoint(monkeypatch, capfd, run: Path, best: Content, tmp_path) -> None:
     shutil.copy(run.parent.parent / "load.csv", tmp_path)
     for group in ("optimizer", "schedule"):
         content = copy.deepcopy(best)

@@ -28,7 +28,6 @@ from tests.support.wandb_file import WandbRun
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
 
-
 train_dying = partial(train, program=("-m", "tests.support.self_killing_train"))
 
 
@@ -101,9 +100,7 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", [(), JOBLIB])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_sweep_that_is_stopped_leaves_no_job_behind(
-    tmp_path: Path, launcher: tuple[str, ...], number: signal.Signals
-) -> None:
+def test_a_stopped_sweep_leaves_no_job_behind(tmp_path, launcher: tuple[str, ...], number: signal.Signals) -> None:
     process = start(workplace(tmp_path), *ENDLESS, *launcher)
     wait_for(lambda: [*tmp_path.glob("runs/*/*/checkpoints/last.ckpt")])
     jobs = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]

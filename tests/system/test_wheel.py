@@ -20,7 +20,6 @@ import forecast
 
 ROOT = Path(__file__).parents[2]
 
-
 INSTALL_RAY = "pip install 'informer-forecast[ray]'"
 TINY = (
     "model=informer", "attention=linear", "seq_len=12", "label_len=6", "pred_len=5", "model.d_model=8",

@@ -21,7 +21,6 @@ SEMICOLONS = ("data.separator=;", "data.decimal=,")
 BERLIN = ("data.timezone=Europe/Berlin",)
 FUTURE_OTHER = ("data.columns=[load,price]", "data.future_covariates=[other]")
 
-
 TRAIN = "train"
 
 

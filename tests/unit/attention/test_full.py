@@ -170,7 +170,6 @@ def test_without_mixing_the_memory_gives_nothing_to_the_query() -> None:
 
 # ---- a sliding window, beside softmax with the other pairs masked
 
-
 LENGTH = 101  # no multiple of a block
 
 

@@ -122,7 +122,6 @@ def test_the_label_is_at_most_as_long_as_the_past(given: list[str], label_len: i
 
 # ---- attention, as the model receives it
 
-
 SLOTS = ("encoder", "decoder", "cross")
 KNOBS = {
     "factor": 3, "sampling": "per_query", "num_landmarks": 7, "attention_window": 5, "ranking": "norm",

@@ -122,7 +122,6 @@ def test_a_file_of_yes_and_no_alone_has_the_categories_of_training() -> None:
 
 # ---- of the future, compared with windows that pandas cuts
 
-
 CALENDAR = 3
 OPTIONS: dict[str, Any] = {
     "name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2],

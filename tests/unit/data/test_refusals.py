@@ -39,7 +39,6 @@ BUSINESS_DAYS = pd.bdate_range("2023-10-02", periods=125)
 DATES = [f"2021-03-01 {hour:02}:00" for hour in range(5)]
 ROWS = [f"{date},{n},{n * 0.5}" for n, date in enumerate(DATES)]
 
-
 GOOD = lines(*ROWS)
 WIDE = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\nMali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
 """One series per row."""

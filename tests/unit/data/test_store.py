@@ -47,9 +47,7 @@ def both_tables(file: Path, store: Path, **options) -> tuple[DataModule, DataMod
 
 
 @pytest.mark.parametrize(("as_of", "known"), [(None, None), ({"price": "told"}, {"price": 4})])
-def test_future_covariates_with_missing_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None
-) -> None:
+def test_missing_future_covariates(tmp_path: Path, monkeypatch, as_of: dict | None, known: int | dict | None) -> None:
     """A missing value is the one before it, also where that lies before the window."""
     monkeypatch.setattr("forecast.data.row_ranges._FEWEST", 2)
     random, frame = (np.random.default_rng(3), numbers(500).assign(told=np.random.default_rng(4).normal(size=500)))

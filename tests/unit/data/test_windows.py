@@ -73,9 +73,7 @@ def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_si
 
 @pytest.mark.slow
 @given(COUNTS, st.integers(1, 10), WORLDS, st.integers(0, 2**40), st.integers(0, 5))
-def test_training_serves_the_same_batches_whatever_the_ranks(
-    count: int, share: int, world_size: int, seed: int, epoch: int
-):
+def test_training_serves_the_same_batches_to_any_ranks(count: int, share: int, world_size: int, seed: int, epoch: int):
     windows, batch_size = make_windows(count=count), share * world_size
     single = WindowLoader(windows, batch_size, shuffle=True, seed=seed)
     single.sampler.set_epoch(epoch)
@@ -216,7 +214,6 @@ def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: in
 
 
 # ---- the data module
-
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 

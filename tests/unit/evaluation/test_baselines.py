@@ -114,7 +114,6 @@ def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated()
 
 # ---- shrinkage
 
-
 PAST, AHEAD = 30, 6
 
 
@@ -160,9 +159,7 @@ def test_the_combination_is_the_weighted_mean_of_both_forecasts(season: int, wei
         (3.0, 2.0, 0.06, 0.06), (3.0, 2.0, 0.04, 0.0), (3.0, 2.0, None, 0.4), (0.0, 0.0, None, 0.5),
     ],
 )  # fmt: skip
-def test_the_weight_follows_from_the_errors_and_the_test(
-    linear: float, naive: float, p_value: float | None, weight: float
-) -> None:
+def test_the_weight_follows_from_the_errors(linear: float, naive: float, p_value: float | None, weight: float) -> None:
     assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
 
 

@@ -175,9 +175,7 @@ SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), rang
         pytest.param([range(3)] * 8, [0.0, *all_with(0.95, 7)], 0.1, marks=pytest.mark.slow),
     ],
 )
-def test_equal_variants_with_correlated_seeds_are_rarely_called_different(
-    seeds: list[range], correlations: list[float], level: float
-) -> None:
+def test_equal_variants_are_rarely_told_apart(seeds: list[range], correlations: list[float], level: float) -> None:
     rng, trials = RNG(len(seeds)), 300
     wrong = sum(bool(find_worse([0.0] * len(seeds), seeds, correlations, rng)) for _ in range(trials))
     assert wrong / trials <= level + 2 * math.sqrt(level * (1 - level) / trials)  # two standard errors

@@ -129,7 +129,6 @@ def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int]
 
 # ---- covariates
 
-
 PAST, AHEAD, RIDGE = 5, 3, 0.05
 OPTIONS: dict[str, Any] = {
     "seq_len": PAST, "pred_len": AHEAD, "split": [0.6, 0.2, 0.2], "future_covariates": ["price"],

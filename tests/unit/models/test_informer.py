@@ -128,7 +128,7 @@ def test_drop_weights_drops_those_of_softmax_and_nothing_else(drops: bool) -> No
 
 @pytest.mark.parametrize("cls", [Informer, InformerStack])
 @pytest.mark.parametrize("kind", ATTENTION_TYPES)
-def test_every_parameter_learns_and_no_window_depends_on_another(kind: str, cls: type[Informer]) -> None:
+def test_every_parameter_learns_and_windows_are_independent(kind: str, cls: type[Informer]) -> None:
     model, x = informer(kind, cls, encoder_layers=2, decoder_layers=2).double(), [x.double() for x in inputs()]
     output = model(*x)
     assert output.shape == (BATCH, SIZES["pred_len"], SIZES["n_targets"])

@@ -182,9 +182,7 @@ def test_a_space_that_cannot_be_drawn_is_refused(arguments: list[str], message: 
         (["data.path=a.csv", "seed=2"], SPACE | {"layers": "range(1, 5)"}, "layers, seed"),
     ],
 )
-def test_a_study_of_another_search_is_refused(
-    arguments: list[str], space: dict[str, str], differs: str, tmp_path: Path
-) -> None:
+def test_a_study_of_another_search(arguments: list[str], space: dict[str, str], differs: str, tmp_path: Path) -> None:
     search(tmp_path, "hydra.sweeper.n_trials=1", arguments=["data.path=a.csv"])
     message = f"study_name=forecast: the storage has .* for another search, which differs in {differs}: give"
     with pytest.raises(ConfigError, match=message):

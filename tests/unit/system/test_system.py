@@ -80,7 +80,6 @@ def test_pages_of_files_that_were_read_are_available(limit: str, expected: int, 
 
 # ---- keys
 
-
 OPEN = ("benchmark", "callbacks", "hydra", "logger", "model", "optimizer", "schedule", "trainer.strategy")
 """Groups whose options have keys of their own, the arguments of a class. The row of the group covers them."""
 

@@ -72,9 +72,7 @@ def test_the_blocks_of_a_run_hold_the_moments_of_their_rows(trained: DataModule)
         ([9.0, 0.0], [[0.0, 1.0]] * 3, False),  # too few blocks
     ],
 )
-def test_newer_rows_are_compared_with_blocks_of_the_run(
-    newer: list[float], blocks: list[list[float]], significant: bool
-) -> None:
+def test_newer_rows_beside_blocks_of_the_run(newer: list[float], blocks: list[list[float]], significant: bool) -> None:
     assert (compare_with_blocks(np.array(newer), np.array(blocks)) < 0.05) == significant
 
 
@@ -101,9 +99,7 @@ def frame_of(dates: pd.DatetimeIndex) -> pd.DataFrame:
         (HOURS, "dates", "2023-12-31 22:00", "2024-01-01 02:00"),  # before the first row
     ],
 )
-def test_the_last_step_of_a_forecast_is_counted_in_rows(
-    dates: pd.DatetimeIndex, steps: str, start: str, expected: str
-) -> None:
+def test_the_last_step_is_counted_in_rows(dates: pd.DatetimeIndex, steps: str, start: str, expected: str) -> None:
     panel = read_frame(frame_of(dates), steps=steps)
     assert find_last_step(pd.DatetimeIndex([start]), 5, panel) == np.datetime64(expected)
 

@@ -64,9 +64,7 @@ def machine(monkeypatch):
         (AMX, (9, 0), "", "16-mixed", "16-mixed"),
     ],
 )
-def test_precision_follows_the_device_the_width_and_the_checkpoint(
-    machine, build, flags, capability, typed, saved, expected
-):
+def test_precision_follows_device_width_and_checkpoint(machine, build, flags, capability, typed, saved, expected):
     machine(flags, capability)
     config = with_values(composed_once(), "model.d_model=512", *typed.split())
     content = {"hyper_parameters": {"trainer": {"precision": saved}}} if saved else None
@@ -188,9 +186,7 @@ def data(file: Path, **options: object) -> DataModule:
         ),
     ],
 )  # fmt: skip
-def test_a_column_gets_the_transform_that_it_needs(
-    build: Any, file: Path, options: dict[str, Any], expected: dict[str, str]
-) -> None:
+def test_the_transform_of_a_column(build: Any, file: Path, options: dict[str, Any], expected: dict[str, str]) -> None:
     chosen = build.choose_transforms(data(file, **options), "mae")
     assert {name: kind for name, (kind, _) in chosen.items()} == expected
     assert all(relative < 0.97 for _, relative in chosen.values())
@@ -205,9 +201,7 @@ def test_later_rows_choose_nothing(build: Any, file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("saved", [None, {"even": "asinh"}])
-def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
-    build: Any, file: Path, saved: dict[str, str] | None
-) -> None:
+def test_the_choice_replaces_the_setting_unless_resumed(build: Any, file: Path, saved: dict[str, str] | None) -> None:
     settings = {"loss": "mae", "data": {"transform": "auto"}, "trainer": {"precision": "32-true"}, "optimizer": {}}
     config, module = OmegaConf.create(settings), data(file, columns=["even", "heavy"])
     content = {"hyper_parameters": {"data": {"transform": saved}}} if saved else None
