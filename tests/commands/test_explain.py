@@ -86,9 +86,7 @@ def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tm
     page = (tmp_path / "why" / "index.html").read_text()
     assert page.index(said) == page.index("<li>") + len("<li>")
     assert any(line.startswith(said) for line in capsys.readouterr().out.splitlines())
-    assert {path.name for path in (tmp_path / "why").iterdir()} == {
-        "importance.csv", "importance.png", "index.html"
-    }  # fmt: skip
+    assert {path.name for path in (tmp_path / "why").iterdir()} == {"importance.csv", "importance.png", "index.html"}
     importance = pd.read_csv(tmp_path / "why" / "importance.csv")
     mse = importance["mse"].to_numpy()
     assert (mse[importance["part"] == "calendar"] == 0).all()

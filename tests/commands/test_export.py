@@ -58,11 +58,6 @@ def ours(trained: TrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
     return trained.target_scaler.inverse(trained.network(past, *times), series).numpy()
 
 
-def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    forecast, quantiles = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
-    return np.asarray(forecast), np.asarray(quantiles)
-
-
 def read(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
 
@@ -93,7 +88,8 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
     assert trained.calibration is not None
     for starts in ([250], [0, 280], list(range(100, 107))):
         inputs = users_inputs(trained, table, starts)
-        forecast, quantiles = run_onnx(path, inputs)
+        found = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
+        forecast, quantiles = map(np.asarray, found)
         expected = ours(trained, inputs)
         assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
         assert np.abs(expected - expected.mean()).max() > 1

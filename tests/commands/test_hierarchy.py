@@ -68,9 +68,7 @@ def sums_by_hand(table: pd.DataFrame, *by: str) -> Any:
 
 
 def test_forecasts_and_sample_paths_add_up(run: Path, tmp_path: Path, capsys) -> None:
-    options = (
-        "hierarchy=[region,shop]", "levels=[80]", "samples=300", f"data.path={run.parents[1]}/sales.csv",
-    )  # fmt: skip
+    options = ("hierarchy=[region,shop]", "levels=[80]", "samples=300", f"data.path={run.parents[1]}/sales.csv")
     assert run_command("predict", tmp_path, f"checkpoint={run}", *options) == 0
     out = capsys.readouterr().out
     assert (

@@ -1,13 +1,10 @@
-"""Nothing that lies after a forecast's origin reaches the forecast, or anything that it is made with, by a single bit.
+"""Rows at and after a forecast's origin change by no bit the forecast, or anything that it is made with.
 
-A table is changed at an origin and after it: other numbers, holes, missing rows. Whatever belongs to that origin or to
-one before must stay the same: scaler, completed past, windows, forecasts of every attention type and of every baseline,
-intervals. `PLANTED` holds leaks that these tests must find.
+`PLANTED` holds leaks that these tests must find.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -207,13 +204,6 @@ def test_no_forecast_reads_later_rows(tmp_path_factory, kind: str, mode: str, nu
 gather = Windows.gather
 
 
-@contextmanager
-def planted(leak: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        PLANTED[leak](patch)
-        yield
-
-
 def scaled_by_all_rows(values: Any, columns: Any, first: Any, last: Any, **options: Any) -> Scaler:
     return fit_scaler(values, columns, first, np.full_like(last, len(values)), **options)
 
@@ -245,10 +235,11 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.mark.parametrize("leak", PLANTED)
-def test_a_planted_leak_is_found(tmp_path: Path, leak: str) -> None:
+def test_a_planted_leak_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: str) -> None:
     example = Example(fill="linear", origin=205)
     quietly(lambda: check(example, tmp_path))
-    with planted(leak), pytest.raises(AssertionError):
+    PLANTED[leak](monkeypatch)
+    with pytest.raises(AssertionError):
         quietly(lambda: check(example, tmp_path))
 
 

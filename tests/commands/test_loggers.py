@@ -1,7 +1,4 @@
-"""What the loggers keep of a real run, read back with their own readers, and the dashboard of W&B.
-
-Its names of logged values, the file, publication to a local server, and error messages.
-"""
+"""What the loggers keep of a real run, read back with their own readers, and the dashboard of W&B."""
 # pyright: reportPrivateImportUsage=false
 
 import json
@@ -324,18 +321,15 @@ def run_sets(content: dict[str, Any]) -> list[dict[str, Any]]:
     return [*content["workspace"]["spec"]["section"]["runSets"], *of_report]
 
 
-def panels_of(grid: dict[str, Any]) -> list[dict[str, Any]]:
-    return grid["panelBankSectionConfig"]["panels"]
-
-
 def panels(content: dict[str, Any]) -> list[dict[str, Any]]:
     sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
     of_workspace = [panel for section in sections for panel in section["panels"]]
-    return of_workspace + [panel for grid in grids(content) for panel in panels_of(grid)]
+    return of_workspace + [panel for grid in grids(content) for panel in grid["panelBankSectionConfig"]["panels"]]
 
 
-def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
-    """Names in panels, groupings, filters, orders and columns that the run did not log."""
+def test_every_name_is_logged(wandb_run: WandbRun, content: dict[str, Any]) -> None:
+    """In panels, groupings, filters, orders and columns."""
+    run = wandb_run
 
     def known(section: str, name: str) -> bool:
         if section == "config":
@@ -374,11 +368,7 @@ def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
                 wrong |= {n for n in names if run.summary.get(f"{n}/_type") != "images/separated"}
             case other:
                 raise AssertionError(f"a panel that this test does not know: {other}")
-    return wrong
-
-
-def test_every_name_is_logged(wandb_run: WandbRun, content: dict[str, Any]) -> None:
-    assert unknown(content, wandb_run) == set()
+    assert wrong == set()
 
 
 def test_which_runs_are_compared(content: dict[str, Any]) -> None:

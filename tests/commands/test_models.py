@@ -87,10 +87,6 @@ PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
 
 
-def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
-
-
 def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> None:
     folder = workplace(tmp_path)
     asked = (*PRESET, *HARMFUL, "refit=full", "loss=quantile")
@@ -102,7 +98,7 @@ def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> Non
     assert [*metrics["intervals"]] == ["conformal"]  # of quantiles that were not trained, none are used
     assert metrics["epochs"] == 3  # the patience, counted from the score before training
     for model in (load(run), load(run / "checkpoints" / "best.ckpt")):  # refitted on all rows, and tested
-        frame = read_table(folder / "load.csv", model.feature_columns)
+        frame = pd.read_csv(folder / "load.csv", parse_dates=["date"], index_col="date")[model.feature_columns]
         weight = model.network.state_dict()["linear.weight"].numpy()
         scaled = model.scaler.transform(torch.tensor(frame.to_numpy()[-12:]), series=0)[:, model.target_index]
         scaled = scaled.float().numpy()

@@ -1,7 +1,4 @@
-"""Command lines, and calls in Python, that are refused, with the text of each message; nothing is written.
-
-`test_bad_input` has the refusals of files and of settings of training.
-"""
+"""Command lines, and calls in Python, that are refused, with the text of each message; for files: `test_bad_input`."""
 
 import os
 import runpy

@@ -1,7 +1,4 @@
-"""Cases of the attention contract: every attention type, role and option, on tensors of distinct sizes.
-
-The sizes differ so that no swapped axis passes.
-"""
+"""Every attention type, role and option, on tensors of distinct sizes, so that no swapped axis passes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,12 +46,8 @@ TESTED = [*((kind, {}) for kind in ATTENTION_TYPES.values()), *OPTIONS]
 
 
 def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -> str:
-    words = [
-        attention_type.__name__.removesuffix("Attention"),
-        role,
-        *(f"{key}={value}" for key, value in options.items()),
-    ]
-    return "-".join(words)
+    chosen = (f"{key}={value}" for key, value in options.items())
+    return "-".join([attention_type.__name__.removesuffix("Attention"), role, *chosen])
 
 
 CASES = [

@@ -1,7 +1,4 @@
-"""Compose each configuration once: Hydra takes longer for it than most commands take for a small file.
-
-Configurations with files of another folder than conf/ are composed each time. Importing this module turns it on.
-"""
+"""Once imported, compose each configuration of conf/ once: Hydra takes longer for it than most commands do."""
 
 import copy
 import functools

@@ -97,13 +97,9 @@ def evaluate(case: Case) -> dict[str, Any]:
 
 
 def train(case: Case, *overrides: str) -> dict[str, Any]:
-    """Train three steps with the configuration; return all weights, and the windows and learning rate of each step.
-
-    Adam would enlarge a gradient that is zero up to rounding. Training therefore uses float64, or a large `eps` if the
-    strategy does not support float64.
-    """
+    """Train three steps; return all weights, and the windows and learning rate of each step."""
     filter_messages()
-    sharded = case.strategy == "fsdp"
+    sharded = case.strategy == "fsdp"  # no float64: a large eps, or Adam would enlarge gradients that are rounding
     exact = ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)
     config = compose_config(
         f"attention={case.attention}", f"trainer={case.strategy}", f"trainer.devices={case.processes}",

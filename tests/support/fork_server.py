@@ -1,7 +1,4 @@
-"""Start commands as processes forked from a server that has imported the heavy libraries.
-
-Importing Lightning takes several seconds, and the tests start hundreds of commands. A forked process runs the command
-as the interpreter does: it is a process of its own, with its own environment, folder, signals and exit status.
+"""Start commands as processes forked from a server that has imported the heavy libraries, which takes seconds.
 
 As a program: the server, which takes requests from the socket whose file descriptor is its argument.
 """

@@ -65,10 +65,7 @@ def make_run(
     baselines: dict[str, float] = BASELINES,
     **metrics: Any,
 ) -> Path:
-    """Write a finished run whose model has this MSE, and this MAE (None: √MSE); CRPS are 0.7 times the MAE.
-
-    All runs share the windows, the truth and the baselines.
-    """
+    """Write a run of this MSE and MAE (None: √MSE); all share windows, truth and baselines, CRPS are 0.7 MAE."""
     folder.mkdir(parents=True)
     pred_len = config["pred_len"]
     own = np.random.default_rng([config["seed"], int(1e6 * mse)])

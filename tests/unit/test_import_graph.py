@@ -53,10 +53,7 @@ def part(name: str) -> str:
 
 
 def imported(name: str) -> Iterator[str]:
-    """The modules below `forecast` that a module imports anywhere, under TYPE_CHECKING and in functions too.
-
-    Names of modules in the text of a module that calls `import_module` count as imports.
-    """
+    """The modules below `forecast` that a module imports anywhere, or names where it calls `import_module`."""
     calls_import_module = "import_module" in source(name)
     for node in ast.walk(tree(name)) if calls_import_module else statements(tree(name).body):
         if isinstance(node, ast.Import):

@@ -130,10 +130,9 @@ def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
 def find_worse(
     gaps: list[float], seeds: list[range], correlations: list[float], rng: np.random.Generator, *, pairs: bool = True
 ) -> set[int]:
-    """The variants that are called worse than the best one, if windows add next to nothing to the variance.
+    """The variants called worse than the best one. Losses are the gap plus a normal variable, partly of the seed.
 
-    The loss of a run is the gap of its variant plus a normal variable of variance 1, whose square is to this part an
-    effect of the seed. Without `pairs`, the tests take all seeds as different.
+    Windows add next to nothing to their variance. Without `pairs`, the tests take all seeds as different.
     """
     shared, runs = rng.normal(size=6), []
     for gap, own, share in zip(gaps, seeds, correlations, strict=True):

@@ -124,10 +124,7 @@ HORIZON, TEST, NEWER = 24, 4000, 700
 def simulate(
     random: np.random.Generator, n: int, *, model: float = 1.0, scale: float = 1.0, inside: float = 0.8
 ) -> Period:
-    """Overlapping windows of days that are easy or hard together, some of them much harder (holidays).
-
-    `model` multiplies the errors of the model, `scale` those of the baselines too; `inside` is the mean coverage.
-    """
+    """Windows of easy and hard days; `model` multiplies its errors, `scale` all; `inside` is the mean coverage."""
     days = n // 24 + 3
     hard = np.repeat(np.where(random.random(days) < 0.05, 5.0, 1.0) * np.exp(random.normal(0, 0.3, days)), 24)
     steps = (

@@ -86,16 +86,15 @@ def wrong_hash(folder: Path) -> None:
     published(folder, None, "0" * 64, by_hand="make it").setup()
 
 
-def nowhere(folder: Path) -> None:
-    published(folder, None, None, by_hand="make it").setup()
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (missing, "cannot be downloaded (404 Client Error: Not Found for url: …): …: from http://…/missing"),
         (refused_connection, "cannot be downloaded (…refused…): put it there by hand: ask the library"),
-        (nowhere, "no such file: put it there by hand: make it"),
+        (
+            lambda folder: published(folder, None, None, by_hand="make it").setup(),
+            "no such file: put it there by hand: make it",
+        ),
         (wrong_hash, "not the published file (wrong hash): put it there by hand: make it"),
     ],
 )

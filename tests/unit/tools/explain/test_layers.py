@@ -12,9 +12,7 @@ from tests.support.models import slots
 
 pytestmark = pytest.mark.slow
 
-SIZES: dict[str, Any] = {
-    "n_features": 3, "n_targets": 2, "n_time_features": 4, "d_model": 8, "n_heads": 2, "d_ff": 8,
-}  # fmt: skip
+SIZES: dict[str, Any] = {"n_features": 3, "n_targets": 2, "n_time_features": 4, "d_model": 8, "n_heads": 2, "d_ff": 8}
 
 
 def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, attention_type: str = "full", **settings):
