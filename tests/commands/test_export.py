@@ -94,9 +94,8 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
         assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
         assert np.abs(expected - expected.mean()).max() > 1
         offsets = trained.calibration.offsets.numpy()[:, None]  # (quantiles, 1, steps, n_targets)
-        assert np.allclose(
-            quantiles, np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1), atol=1e-4
-        )
+        by_hand = np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1)
+        assert np.allclose(quantiles, by_hand, atol=1e-4)
         assert (np.diff(quantiles) >= 0).all()
     model = onnx.load(path)
     assert not [place for place in MACHINE if place in path.read_bytes()]

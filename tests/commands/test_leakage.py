@@ -159,9 +159,8 @@ def measure(config: DictConfig) -> tuple[DataModule, dict[str, Any], dict[str, A
 
 
 def check(example: Example, folder: Path) -> None:
-    (once, each), (once_after, each_after) = (
-        answers(frame, example, folder) for frame in (example.before(), example.after())
-    )
+    once, each = answers(example.before(), example, folder)
+    once_after, each_after = answers(example.after(), example, folder)
     _, test = PARTS[example.split]
     for name, value in once.items():
         if name == "offsets" and example.origin < test + PRED - 1:

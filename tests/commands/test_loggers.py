@@ -109,10 +109,8 @@ def test_each_service_says_one_line(ran, mlflow_run) -> None:
     assert [line for line in said if "wandb" in line.lower()] == [
         f"W&B: offline run; upload it with: wandb sync {folder.parent.parent / offline}"
     ]
-    view = "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
-    assert [line for line in said if "mlflow" in line.lower()] == [
-        f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"
-    ]
+    run_id, view = mlflow_run[0].info.run_id, "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
+    assert [line for line in said if "mlflow" in line.lower()] == [f"MLflow: run {run_id}; view it with: {view}"]
     last = [line.split(":")[0] for line in result.stdout.splitlines()[-3:]]
     assert sorted(last) == ["MLflow", "TensorBoard", "W&B"]
     logged = next(line.split("--logdir ")[1] for line in said if "--logdir " in line)
@@ -396,9 +394,7 @@ def test_the_package_reads_it_back(content: dict[str, Any]) -> None:
 def test_without_an_account(tmp_path: Path, publish) -> None:
     status, out, error = publish("project=mine", "runs.data=etth1")
     assert (status, error) == (0, "")
-    assert out.startswith(
-        "nothing was sent; saved the specification of the workspace and the report in dashboard.json\n"
-    )
+    assert out.startswith("nothing was sent; saved the specification of the workspace and the report in dashboard.json")
     written = json.loads((tmp_path / "dashboard.json").read_text())
     assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
     status, _, error = publish()

@@ -76,11 +76,8 @@ def inputs(role: Role, dtype: torch.dtype = torch.float64, length: int = QUERY_L
     return query, memory
 
 
-def heads(
-    query_len: int = QUERY_LEN, memory_len: int = QUERY_LEN, head_dim: int = HEAD_DIM
-) -> tuple[Tensor, Tensor, Tensor]:
+def heads(query_len: int = QUERY_LEN, memory_len: int = QUERY_LEN, head_dim: int = HEAD_DIM) -> tuple[Tensor, ...]:
     """q, k, v in float64, (batch, heads, length, head_dim)."""
     torch.manual_seed(13)
     lengths = (query_len, memory_len, memory_len)
-    q, k, v = (torch.randn(BATCH, HEADS, length, head_dim, dtype=torch.float64) for length in lengths)
-    return q, k, v
+    return tuple(torch.randn(BATCH, HEADS, length, head_dim, dtype=torch.float64) for length in lengths)

@@ -53,18 +53,10 @@ class Means(NamedTuple):
 
 
 def make_run(
-    folder: Path,
-    config: dict[str, Any],
-    *,
-    mse: float,
-    windows: int = 300,
-    mae: float | None = None,
-    variables: Sequence[str] = ("HUFL", "OT"),
-    epochs: int = 3,
-    freq: str = "h",
-    baselines: dict[str, float] = BASELINES,
-    **metrics: Any,
-) -> Path:
+    folder: Path, config: dict[str, Any], *, mse: float, windows: int = 300, mae: float | None = None,
+    variables: Sequence[str] = ("HUFL", "OT"), epochs: int = 3, freq: str = "h",
+    baselines: dict[str, float] = BASELINES, **metrics: Any,
+) -> Path:  # fmt: skip
     """Write a run of this MSE and MAE (None: √MSE); all share windows, truth and baselines, CRPS are 0.7 MAE."""
     folder.mkdir(parents=True)
     pred_len = config["pred_len"]
@@ -85,9 +77,8 @@ def make_run(
     pd.DataFrame(by_variable).to_csv(folder / "errors_by_variable.csv", index=False)
     epoch = np.arange(epochs)
     falling = mse * (1 + np.exp(-epoch / 3))
-    pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling}).to_csv(
-        folder / "metrics.csv", index=False
-    )
+    epochs_table = pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling})
+    epochs_table.to_csv(folder / "metrics.csv", index=False)
     names = list(squared)
     forecasts(config, windows, variables, dates, own, names).to_parquet(folder / "forecasts.parquet", index=False)
     content = results(config, means, windows) | {"epochs": epochs, **metrics}
@@ -131,13 +122,9 @@ def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any
 
 
 def forecasts(
-    config: dict[str, Any],
-    windows: int,
-    variables: Sequence[str],
-    dates: pd.DatetimeIndex,
-    noise: np.random.Generator,
-    names: Sequence[str],
-) -> pd.DataFrame:
+    config: dict[str, Any], windows: int, variables: Sequence[str], dates: pd.DatetimeIndex,
+    noise: np.random.Generator, names: Sequence[str],
+) -> pd.DataFrame:  # fmt: skip
     before = history(config)
     steps = np.arange(1 - before, config["pred_len"] + 1)
     parts = []
@@ -145,15 +132,10 @@ def forecasts(
         for variable in variables:
             truth = 10 * np.sin(2 * np.pi * (window + steps) / 24)
             guesses = {n: np.where(steps > 0, truth + noise.normal(size=len(steps)), np.nan) for n in names}
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "window": window, "forecast_start": dates[before + window],
-                        "date": dates[window : window + len(steps)], "step": steps, "variable": variable,
-                        "truth": truth, **guesses,
-                    }
-                )
-            )  # fmt: skip
+            parts.append(pd.DataFrame({
+                "window": window, "forecast_start": dates[before + window], "step": steps, "variable": variable,
+                "date": dates[window : window + len(steps)], "truth": truth, **guesses,
+            }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 

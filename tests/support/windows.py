@@ -10,15 +10,9 @@ from forecast.data.step_features import StepFeatures, TensorRows
 
 
 def windows_over(
-    values: Tensor,
-    time: Tensor,
-    *,
-    starts: Sequence[range],
-    seq_len: int,
-    pred_len: int,
-    target_index: Sequence[int],
-    first_rows: Sequence[int] | None = None,
-) -> Windows:
+    values: Tensor, time: Tensor, *, starts: Sequence[range], seq_len: int, pred_len: int,
+    target_index: Sequence[int], first_rows: Sequence[int] | None = None,
+) -> Windows:  # fmt: skip
     n_series = len(starts)
     features = StepFeatures(TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0))
     return Windows(

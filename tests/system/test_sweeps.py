@@ -60,9 +60,8 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     assert set(jobs(sweep)) == {"full", "linear", "fastformer"}
     assert jobs(sweep)["linear"] == half_done
     rows = pd.read_csv(sweep / "summary.csv").dropna(subset="attention").set_index("attention")
-    assert rows["mse"].to_dict() == pytest.approx(
-        {name: read_metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
-    )
+    measured = {name: read_metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
+    assert rows["mse"].to_dict() == pytest.approx(measured)
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
     assert (finished / "metrics.json").read_text() == scores

@@ -69,13 +69,10 @@ def imported(name: str) -> Iterator[str]:
             continue
         for target in full:
             if target.split(".")[0] == "forecast":
-                yield module_of(target.split(".")[1:])
-
-
-def module_of(parts: list[str]) -> str:
-    while parts and ".".join(parts) not in MODULES:
-        parts = parts[:-1]
-    return ".".join(parts) or "__init__"
+                parts = target.split(".")[1:]
+                while parts and ".".join(parts) not in MODULES:
+                    parts = parts[:-1]
+                yield ".".join(parts) or "__init__"
 
 
 @cache
@@ -89,16 +86,6 @@ def is_upward(name: str, target: str) -> bool:
     if here == there:
         return False
     return LAYER[there] >= LAYER[here] or there not in ONLY.get(here, {there})
-
-
-def long_functions() -> set[str]:
-    return {
-        f"{name}.{node.name}"
-        for name in MODULES
-        for node in statements(tree(name).body)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
-    }
 
 
 def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
@@ -122,7 +109,14 @@ def test_there_are_no_import_cycles() -> None:
 
 
 def test_functions_are_short() -> None:
-    assert long_functions() == set()
+    long = {
+        f"{name}.{node.name}"
+        for name in MODULES
+        for node in statements(tree(name).body)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    }
+    assert long == set()
 
 
 def test_modules_are_short() -> None:

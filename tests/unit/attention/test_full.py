@@ -40,9 +40,8 @@ def test_reference(name):
 @pytest.mark.parametrize(("query_len", "memory_len"), [(1, 13), (5, 9), (9, 2), (3, 16), (3, 20)])
 def test_output_and_gradients_are_the_fused_kernels(query_len, memory_len, masked):
     torch.manual_seed(0)
-    q, k, v = (
-        torch.randn(2, 3, n, 4, dtype=torch.float64, requires_grad=True) for n in (query_len, memory_len, memory_len)
-    )
+    lengths = (query_len, memory_len, memory_len)
+    q, k, v = (torch.randn(2, 3, n, 4, dtype=torch.float64, requires_grad=True) for n in lengths)
     seen = None
     if masked:
         seen = torch.rand(2, 3, query_len, memory_len) < 0.5

@@ -104,9 +104,8 @@ def training_had_a_zone(folder: Path) -> None:
 
 
 def series_of_other_dates(folder: Path) -> None:
-    series = [
-        pd.DataFrame({"unique_id": f"s{n}", "ds": BUSINESS_DAYS + pd.Timedelta(hours=n), "y": 1.0}) for n in range(4)
-    ]
+    days = [BUSINESS_DAYS + pd.Timedelta(hours=n) for n in range(4)]
+    series = [pd.DataFrame({"unique_id": f"s{n}", "ds": dates, "y": 1.0}) for n, dates in enumerate(days)]
     LongSource(path=write(folder, pd.concat(series).to_csv(index=False)), steps="rows").read()
 
 
@@ -385,8 +384,6 @@ STORES = [
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize(
-    "refusal", [*FILES, *READING, *TABLES, *SERIES, *STORES], ids=lambda refusal: refusal.what[:60]
-)
+@pytest.mark.parametrize("refusal", [*FILES, *READING, *TABLES, *SERIES, *STORES], ids=lambda row: row.what[:60])
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)

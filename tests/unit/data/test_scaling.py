@@ -64,9 +64,8 @@ def test_clipped_forecasts_return_as_the_bounds() -> None:
 @pytest.mark.parametrize("scale_by", ["series", "all"])
 def test_each_series_has_its_own_parameters(scale_by: str) -> None:
     frame = long_frame()
-    data = long_frame_data(
-        frame, name="mine", seq_len=6, pred_len=3, split=[0.7, 0.1, 0.2], transform="asinh", scale_by=scale_by
-    )
+    sizes = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
+    data = long_frame_data(frame, **sizes, transform="asinh", scale_by=scale_by)
     data.setup()
     first, last = data.rows["train"]
     values = np.asarray(data.panel.values)[:, 0]

@@ -97,9 +97,8 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     seen = shifted.loc[shifted["unique_id"] == "a", "y"].to_numpy()[:SEQ_LEN]  # all that the first forecast may know
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
-    fitted = FittedBaselines(
-        without_covariates(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:]
-    )
+    linear, naive_mae = without_covariates(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]])
+    fitted = FittedBaselines(linear, naive_mae, 7, list(LENGTHS)[1:])
     naive_mae = fitted.naive_mae_of(data.panel.ids)
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
     assert naive_mae[0].isnan()

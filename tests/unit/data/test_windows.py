@@ -27,9 +27,8 @@ def make_windows(count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: 
     """Every value of row r, column c is 100·r + c, so that a window shows where it came from."""
     values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
     time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
-    return windows_over(
-        values, time, starts=[range(4, 4 + count)], seq_len=seq_len, pred_len=pred_len, target_index=list(targets)
-    )
+    sizes = {"seq_len": seq_len, "pred_len": pred_len, "target_index": targets}
+    return windows_over(values, time, starts=[range(4, 4 + count)], **sizes)
 
 
 @pytest.mark.parametrize("targets", [(0, 1, 2), (1,), (2, 0)])

@@ -105,10 +105,8 @@ def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int]
     seq_len, pred_len, load = 168, 24, hourly_load()
     frame = load.drop(load.index[missing]).to_frame()
     frame = pd.concat([frame, frame.iloc[[70, 900, 3500]]]).sort_index()
-    split = [0.7, 0.1, 0.2]
-    data = frame_data(
-        frame, name="load", seq_len=seq_len, pred_len=pred_len, split=split, duplicates="first", features="M"
-    )
+    sizes = {"seq_len": seq_len, "pred_len": pred_len, "split": [0.7, 0.1, 0.2]}
+    data = frame_data(frame, name="load", **sizes, duplicates="first", features="M")
     data.setup()
     train, test = int(0.7 * len(load)), len(load) - int(0.2 * len(load))
     center, scale = (getattr(data.scaler, name).item() for name in ("center", "scale"))

@@ -100,9 +100,8 @@ def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.Mo
     layers = arrays["encoder_layers"].tolist()
     stack = isinstance(layers, list)
     d_model = arrays["state/projection.weight"].shape[1]
-    sizes: dict[str, Any] = {
-        key: int(arrays[key]) for key in ("seq_len", "label_len", "pred_len", "n_heads", "decoder_layers")
-    }
+    named = ("seq_len", "label_len", "pred_len", "n_heads", "decoder_layers")
+    sizes: dict[str, Any] = {key: int(arrays[key]) for key in named}
     model = (InformerStack if stack else Informer)(
         n_features=arrays["past"].shape[-1], n_targets=arrays["output"].shape[-1],
         n_time_features=arrays["past_time"].shape[-1], **sizes, encoder_layers=layers[0] if stack else layers,

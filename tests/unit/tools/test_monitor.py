@@ -121,9 +121,7 @@ def test_forecasts_that_share_a_row_with_the_test_are_left_out() -> None:
 HORIZON, TEST, NEWER = 24, 4000, 700
 
 
-def simulate(
-    random: np.random.Generator, n: int, *, model: float = 1.0, scale: float = 1.0, inside: float = 0.8
-) -> Period:
+def simulate(random: np.random.Generator, n: int, *, model=1.0, scale=1.0, inside=0.8) -> Period:
     """Windows of easy and hard days; `model` multiplies its errors, `scale` all; `inside` is the mean coverage."""
     days = n // 24 + 3
     hard = np.repeat(np.where(random.random(days) < 0.05, 5.0, 1.0) * np.exp(random.normal(0, 0.3, days)), 24)
@@ -146,9 +144,8 @@ def simulate(
 
 def simulate_drift(random: np.random.Generator, shift: float) -> dict[str, Drift]:
     """Uniform p-values of three columns; `shift` divides the first."""
-    return {
-        name: Drift(0.0, 1.0, random.random() / (shift if name == "load" else 1)) for name in ("load", "wind", "sun")
-    }
+    factors = {"load": shift, "wind": 1, "sun": 1}
+    return {name: Drift(0.0, 1.0, random.random() / factor) for name, factor in factors.items()}
 
 
 def frequency(advice: Advice, trials: int = 60, shift: float = 1.0, **newer: float) -> float:

@@ -142,10 +142,9 @@ def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> Non
     frame["weather"] = np.resize(["dry", "rain", "snow"], len(frame))
     frame["shift"] = np.resize(["day", "night"], len(frame))
     roles = {"past_covariates": ["shift"], "future_covariates": ["weather", "price"]}
+    roles["static_covariates"] = ["region", "size"]
     sizes = {"seq_len": 6, "pred_len": 3, "split": [0.6, 0.2, 0.2], "name": "sales"}
-    data = long_frame_data(
-        frame, static_covariates=["region", "size"], holidays="DE", known_steps=known_steps, **sizes, **roles
-    )
+    data = long_frame_data(frame, holidays="DE", known_steps=known_steps, **sizes, **roles)
     data.setup()
     groups = list_known_inputs(data)
     assert [(group.kind.value, group.name) for group in groups] == [

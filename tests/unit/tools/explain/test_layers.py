@@ -19,9 +19,8 @@ def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, atten
     torch.manual_seed(0)
     sizes: dict[str, Any] = {**SIZES, "label_len": 7, "pred_len": 5, **settings}
     network = model(seq_len=seq_len, attention=slots(attention_type), **sizes).eval()
-    forecast, calls = record_calls(
-        network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
-    )
+    inputs = torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
+    forecast, calls = record_calls(network, *inputs)
     dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
     layers = list_layers(network, calls, dates, seq_len, ("a", "b", "c"))
     places = {layer.call.name: (layer.queries, layer.keys) for layer in layers}
