@@ -1,5 +1,3 @@
-"""Fixtures of all tests of commands."""
-
 from pathlib import Path
 from typing import Any
 

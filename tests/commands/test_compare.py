@@ -1,5 +1,3 @@
-"""The command `forecast compare` and its files."""
-
 import re
 from pathlib import Path
 

@@ -166,12 +166,8 @@ START = 290  # row of the first forecast step, within the test rows
 
 def told_table() -> pd.DataFrame:
     """A load that follows the temperature of the same hour, which is forecast with an error."""
-    random = np.random.default_rng(0)
-    temperature = 10 + random.normal(size=ROWS).cumsum() / 5
-    dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
-    noise, error = random.normal(size=(2, ROWS))
-    load = 100 - 3 * temperature + noise
-    return pd.DataFrame({"load": load, "temperature": temperature, "told": temperature + error}, dates)
+    frame = table()[["load", "temperature"]][:ROWS]
+    return frame.assign(told=frame["temperature"] + np.random.default_rng(1).normal(size=ROWS))
 
 
 def changed(column: str, rows: slice) -> pd.DataFrame:

@@ -1,5 +1,3 @@
-"""`forecast explain` on small models trained here: files, page, numbers, refusals."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Sweeps run for real: their summary, jobs that fail, and a search by Optuna."""
-
 import json
 import sqlite3
 import statistics

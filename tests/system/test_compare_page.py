@@ -1,5 +1,3 @@
-"""The comparison page in a browser: charts, sorting, and names that contain HTML."""
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Several processes (gloo) train one model, and one of them writes the report of all windows."""
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A malformed input and the message that it causes."""
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""The contract of every attention type, in every role and with every option."""
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

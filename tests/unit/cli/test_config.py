@@ -1,5 +1,3 @@
-"""Every file in conf/ composes, and the classes that it names can be created with its keys."""
-
 import inspect
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,5 +1,3 @@
-"""Arguments and files of the command line that are refused, with the text of each message."""
-
 import contextlib
 from pathlib import Path
 from typing import Any

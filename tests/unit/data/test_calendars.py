@@ -1,5 +1,3 @@
-"""Calendars of rows that are not evenly spaced, and the features of dates."""
-
 import numpy as np
 import pandas as pd
 import pytest

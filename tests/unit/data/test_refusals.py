@@ -1,5 +1,3 @@
-"""Files, options and values of data that are refused, and warnings, with the text of each message."""
-
 import json
 import sys
 import warnings

@@ -1,5 +1,3 @@
-"""Scales, transforms and bounds of targets, compared with NumPy."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Windows, the splits that they come from, and the order in which they are served."""
-
 import io
 from itertools import chain
 from math import gcd

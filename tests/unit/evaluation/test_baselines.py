@@ -1,5 +1,3 @@
-"""Naive forecasts, and the shrinkage of a linear model towards one."""
-
 import numpy as np
 import pandas as pd
 import pytest

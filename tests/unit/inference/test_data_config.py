@@ -1,5 +1,3 @@
-"""Settings of the data of a trained model, and the errors of data that it cannot read."""
-
 from pathlib import Path
 from typing import Any
 

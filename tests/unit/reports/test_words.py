@@ -119,3 +119,11 @@ def test_the_overlap_counts_dates_that_share_a_step(positions: list[int], horizo
 def test_values_have_the_digits_that_models_compute(spread: float, given: list[float], expected: list[float]) -> None:
     found = round_values(np.array(given)[None, :, None], np.full((1, 1, 1), spread))
     np.testing.assert_array_equal(found[0, :, 0], expected)
+
+
+def test_values_have_the_shortest_digits_of_float32() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 50, 3)) * 10.0 ** np.arange(-3, 3).reshape(2, 1, 3)
+    values[0, 0] = np.nan, np.inf, -0.0
+    found = round_values(values, np.full((2, 1, 3), 1e9))
+    expected = [str(float(str(value))) for value in values.astype(np.float32).ravel()]
+    assert list(map(str, found.ravel().tolist())) == expected

@@ -83,17 +83,11 @@ def drawn(*arguments: str, trials: int = 40) -> list[Any]:
 @pytest.mark.parametrize(
     ("override", "values"),
     [
-        ("a=choice(1,2.5,x)", {1, 2.5, "x"}),
-        ("a=range(0.5,0.1,-0.2)", {0.5, 0.3}),
-        ("a=x,'y z'", {"x", "'y z'"}),
-        ("a=[1,2],[3]", {"[1,2]", "[3]"}),
-        ("a=range(1,4)", {1, 2, 3}),
-        ("a=range(5,0,-2)", {5, 3, 1}),
-        ("a=int(interval(2,4))", {2, 3, 4}),
-        ("a=tag(log,int(interval(1,2)))", {1, 2}),
-        ("+a=1,2", {1, 2}),
+        ("a=choice(1,2.5,x)", {1, 2.5, "x"}), ("a=range(0.5,0.1,-0.2)", {0.5, 0.3}), ("a=x,'y z'", {"x", "'y z'"}),
+        ("a=[1,2],[3]", {"[1,2]", "[3]"}), ("a=range(1,4)", {1, 2, 3}), ("a=range(5,0,-2)", {5, 3, 1}),
+        ("a=int(interval(2,4))", {2, 3, 4}), ("a=tag(log,int(interval(1,2)))", {1, 2}), ("+a=1,2", {1, 2}),
     ],
-)
+)  # fmt: skip
 def test_a_sweep_of_hydra_is_a_parameter(override: str, values: set[Any]) -> None:
     found = drawn(override)
     assert set(found) == values

@@ -1,5 +1,3 @@
-"""The lines of a sweep on the terminal, its summary for each command, and the number of jobs that failed."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -117,26 +117,14 @@ def test_every_row_has_a_key(found: set[str]) -> None:
 @pytest.mark.parametrize(
     ("override", "resumes", "is_variant"),
     [
-        ("output_root=elsewhere", True, True),
-        ("run_group=a", True, True),
-        ("logger.mode=online", True, True),
-        ("callbacks.progress.refresh_rate=1", True, True),
-        ("resume=auto", True, True),
-        ("run_name=a", False, True),
-        ("refit=full", False, True),
-        ("levels=[90]", False, True),
-        ("data.path=a.csv", False, True),
-        ("data.root=elsewhere", False, True),
-        ("data.seed=5", False, True),
-        ("seed=5", False, False),
-        ("compile=true", False, False),
-        ("optimizer.fused=false", False, False),
-        ("data.batch_size=16", False, False),
-        ("model.d_model=16", False, False),
-        ("+model.of_my_own=16", False, False),
-        ("+of_my_own=16", False, False),
+        ("output_root=elsewhere", True, True), ("run_group=a", True, True), ("logger.mode=online", True, True),
+        ("callbacks.progress.refresh_rate=1", True, True), ("resume=auto", True, True), ("run_name=a", False, True),
+        ("refit=full", False, True), ("levels=[90]", False, True), ("data.path=a.csv", False, True),
+        ("data.root=elsewhere", False, True), ("data.seed=5", False, True), ("seed=5", False, False),
+        ("compile=true", False, False), ("optimizer.fused=false", False, False), ("data.batch_size=16", False, False),
+        ("model.d_model=16", False, False), ("+model.of_my_own=16", False, False), ("+of_my_own=16", False, False),
     ],
-)
+)  # fmt: skip
 def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
     old, new = plain(), plain(override)
     assert (identity(old, RUN_EFFECTS) == identity(new, RUN_EFFECTS)) == resumes

@@ -1,5 +1,3 @@
-"""Sentences about significant and other differences, the numbers of the tables, and the charts of the page."""
-
 import json
 import math
 from collections.abc import Callable

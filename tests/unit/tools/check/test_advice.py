@@ -1,5 +1,3 @@
-"""Suggested settings: lengths, training, model, transform; and those for a DataFrame."""
-
 import shlex
 
 import numpy as np
