@@ -64,7 +64,10 @@ def read_data_of_checkpoint(config: DictConfig) -> "DataModule":
                 f"{argument}: with checkpoint=, a backtest takes its settings from the checkpoint: leave this one out"
             )
     find_named_files(config)
-    return read_model_data(config.checkpoint, tested=True).read_data(data_given(config, typed))
+    data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
+    names = {key.removeprefix("data.").split(".")[0] for key in typed if key.startswith("data.")}
+    given = data if "data" in typed else {name: data[name] for name in names}
+    return read_model_data(config.checkpoint, tested=True).read_data(given)
 
 
 def backtest_checkpoint(config: DictConfig, data: "DataModule") -> "dict[str, Backtest]":
@@ -98,13 +101,6 @@ def merge_settings(model: "TrainedModel", config: DictConfig, keys: Collection[s
             settings.trainer[key] = model.config["trainer"][key]
     settings.trainer.precision = keep_precision(settings.trainer.precision)
     return settings
-
-
-def data_given(config: DictConfig, keys: Collection[str]) -> dict[str, Any]:
-    """The data settings that were typed on the command line."""
-    data: dict[str, Any] = OmegaConf.to_container(config.data)  # type: ignore[assignment]
-    typed = {key.removeprefix("data.").split(".")[0] for key in keys if key.startswith("data.")}
-    return data if "data" in keys else {key: data[key] for key in typed}
 
 
 if __name__ == "__main__":

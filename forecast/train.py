@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def train(config: DictConfig, data: "DataModule | None" = None) -> float:
     """Train, test and save one model, as the configuration describes.
 
-    Args:
-        data: a data module that is set up. None: create the one that `config.data` describes.
+    `data`: a data module that is set up. None: create the one that `config.data` describes.
 
     Returns:
         The score of the tested model on the validation windows: the quantile loss with loss=quantile, otherwise the

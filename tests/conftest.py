@@ -4,9 +4,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--shape-checks", action="store_true", help="check shapes and types (jaxtyping, beartype) in every call"
-    )
+    parser.addoption("--shape-checks", action="store_true", help="check shapes and types (jaxtyping, beartype)")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -103,8 +103,7 @@ def check_written_here(path: Path, content: Any) -> dict[str, Any]:
 def load_checked(path: Path, load: Callable[[BinaryIO, zipfile.ZipFile, int], tuple[Any, str]]) -> Any:
     """Load a file with `load(file, archive, size)` unless its archive is unsafe.
 
-    Args:
-        load: returns the content, and what is unsafe in it, or "".
+    `load`: returns the content, and what is unsafe in it, or "".
 
     Raises CheckpointError: the file cannot be read, is damaged, is not a checkpoint, or contains more than data.
     """
@@ -189,8 +188,7 @@ TRAINING_TARGETS = known_targets("optimizer", "schedule")
 def check_stored_settings(path: Path, settings: Any, allowed: frozenset[str] | None = MODEL_TARGETS) -> None:
     """Check that settings read from the checkpoint at `path` are plain values and name only allowed targets.
 
-    Args:
-        allowed: the targets; None allows every name, for settings that are only read and never instantiated.
+    `allowed`: the targets; None allows every name, for settings that are only read and never instantiated.
 
     Raises CheckpointError: a value is not plain, is an interpolation, or names another target.
     """

@@ -108,10 +108,7 @@ def read_comments(path: Path) -> dict[str, str]:
 
 
 def by_horizon(pred_len: int, values: dict[int, int]) -> int:
-    """Return the value of an experiment's table for this horizon.
-
-    Raises ConfigError: the table has no such horizon.
-    """
+    """Return the value of an experiment's table for this horizon. Raises ConfigError: the table has no such horizon."""
     if pred_len not in values:
         known = ", ".join(map(str, values))
         raise ConfigError(f"pred_len={pred_len}: this experiment has settings for the horizons {known} only")

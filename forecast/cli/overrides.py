@@ -165,23 +165,21 @@ def is_number(value: Any) -> bool:
 
 MULTIPLE_CHOICE = ("logger",)  # groups of which several options can be chosen together
 
-EXTRAS = {
+EXTRAS = {  # options that need an extra, with the name of the extra, which is also the name of its package
     "hydra/sweeper/optuna": "optuna",
     "hydra/launcher/ray": "ray",
     "hydra/launcher/submitit_local": "submitit",
     "hydra/launcher/submitit_slurm": "submitit",
 }
-"""Options that need an extra, with the name of the extra, which is also the name of its package."""
 
 
 NEAR = 0.7  # similarity of two names, from 0 to 1, above which one may be meant by the other
 
-USUAL = {
+USUAL = {  # keys by the names that other programs give them
     "epochs": "trainer.max_epochs", "lr": "optimizer.lr", "learning_rate": "optimizer.lr", "run": "checkpoint",
     "batch_size": "data.batch_size", "horizon": "pred_len", "context_length": "seq_len", "target": "data.target",
     "input": "data.path", "file": "data.path", "csv": "data.path", "gpu": "trainer.devices", "gpus": "trainer.devices",
 }  # fmt: skip
-"""Keys by the names that other programs give them."""
 
 COMPUTED = {row.name: row.set_by for row in ROWS.values() if row.set_by}
 """Keys that are not typed, each with the key that sets it."""

@@ -273,11 +273,10 @@ class CsvChunks(Chunks):
         return DataError(f"{self.path}, line {number}: longer than {_MAX_LINE >> 20} MiB: this is no table")
 
 
-_READABLE = (
+_READABLE = (  # types of the columns of values
     pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_dictionary,
     pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
 )  # fmt: skip
-"""Types of the columns of values."""
 
 
 class ParquetChunks(Chunks):

@@ -26,8 +26,7 @@ ROUNDED = 1e-4  # largest rounding error of float32, as a fraction of the column
 class Table:
     """All rows of a file in float64, on disk. The last series may go on.
 
-    Attributes:
-        ids: of the series, in order; a dictionary without values, in which an id is found at once.
+    `ids`: of the series, in order; a dictionary without values, in which an id is found at once.
     """
 
     def __init__(self, path: Path, first: Panel) -> None:
@@ -102,8 +101,7 @@ class Table:
 def convert(chunks: Chunks, output: Path, *, freq: str | None, show_progress: Callable[[int], None]) -> None:
     """Convert a file to the store `output`, whose former content is removed; it has its name once it is complete.
 
-    Args:
-        freq: step between rows; None: inferred.
+    `freq`: step between rows; None: inferred.
 
     Raises DataError for a file that `read_table` would refuse.
     """

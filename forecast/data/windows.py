@@ -39,8 +39,7 @@ class Fill:
     taken from `previous`, and one before the first measured value from `none`. The mean of a window without any value
     is 0 after scaling, the center of its series.
 
-    Attributes:
-        limit: rows after the last measured value from which on the mean of the window is used. None: no limit.
+    `limit`: rows after the last measured value from which on the mean of the window is used. None: no limit.
     """
 
     methods: tuple[str, ...]  # of each column of the window

@@ -265,8 +265,7 @@ def adapt(
 ) -> Iterator[Float[Tensor, "series quantiles steps n_targets"]]:
     """Yield the offsets at each origin, in the order of time, and last those at the origin after them.
 
-    Args:
-        errors: scaled errors, truth − forecast, of earlier forecasts; NaN where the truth is missing or not known.
+    `errors`: scaled errors, truth − forecast, of earlier forecasts; NaN where the truth is missing or not known.
     """
     n_series, n_origins, n_steps, _ = errors.shape
     first = calibration.offsets.to(errors)

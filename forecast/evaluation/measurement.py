@@ -86,8 +86,7 @@ class SplitScorer:
     The quantiles of the model are trained (`loss=quantile`), or its calibration puts them around its point forecast.
     Those of a baseline, which only its CRPS reads, come from its calibration.
 
-    Args:
-        probabilities: those of the quantiles in the forecasts of the model; None without any.
+    `probabilities`: those of the quantiles in the forecasts of the model; None without any.
     """
 
     def __init__(

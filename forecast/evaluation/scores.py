@@ -36,12 +36,11 @@ class BaselineFacts(NamedTuple):
     has_parameters: bool = False  # whether it has weights, which later rows can make out of date
 
 
-BASELINES = {
+BASELINES = {  # the baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes
     "naive": BaselineFacts("naive", "#8a96a3", ":"),
     "seasonal_naive": BaselineFacts("seasonal naive", "#6b7785", "-.", depends_on="season"),
     "linear": BaselineFacts("linear baseline", "#3d4854", "--", depends_on="seq_len", has_parameters=True),
 }
-"""The baselines by name, in the order of tables; `forecast.evaluation.baselines` has their classes."""
 
 LABELS = {name: facts.label for name, facts in BASELINES.items()}
 
@@ -94,7 +93,7 @@ def ratio(numerator: Any, denominator: Any) -> Any:
     return (numerator / denominator).where(denominator != 0, math.nan)
 
 
-SCORES = {
+SCORES = {  # the scores by name, in the order of metrics.json; see `errors` for their definitions
     "mse": Score("MSE", "scaled", "mean squared error of the scaled values", lambda e, _: e.squared),
     "mae": Score("MAE", "scaled", "mean absolute error of the scaled values", lambda e, _: e.absolute),
     "crps": Score(
@@ -117,7 +116,6 @@ SCORES = {
         lambda e, naive_mae: ratio(e.absolute_raw, naive_mae), is_ratio=True,
     ),
 }  # fmt: skip
-"""The scores by name, in the order of metrics.json; see `errors` for their definitions."""
 
 SCALED_SCORES = tuple(name for name, score in SCORES.items() if score.unit == "scaled")
 """Scores of scaled values, which are means over all true values and are also saved for each window."""
@@ -148,13 +146,12 @@ class ReportedScores:
         return min((name for name in self.mse if name != MODEL), key=lambda name: self.mse[name])
 
 
-FACTS_OF_MISS = {
+FACTS_OF_MISS = {  # scores of intervals that show why a coverage misses its level
     "above": "{:.1%} of the values lie above it",
     "below": "{:.1%} below it",
     "error_ratio": "the errors are {:.1f} times those on the validation windows",
     "horizons": "which hold {:.1f} horizons",
 }
-"""Scores of intervals that show why a coverage misses its level."""
 
 
 def explain_misses(intervals: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

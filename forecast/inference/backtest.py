@@ -217,8 +217,7 @@ def adaptive_quantiles(
 ) -> Iterator[tuple[PerOrigin, Float[Tensor, "chosen pred_len n_targets quantiles"]]]:
     """Yield numbers of some origins, and their scaled quantiles, whose offsets follow the errors of each series.
 
-    Args:
-        calibration: the offsets at the first origin of each series.
+    `calibration`: the offsets at the first origin of each series.
     """
     _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
@@ -374,8 +373,7 @@ def split_before(data: DataModule, cut: int) -> list[str]:
 def train_to_best(config: DictConfig, data: DataModule, forecaster: Forecaster, folder: Path) -> bool:
     """Train, and restore the best epoch by validation, whose checkpoint is saved to `folder`.
 
-    Returns:
-        Whether no epoch was better than the model before them, which is then restored.
+    Returns whether no epoch was better than the model before them, which is then restored.
     """
     trainer = make_trainer(
         config,

@@ -95,8 +95,7 @@ class PointForecaster:
     def forecast(self, windows: Windows, batch: Batch, scaler: Scaler) -> tuple[Points, Output]:
         """Compute the scaled point forecasts of all steps, and the raw output of the first pred_len steps.
 
-        Args:
-            scaler: of the targets; it clips the point forecasts to its bounds.
+        `scaler`: of the targets; it clips the point forecasts to its bounds.
         """
 
         def clip(output: Tensor) -> Tensor:

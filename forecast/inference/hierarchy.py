@@ -45,8 +45,7 @@ def predict_sums(
 ) -> Forecast:
     """Forecast each series as `predict` does, and the sums over series before them.
 
-    Args:
-        hierarchy: static covariates, or columns of the id, from the top down. `[]`: the total alone. None: no sums.
+    `hierarchy`: static covariates, or columns of the id, from the top down. `[]`: the total alone. None: no sums.
 
     Raises:
         ConfigError: another name, an id that names a sum and a series, or too few samples for bounds of sums.

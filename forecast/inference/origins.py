@@ -37,9 +37,7 @@ def choose_origins(model: TrainedModel, panel: Panel, start: str | pd.Timestamp 
     Beside series with enough history, a series with fewer rows is chosen if it has a value of every column in them:
     `take_excerpt` puts missing rows before them. Other series are left out, with a warning.
 
-    Raises:
-        DataError: no series has enough history.
-        ConfigError: no series can be forecast from `start`.
+    Raises DataError: no series has enough history; ConfigError: no series can be forecast from `start`.
     """
     if panel.lengths.max() < model.seq_len:
         has = f"the longest of {len(panel):,} series has" if len(panel) > 1 else "there are"
@@ -94,8 +92,7 @@ def take_excerpt(
     Series of the training data need only the rows around the forecast. New series need all rows before it, for their
     scale. A series with fewer than seq_len rows before its origin gets rows before them, in which nothing is known.
 
-    Args:
-        ahead: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
+    `ahead`: values of future covariates after the end of the only series, see `forecast.inference.model_data`.
     """
     chosen, rows = origins
     has_scale = np.array(model.data_state["ids"])[np.array(model.data_state["has_scale"])]
@@ -153,7 +150,6 @@ def scale_excerpt(model: TrainedModel, excerpt: Panel, rows: Int64[np.ndarray, "
 
 
 def windows_from(model: TrainedModel, scaled: ScaledPanel, origins: Sequence[range], pred_len: int) -> Windows:
-    """The windows that forecast from these rows of each series on."""
     starts = [range(rows.start - model.seq_len, rows.stop - model.seq_len, rows.step) for rows in origins]
     return scaled.windows(starts, seq_len=model.seq_len, pred_len=pred_len, target_index=model.target_index)
 

@@ -363,8 +363,7 @@ def adapt_to_errors(
     Forecasts that begin after the training rows are repeated, from rows among the last `REPLAYED_ROWS` before the
     origin: with many series from every n-th. If the model was refitted on all rows, the tested one repeats them.
 
-    Args:
-        calibration: of the steps of the horizon, on the scale of the forecaster's model.
+    `calibration`: of the steps of the horizon, on the scale of the forecaster's model.
     """
     repeated = forecaster.tested()
     tested = repeated.model

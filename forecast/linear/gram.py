@@ -164,8 +164,7 @@ class Gram:
 def window_gram(windows: Windows, parts: int = 1) -> Gram:
     """Sums over the windows at every row, whatever their stride, or over as many as `choose_windows` selects.
 
-    Args:
-        parts: divides the limit of the windows that are read one by one.
+    `parts`: divides the limit of the windows that are read one by one.
     """
     windows, steps = make_dense(windows), find_covariate_steps(windows)
     if (numbers := choose_windows(windows, steps, parts)) is not None:

@@ -27,8 +27,7 @@ class Positions:
     Steps number the window: 0 is the first of the past, seq_len the first of the horizon. A token of several steps
     has the step at its centre.
 
-    Attributes:
-        variables: the number of the variable of each token, in a sequence that holds several variables; else None.
+    `variables`: the number of the variable of each token, in a sequence that holds several variables; else None.
     """
 
     steps: Int[np.ndarray, " length"]  # the step of each token

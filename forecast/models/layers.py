@@ -219,8 +219,7 @@ class ChannelLayout(nn.Module):
     Sources: Zhou et al. 2021, Informer (mixed); Nie et al. 2023, PatchTST (independent); Woo et al. 2024, Moirai
     (joint); Ho et al. 2019, Axial Attention (axes).
 
-    Args:
-        extra: variables of joint and axes beside the features, such as the covariates.
+    `extra`: variables of joint and axes beside the features, such as the covariates.
 
     Raises ValueError: `tokens` is none of these.
     """

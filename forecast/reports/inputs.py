@@ -27,8 +27,7 @@ def tabulate_inputs(data: DataModule, rows: RowRanges, blocks: int) -> pd.DataFr
 
     Of columns, the measured values count; of future covariates, the values that the model reads.
 
-    Args:
-        blocks: number of blocks of equal length; fewer if there are fewer dates.
+    `blocks`: number of blocks of equal length; fewer if there are fewer dates.
 
     Returns:
         One row for each column and block, in order: `variable`, `block`, `dates` (their number), `count` (of values),

@@ -117,8 +117,7 @@ def tabulate(
 ) -> Table:
     """Return a table with a row for each forecaster, whose scores have the decimals that the smallest one needs.
 
-    Args:
-        more: texts of further columns, one for each row, by heading.
+    `more`: texts of further columns, one for each row, by heading.
     """
     columns = {heading: format_column(row[key] for row in scores.values()) for key, heading in headings.items()}
     columns |= {heading: list(texts) for heading, texts in (more or {}).items()}

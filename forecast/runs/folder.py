@@ -88,10 +88,7 @@ def read_config(path: Path) -> DictConfig:
 
 
 def read_overrides(path: Path) -> list[str]:
-    """Read a list of overrides.
-
-    Raises Exception: one of `UNREADABLE`, if the file does not hold a list.
-    """
+    """Read a list of overrides. Raises Exception: one of `UNREADABLE`, if the file does not hold a list."""
     overrides: Any = OmegaConf.to_container(OmegaConf.load(path))
     if not isinstance(overrides, list):
         raise ValueError(f"{path}: the file does not hold a list of overrides")

@@ -319,8 +319,7 @@ def first_line(error: BaseException) -> str:
 class SweepProgress:
     """Count the runs of a sweep that have ended, and print one line for each.
 
-    Attributes:
-        fixed: the keys to which the command gives one value. A run is named by its values of the other keys.
+    `fixed`: the keys to which the command gives one value. A run is named by its values of the other keys.
     """
 
     fixed: Collection[str]

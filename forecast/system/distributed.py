@@ -68,8 +68,7 @@ def choose_in_first(what: str, choose: Callable[[], Chosen]) -> Chosen | None:
 
     In a process that Lightning started, the result is None, because its command line holds the choice already.
 
-    Args:
-        what: a name of the choice; each choice has its own.
+    `what`: a name of the choice; each choice has its own.
 
     Raises ConfigError: the Slurm job does not set the number of processes per machine.
     """
@@ -114,8 +113,7 @@ def follow_parent() -> None:
 def write_first_error(path: Path, message: str) -> bool:
     """Write `message` to `path` unless another process of this run has written to it.
 
-    Returns:
-        Whether this process must print the message: it wrote the file, or the file cannot be written.
+    Returns whether this process must print the message: it wrote the file, or the file cannot be written.
     """
     try:
         with path.open("x") as file:

@@ -99,8 +99,7 @@ def choose_transforms(data: DataModule, loss: str) -> dict[str, tuple[str, float
     `loss=mse`, otherwise the mean absolute error. Each target is forecast from its own past and the future covariates,
     because the weights of a linear model of all columns depend on all their transforms.
 
-    Returns:
-        The transform of each target that gets one, and its error relative to that without a transform.
+    Returns the transform of each target that gets one, and its error relative to that without a transform.
     """
     plain = data.with_transform(None)
     chosen = {}
@@ -126,8 +125,7 @@ def describe_transforms(chosen: dict[str, tuple[str, float]], loss: str) -> str:
 def linear_error(data: DataModule, loss: str) -> float:
     """The error of the linear baseline on validation windows: RMSE for `loss=mse`, otherwise MAE.
 
-    Args:
-        data: has one target.
+    `data` has one target.
     """
     fitted, windows = FittedBaselines.fit(data), data.windows["val"]
     linear = Linear(fitted.linear)
@@ -168,8 +166,7 @@ def make_forecaster(
 ) -> Forecaster:
     """Create a model for the data, with the configuration's loss, optimizer and schedule.
 
-    Args:
-        chosen_on: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
+    `chosen_on`: a warm start's hyperparameters are chosen on its validation windows; None: on those of `data`.
 
     Raises ConfigError: the model and its batches cannot fit into memory.
     """

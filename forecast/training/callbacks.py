@@ -45,8 +45,7 @@ def gather(trainer: L.Trainer, value: Any) -> list[Any]:
 class ProgressBar(LightningProgressBar):
     """Show one bar per epoch with the loss and the scores, and one for each pass over validation or test.
 
-    Args:
-        refresh_rate: batches between two updates of a bar; 0: no bars.
+    `refresh_rate`: batches between two updates of a bar; 0: no bars.
     """
 
     def __init__(self, refresh_rate: int = 10) -> None:
@@ -123,8 +122,7 @@ class ProgressBar(LightningProgressBar):
 class StopEarly(EarlyStopping):
     """Early stopping that also compares with the model's score before training, which a warm start has.
 
-    Args:
-        monitor: the metric; None: the one that selects the best epoch.
+    `monitor`: the metric; None: the one that selects the best epoch.
     """
 
     def __init__(self, monitor: str | None = None, **options: Any) -> None:
@@ -146,8 +144,7 @@ class AverageWeights(Callback):
     the first, random weights are soon forgotten. Buffers are not averaged. Training goes on from the weights
     themselves, which checkpoints hold beside the average; without a decay, it goes on from the average.
 
-    Args:
-        decay: between 0 and 1; None: nothing is averaged.
+    `decay`: between 0 and 1; None: nothing is averaged.
 
     Raises ConfigError: in `setup`, the weights are sharded.
     """
@@ -288,7 +285,9 @@ class EpochTable(Callback):
         is_same_run = len(self._restored) == trainer.world_size
         sums = self._restored[trainer.global_rank] if is_same_run else torch.zeros(4)
         self._sums = sums.to(module.device)  # loss times windows, windows, norms of the gradient, steps
-        self.rows = [row for row in read_rows(self.path) if row["epoch"] < trainer.current_epoch]
+        # exactly as written, with floats to the last digit
+        table = pd.read_csv(self.path, float_precision="round_trip") if self.path.exists() else pd.DataFrame()
+        self.rows: list[Any] = [row for row in table.to_dict("records") if row["epoch"] < trainer.current_epoch]
         self.started = time.perf_counter() - (self.rows[-1]["seconds"] if self.rows else 0)
 
     def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -329,11 +328,6 @@ class EpochTable(Callback):
     def on_load_checkpoint(self, trainer: L.Trainer, module: L.LightningModule, checkpoint: dict) -> None:
         if "epoch_table" in checkpoint:  # not with callbacks.epochs=null
             self.lr, self._restored = checkpoint["epoch_table"]["lr"], checkpoint["epoch_table"]["sums"]
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows exactly as written, with floats to the last digit."""
-    return pd.read_csv(path, float_precision="round_trip").to_dict("records") if path.exists() else []  # type: ignore[return-value]
 
 
 class SafePoints(Callback):

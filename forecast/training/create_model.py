@@ -287,8 +287,7 @@ def past_of_model(model: ForecastModel, n_features: int, *, untrained: bool) -> 
 def covariates_of_model(model: ForecastModel, scaled: ScaledPanel, *, untrained: bool) -> dict[int, bool]:
     """The numbers of the future covariates that a model reads, and whether it reads them after the forecast origin.
 
-    Args:
-        untrained: see `list_inputs`.
+    `untrained`: see `list_inputs`.
     """
     linear = model.linear_weights()
     known = {} if linear is None else covariates_of_linear(linear, scaled)

@@ -136,8 +136,7 @@ class TensorBoardLogger(LightningTensorBoardLogger):
 class ServiceLogger(Logger):
     """A logger whose service may be lost during a run.
 
-    Attributes:
-        is_lost: whether the connection was lost; then nothing more is logged.
+    `is_lost`: whether the connection was lost; then nothing more is logged.
     """
 
     service: str  # its name in messages

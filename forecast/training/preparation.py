@@ -41,7 +41,7 @@ LOGGER_PACKAGES = {"wandb": ("wandb",), "tensorboard": ("tensorboard",), "mlflow
 MONITORED = ("val/mse", "val/mae")
 MONITORED_QUANTILES = (*MONITORED, "val/quantile_loss")
 
-IGNORED = (
+IGNORED = (  # messages of Lightning that do not concern users of this package
     ".*LeafSpec.*",  # Lightning's use of torch
     ".*smaller than the logging interval.*",  # curves are logged by epoch
     ".*dirpath has changed.*",  # a run that continues from another run's checkpoint writes its own
@@ -49,7 +49,6 @@ IGNORED = (
     ".*FSDP2-wrapped module.*",  # nothing is written into a forecast, which is a view
     ".*sync_dist=True.*",  # scores are summed over the processes before they are logged
 )
-"""Messages of Lightning that do not concern users of this package."""
 
 
 def check_settings(config: DictConfig) -> None:
@@ -57,9 +56,7 @@ def check_settings(config: DictConfig) -> None:
 
     A command calls this before it reads data, which may take minutes.
 
-    Raises:
-        ConfigError: naming the first wrong setting.
-        NotInstalled: a package of a logger is not installed.
+    Raises ConfigError: naming the first wrong setting; NotInstalled: a package of a logger is not installed.
     """
     if config.resume not in (None, AUTO):
         raise ConfigError(f"resume={config.resume} is unknown; use resume=auto, or checkpoint=FILE")

@@ -55,8 +55,7 @@ MAX_NAMED = 8  # largest number of columns that a line names
 class Examples:
     """A few test windows in original units, evenly spaced; the choice does not depend on the model or its seq_len.
 
-    Attributes:
-        bands: the model's intervals of the lowest level, its lower and upper bounds; empty without intervals.
+    `bands`: the model's intervals of the lowest level, its lower and upper bounds; empty without intervals.
     """
 
     numbers: list[int]

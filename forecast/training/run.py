@@ -104,8 +104,7 @@ def calibrate_and_test(
 ) -> tuple[Path, dict[str, Any]]:
     """Restore the best epoch, calibrate its intervals on the validation windows, then test it.
 
-    Returns:
-        The tested checkpoint, and its content with the calibrations, the baselines and the test scores.
+    Returns the tested checkpoint, and its content with the calibrations, the baselines and the test scores.
     """
     path = find_checkpoint(config.output_dir)
     content, datamodule = load_checkpoint(path), LightningData(data)
@@ -225,8 +224,7 @@ def refit(
     No windows are left to test or to calibrate this model. Its intervals are those of the tested model, equally wide
     in original units (with many series, on the scale of each series).
 
-    Returns:
-        What metrics.json says of the refit.
+    Returns what metrics.json says of the refit.
     """
     signals.exit_if_received(" before the refit")
     whole, epochs = data.with_all_rows_in_training(), completed_epochs(tested)

@@ -1,10 +1,9 @@
-"""Fixtures of all tests of commands."""
-
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forecast import Model, load
 from tests.support.commands import trained_on_series
 from tests.support.long_files import long_frame
 
@@ -13,6 +12,20 @@ from tests.support.long_files import long_frame
 def series_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
     return trained_on_series(tmp_path_factory.mktemp("series"), long_frame(future=10))
+
+
+@pytest.fixture
+def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The model of `run`, in the folder of its data."""
+    monkeypatch.chdir(run.parents[1])
+    return load(run)
+
+
+@pytest.fixture
+def series_model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The model of `series_run`, in the folder of its data."""
+    monkeypatch.chdir(series_run.parents[1])
+    return load(series_run)
 
 
 @pytest.fixture(autouse=True)

@@ -180,7 +180,6 @@ CUT = pd.Timestamp("2024-01-12 16:00")  # the date of the second training, after
 
 @pytest.fixture(scope="module")
 def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a backtest of all policies."""
     place = tmp_path_factory.mktemp("policies")
     write_csv(place / "load.csv", rows=300)
     assert run_command("backtest", place, *RETRAINED, f"retrain=[{','.join(POLICIES)}]") == 0

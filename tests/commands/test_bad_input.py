@@ -26,7 +26,6 @@ from tests.support.malformed.case import Case, advised
 
 QUICK = (*TINY, "data=csv", "logger=[]", "callbacks.progress.refresh_rate=0")
 
-
 Said = Callable[..., str]
 pytestmark = pytest.mark.usefixtures("types_unchecked")
 
@@ -68,9 +67,7 @@ def test_malformed_settings_are_refused_with_their_reason(case: Case, tmp_path: 
 
 @pytest.mark.parametrize(("case", "advice"), every_nth(advised(settings.REFUSED), 3))
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_settings_that_a_message_advises_are_obeyed(
-    case: Case, advice: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
-) -> None:
+def test_advised_settings_are_obeyed(case: Case, advice: tuple[str, ...], tmp_path, monkeypatch, said: Said) -> None:
     """They give no or another message, where training would begin."""
     monkeypatch.setattr("lightning.Trainer.fit", Mock(side_effect=TrainingError("training begins")))
     line = said("train", *case.typed(tmp_path, advice, QUICK))
@@ -135,7 +132,6 @@ OPTIONS = st.fixed_dictionaries(
         "freq": st.sampled_from([None, "h", "D", "MS", "5", "ns", "W-MON", "QS", "0h", "B", "h h", "-1D"]),
     },
 )
-
 
 INSERTED = [
     *(sign.encode() for sign in ",;\t\"'\n\r\0.-+eE:/ \x1b\x85\u2028é€٣"),

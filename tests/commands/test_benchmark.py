@@ -1,5 +1,3 @@
-"""The command `forecast benchmark`: cases, peak memory, growth and files."""
-
 import json
 import sys
 from pathlib import Path
@@ -64,16 +62,20 @@ def test_the_exponent_of_the_growth_is_that_of_one_sequence() -> None:
     assert pd.isna(fit_growth(rows[:1])[0]["time_exponent"])
 
 
-@pytest.mark.parametrize("role", ["causal", "cross"])
-def test_every_case_of_a_layer_runs(role: str) -> None:
-    config = compose_config(*SMALL, f"benchmark.role={role}", config_name="benchmark")
-    for case in list_cases(config):
-        make_work(config, case, "cpu")()
+MODEL = (
+    "benchmark=model",
+    "benchmark.lengths=[24/12/6]",
+    "benchmark.batch_size=2",
+    "model.d_model=8",
+    "model.n_heads=2",
+)
 
 
-def test_every_step_of_a_model_runs() -> None:
-    sizes = ("benchmark.lengths=[24/12/6]", "benchmark.batch_size=2", "model.d_model=8", "model.n_heads=2")
-    config = compose_config("benchmark=model", *sizes, "precision=bfloat16", config_name="benchmark")
+@pytest.mark.parametrize(
+    "chosen", [(*SMALL, "benchmark.role=causal"), (*SMALL, "benchmark.role=cross"), (*MODEL, "precision=bfloat16")]
+)
+def test_every_case_runs(chosen: tuple[str, ...]) -> None:
+    config = compose_config(*chosen, config_name="benchmark")
     for case in list_cases(config):
         make_work(config, case, "cpu")()
 

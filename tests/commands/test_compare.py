@@ -1,5 +1,3 @@
-"""The command `forecast compare` and its files."""
-
 import re
 from pathlib import Path
 
@@ -122,7 +120,6 @@ def test_crps_ranks_where_every_run_has_it(tmp_path: Path) -> None:
 
 
 def test_no_name_is_a_formula_in_the_table_of_a_comparison(tmp_path: Path) -> None:
-    """What others called their runs is shown as text in a spreadsheet; numbers stay numbers."""
     for number, name in enumerate(("=1+1", "@x", "-2", "plain")):
         config = configuration("attention=full")
         config["model"]["attention"]["name"] = name

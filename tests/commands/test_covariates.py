@@ -1,6 +1,5 @@
 """Covariates of a table of one series, from training to every other command."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 import forecast
 from forecast.inference.model import load
+from forecast.runs.folder import read_metrics
 from tests.support.commands import PLAIN, TINY, only, run_command
 from tests.support.covariate_file import COVARIATES, FUTURE, UNKNOWN, table
 from tests.support.long_files import LENGTHS, long_frame
@@ -42,7 +42,7 @@ def test_the_model_reads_and_forecasts_what_the_options_say(place: Path) -> None
 
 
 def test_the_metrics_name_the_inputs_and_the_linear_baseline_reads_them(place: Path) -> None:
-    metrics = json.loads((place / "run" / "metrics.json").read_text())
+    metrics = read_metrics(place / "run")
     ahead = [f"past and future of {name}" for name in FUTURE]
     assert metrics["inputs_used"] == [*(f"past of {name}" for name in UNKNOWN), *ahead, "calendar"]
     mse = {name: scores["mse"] for name, scores in metrics["baselines"].items()}
@@ -170,12 +170,8 @@ START = 290  # row of the first forecast step, within the test rows
 
 def told_table() -> pd.DataFrame:
     """A load that follows the temperature of the same hour, which is forecast with an error."""
-    random = np.random.default_rng(0)
-    temperature = 10 + random.normal(size=ROWS).cumsum() / 5
-    dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
-    noise, error = random.normal(size=(2, ROWS))
-    load = 100 - 3 * temperature + noise
-    return pd.DataFrame({"load": load, "temperature": temperature, "told": temperature + error}, dates)
+    frame = table()[["load", "temperature"]][:ROWS]
+    return frame.assign(told=frame["temperature"] + np.random.default_rng(1).normal(size=ROWS))
 
 
 def changed(column: str, rows: slice) -> pd.DataFrame:
@@ -186,7 +182,6 @@ def changed(column: str, rows: slice) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def told_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with table.csv and a run trained on it."""
     folder = tmp_path_factory.mktemp("known")
     told_table().to_csv(folder / "table.csv")
     given = (*TINY, *OPTIONS, "data.path=table.csv", "pictures=false", "hydra.run.dir=run")
@@ -230,7 +225,6 @@ def test_forecasts_read_what_was_known_at_their_origin(model: forecast.Model, ho
 
 
 def test_past_forecasts_read_no_measured_future(told_place: Path) -> None:
-    """Of the last window, whose horizon ends the told_table."""
     after = slice(ROWS - PRED_LEN, None)
     found = []
     for name, frame in enumerate((told_table(), changed("temperature", after), changed("told", after))):

@@ -1,7 +1,4 @@
-"""Dates of steps that are named by their ends (`data.stamp=end`), and of trading sessions, which are no even steps.
-
-Forecasts are dated in the same way, and fit below the file.
-"""
+"""Dates of forecasts as in their files: of steps named by their ends (`data.stamp=end`), and of trading sessions."""
 
 from pathlib import Path
 

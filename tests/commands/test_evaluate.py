@@ -14,6 +14,7 @@ from forecast import load
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.model import load_tested
 from forecast.inference.predict import calibration_for
+from forecast.runs.folder import read_metrics
 from forecast.tools.monitor import examine
 from tests.support.commands import finish, run_command, run_training, start
 from tests.support.csv_files import write_csv
@@ -145,7 +146,7 @@ def test_the_forecasts_after_the_test_are_scored(place: Path, capsys) -> None:
     scores = json.loads((place / "e.json").read_text())
     assert found["periods"]["newer"]["mse"]["model"] == pytest.approx(scores["test"]["mse"], rel=1e-5)
     assert found["coverage"]["newer"]["conformal"]["80"] == scores["intervals"]["conformal"]["80"]["coverage"]
-    metrics = json.loads((place / "runs" / "run" / "metrics.json").read_text())
+    metrics = read_metrics(place / "runs" / "run")
     assert found["periods"]["test"]["mse"]["model"] == pytest.approx(metrics["test"]["mse"], rel=1e-5)
     assert found["verdict"] in ("keep", "retrain")
     assert set(found["p_values"]) == {"errors", "coverage"}  # 300 rows are too many to compare with 400
@@ -169,7 +170,6 @@ def test_rows_that_a_refit_has_seen_are_not_scored(place: Path) -> None:
 
 @pytest.mark.parametrize("rows", [4, ROWS + 4])
 def test_too_few_newer_rows_give_the_verdict_unknown(place: Path, rows: int, capsys) -> None:
-    """A file with the first newer rows alone, or with all rows up to them."""
     table = pd.read_csv(place / "newer.csv")
     some = table[:rows] if rows >= ROWS else table[ROWS : ROWS + rows]
     some.to_csv(place / "few.csv", index=False)

@@ -1,5 +1,3 @@
-"""`forecast explain` on small models trained here: files, page, numbers, refusals."""
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,8 +27,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(place: Path) -> Callable[[str], Path]:
-    """The run folder of one of `RUNS`, trained when first asked for."""
-
     def trained(name: str) -> Path:
         if not (place / name).exists():
             assert run_training(place, *RUNS[name], *FEW, f"output_root={name}") == 0
@@ -88,9 +84,7 @@ def test_layers_that_add_nothing_are_said_first_and_not_drawn(run, explained, tm
     page = (tmp_path / "why" / "index.html").read_text()
     assert page.index(said) == page.index("<li>") + len("<li>")
     assert any(line.startswith(said) for line in capsys.readouterr().out.splitlines())
-    assert {path.name for path in (tmp_path / "why").iterdir()} == {
-        "importance.csv", "importance.png", "index.html"
-    }  # fmt: skip
+    assert {path.name for path in (tmp_path / "why").iterdir()} == {"importance.csv", "importance.png", "index.html"}
     importance = pd.read_csv(tmp_path / "why" / "importance.csv")
     mse = importance["mse"].to_numpy()
     assert (mse[importance["part"] == "calendar"] == 0).all()

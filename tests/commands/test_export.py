@@ -37,7 +37,6 @@ EPOCH = (PLAIN, "trainer.max_epochs=1", "logger=[]")
 
 
 def users_inputs(trained: TrainedModel, table: pd.DataFrame, starts: list[int]) -> dict[str, np.ndarray]:
-    """Raw rows, the calendar's features and the scale of some windows, as a user would cut them."""
     seq_len, pred_len = trained.seq_len, trained.pred_len
     time = time_features(pd.DatetimeIndex(table.index), "h")
     rows = table.to_numpy("float64")
@@ -59,12 +58,6 @@ def ours(trained: TrainedModel, inputs: dict[str, np.ndarray]) -> np.ndarray:
     return trained.target_scaler.inverse(trained.network(past, *times), series).numpy()
 
 
-def run_onnx(path: Path, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The forecast and the quantiles."""
-    forecast, quantiles = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
-    return np.asarray(forecast), np.asarray(quantiles)
-
-
 def read(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "load.csv", index_col="date", parse_dates=True)
 
@@ -78,7 +71,6 @@ class Exported(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A run with ProbSparse as an ONNX file, and what the export printed."""
     folder = workplace(tmp_path_factory.mktemp("run"))
     given = (*EPOCH, *LOAD, *TINY, "attention=probsparse", "hydra.run.dir=run")
     assert run_command("train", folder, *given) == 0
@@ -96,14 +88,14 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
     assert trained.calibration is not None
     for starts in ([250], [0, 280], list(range(100, 107))):
         inputs = users_inputs(trained, table, starts)
-        forecast, quantiles = run_onnx(path, inputs)
+        found = onnxruntime.InferenceSession(str(path)).run(["forecast", "quantiles"], inputs)
+        forecast, quantiles = map(np.asarray, found)
         expected = ours(trained, inputs)
         assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
         assert np.abs(expected - expected.mean()).max() > 1
         offsets = trained.calibration.offsets.numpy()[:, None]  # (quantiles, 1, steps, n_targets)
-        assert np.allclose(
-            quantiles, np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1), atol=1e-4
-        )
+        by_hand = np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1)
+        assert np.allclose(quantiles, by_hand, atol=1e-4)
         assert (np.diff(quantiles) >= 0).all()
     model = onnx.load(path)
     assert not [place for place in MACHINE if place in path.read_bytes()]
@@ -130,7 +122,6 @@ def run_program(said: str, data: Path, folder: Path) -> np.ndarray:
 
 
 def test_the_printed_program_forecasts_without_this_package(exported: Exported, tmp_path: Path) -> None:
-    """As PyTorch does, the step after the file."""
     folder, run, _, said = exported
     assert "past (batch, 12, 2) float64" in said
     forecast = run_program(said, folder / "load.csv", tmp_path)
@@ -140,9 +131,7 @@ def test_the_printed_program_forecasts_without_this_package(exported: Exported, 
     assert np.abs(forecast - expected).max() < 1e-4
 
 
-def test_a_file_is_compared_with_the_data_where_they_are(
-    exported: Exported, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_a_file_is_compared_with_the_data_where_they_are(exported: Exported, tmp_path, monkeypatch, capsys) -> None:
     """Missing values are completed. Without the data, or if the file differs, none is written."""
     added = [0.1, 0.0]
 
@@ -228,13 +217,11 @@ VARIANTS = [  # the encoder's second layer, and cross=full, are in the trained r
     ("attention=fastformer", "cross=linear", "model=residual_informer", "model.normalize=false"),
 ]
 
-
 CENTER, SCALE = (1e7, -3.0, 0.5), (1.0, 20.0, 1e-3)  # the scale of the first columns
 SMALL = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8", "model.encoder_layers=1")
 
 
 def untrained_graph(*overrides: str, n_features: int = 3, n_targets: int = 3) -> tuple[ForecastGraph, dict[str, list]]:
-    """An untrained forecast and the shapes of its inputs."""
     torch.manual_seed(0)
     config = compose_config(*SMALL, *overrides)
     network = create_model(config.model, n_features=n_features, n_targets=n_targets, n_time_features=4).eval()

@@ -1,6 +1,5 @@
 """The Python interface with DataFrames, of pandas and of other libraries."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import forecast
 from forecast import Model, fit, load
+from forecast.runs.folder import read_metrics
 
 polars = pytest.importorskip("polars")
 
@@ -108,7 +108,7 @@ def test_a_frame_of_the_usual_names_needs_no_options(model: Model, nixtla: Any) 
 def test_the_scores_are_those_of_the_run(name: str, request: pytest.FixtureRequest) -> None:
     """Of the tested model, also after a refit; a backtest with stride 1 has the windows of the test."""
     model: Model = request.getfixturevalue(name)
-    run = json.loads((model.path.parents[1] / "metrics.json").read_text())
+    run = read_metrics(model.path.parents[1])
     again, scores, backtest = model.evaluate(), model.scores(), model.backtest(stride=1)
     assert again["test"] == run["test"] == scores.loc["model"].to_dict()
     for forecaster, expected in {"model": run["test"], **run["baselines"]}.items():

@@ -1,7 +1,4 @@
-"""What the loggers keep of a real run, read back with their own readers, and the dashboard of W&B.
-
-Its names of logged values, the file, publication to a local server, and error messages.
-"""
+"""What the loggers keep of a real run, read back with their own readers, and the dashboard of W&B."""
 # pyright: reportPrivateImportUsage=false
 
 import json
@@ -22,6 +19,7 @@ import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.internal import ReportViewspec
 from wandb_workspaces.workspaces.internal import View, WorkspaceViewspec
 
+from forecast.runs.folder import read_metrics
 from forecast.system.errors import ConfigError
 from forecast.system.keys import flatten, variant_id
 from forecast.tools.dashboard import RunFilter, make_specification
@@ -37,15 +35,10 @@ CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
-    """A run with every logger, in an environment that holds secrets."""
     folder = workplace(tmp_path_factory.mktemp("loggers"))
     given = (
-        "logger=[wandb,csv,tensorboard,mlflow]",
-        "pictures=true",
-        "trainer.max_epochs=3",
-        "seed=7",
-        "loss=quantile",
-    )
+        "logger=[wandb,csv,tensorboard,mlflow]", "pictures=true", "trainer.max_epochs=3", "seed=7", "loss=quantile",
+    )  # fmt: skip
     result = train(folder, *given, **KEYS)
     assert result.returncode == 0, result.stderr
     return only(folder, "runs/*-s7_*"), result
@@ -58,11 +51,10 @@ def wandb_run(ran) -> WandbRun:
 
 @pytest.fixture(scope="module")
 def metrics(ran) -> dict[str, Any]:
-    return json.loads((ran[0] / "metrics.json").read_text())
+    return read_metrics(ran[0])
 
 
 def test_wandb_has_the_resolved_configuration_without_local_paths(ran, wandb_run: WandbRun) -> None:
-    """Nor are they in the metadata of W&B."""
     assert (wandb_run.run.project, wandb_run.run.display_name) == ("forecast", "probsparse-csv-5-s7")
     assert list(wandb_run.run.tags) == ["probsparse", "csv"]
     assert (wandb_run.run.run_group, wandb_run.exit_code) == ("", 0)
@@ -117,19 +109,15 @@ def test_each_service_says_one_line(ran, mlflow_run) -> None:
     assert [line for line in said if "wandb" in line.lower()] == [
         f"W&B: offline run; upload it with: wandb sync {folder.parent.parent / offline}"
     ]
-    view = "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
-    assert [line for line in said if "mlflow" in line.lower()] == [
-        f"MLflow: run {mlflow_run[0].info.run_id}; view it with: {view}"
-    ]
+    run_id, view = mlflow_run[0].info.run_id, "mlflow ui --backend-store-uri sqlite:///runs/mlflow.db"
+    assert [line for line in said if "mlflow" in line.lower()] == [f"MLflow: run {run_id}; view it with: {view}"]
     last = [line.split(":")[0] for line in result.stdout.splitlines()[-3:]]
     assert sorted(last) == ["MLflow", "TensorBoard", "W&B"]
     logged = next(line.split("--logdir ")[1] for line in said if "--logdir " in line)
     assert (folder.parents[1] / logged).samefile(folder / "logs" / "tensorboard")
 
 
-def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(
-    ran, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_its_comparison_and_its_dashboard_keep_no_secret(ran, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     run, result = ran
     folder = run.parents[1]
     for name, value in ENVIRONMENT.items():
@@ -157,7 +145,6 @@ def test_csv_and_tensorboard_have_the_same(ran, metrics: dict[str, Any]) -> None
 
 @pytest.fixture(scope="module")
 def mlflow_run(ran) -> Any:
-    """The MLflow run, read from the database with MLflow."""
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{ran[0].parent / 'mlflow.db'}")
@@ -188,7 +175,7 @@ def test_mlflow_has_what_wandb_has(ran, mlflow_run, wandb_run: WandbRun, metrics
     assert run.info.status == "FINISHED"
     files = Path(run.info.artifact_uri.removeprefix("file://"))
     assert files.is_relative_to(ran[0].parent)
-    assert json.loads((files / "metrics.json").read_text()) == metrics
+    assert read_metrics(files) == metrics
     for picture in ("forecasts.png", "error_by_step.png"):
         assert (files / "pictures" / picture).read_bytes() == (ran[0] / picture).read_bytes()
 
@@ -232,7 +219,7 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
     warnings = [line for line in result.stderr.splitlines() if "W&B" in line]
     assert len(warnings) == 1, result.stderr
     folder = only(tmp_path, "runs/*")
-    assert json.loads((folder / "metrics.json").read_text())["epochs"] == 15
+    assert read_metrics(folder)["epochs"] == 15
     assert len(pd.read_csv(folder / "logs/csv/version_0/metrics.csv")["train/loss"].dropna()) == 15
 
 
@@ -323,7 +310,6 @@ def content() -> dict[str, Any]:
 
 
 def grids(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The panel grids of the report."""
     blocks = content["report"]["spec"]["blocks"]
     return [block["metadata"] for block in blocks if block["type"] == "panel-grid"]
 
@@ -333,18 +319,15 @@ def run_sets(content: dict[str, Any]) -> list[dict[str, Any]]:
     return [*content["workspace"]["spec"]["section"]["runSets"], *of_report]
 
 
-def panels_of(grid: dict[str, Any]) -> list[dict[str, Any]]:
-    return grid["panelBankSectionConfig"]["panels"]
-
-
 def panels(content: dict[str, Any]) -> list[dict[str, Any]]:
     sections = content["workspace"]["spec"]["section"]["panelBankConfig"]["sections"]
     of_workspace = [panel for section in sections for panel in section["panels"]]
-    return of_workspace + [panel for grid in grids(content) for panel in panels_of(grid)]
+    return of_workspace + [panel for grid in grids(content) for panel in grid["panelBankSectionConfig"]["panels"]]
 
 
-def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
-    """Names in panels, groupings, filters, orders and columns that the run did not log."""
+def test_every_name_is_logged(wandb_run: WandbRun, content: dict[str, Any]) -> None:
+    """In panels, groupings, filters, orders and columns."""
+    run = wandb_run
 
     def known(section: str, name: str) -> bool:
         if section == "config":
@@ -383,11 +366,7 @@ def unknown(content: dict[str, Any], run: WandbRun) -> set[str]:
                 wrong |= {n for n in names if run.summary.get(f"{n}/_type") != "images/separated"}
             case other:
                 raise AssertionError(f"a panel that this test does not know: {other}")
-    return wrong
-
-
-def test_every_name_is_logged(wandb_run: WandbRun, content: dict[str, Any]) -> None:
-    assert unknown(content, wandb_run) == set()
+    assert wrong == set()
 
 
 def test_which_runs_are_compared(content: dict[str, Any]) -> None:
@@ -401,7 +380,6 @@ def test_which_runs_are_compared(content: dict[str, Any]) -> None:
 
 
 def test_the_package_reads_it_back(content: dict[str, Any]) -> None:
-    """W&B's models accept the specification and know every part of it."""
     model = WorkspaceViewspec.model_validate_json(json.dumps(content["workspace"]["spec"]))
     view = View(entity="e", project="p", display_name="d", name="n", id="i", spec=model)
     shown = [panel for section in ws.Workspace._from_model(view).sections for panel in section.panels]
@@ -416,9 +394,7 @@ def test_the_package_reads_it_back(content: dict[str, Any]) -> None:
 def test_without_an_account(tmp_path: Path, publish) -> None:
     status, out, error = publish("project=mine", "runs.data=etth1")
     assert (status, error) == (0, "")
-    assert out.startswith(
-        "nothing was sent; saved the specification of the workspace and the report in dashboard.json\n"
-    )
+    assert out.startswith("nothing was sent; saved the specification of the workspace and the report in dashboard.json")
     written = json.loads((tmp_path / "dashboard.json").read_text())
     assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
     status, _, error = publish()
@@ -427,14 +403,12 @@ def test_without_an_account(tmp_path: Path, publish) -> None:
 
 
 def without(content: Any, *names: str) -> Any:
-    """Remove keys at any depth."""
     if isinstance(content, dict):
         return {key: without(value, *names) for key, value in content.items() if key not in names}
     return [without(value, *names) for value in content] if isinstance(content, list) else content
 
 
 def without_ids(content: Any) -> Any:
-    """Remove the random ids of panels and run sets."""
     return without(content, "id", "__id__")
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from forecast.api import load
+from forecast.runs.folder import read_metrics
 from tests.support.commands import LOAD, MLP, PLAIN, only, run_command, run_training
 from tests.support.csv_files import write_csv
 
@@ -32,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_scores_count_measured_values(place: Path) -> None:
     """The naive baseline by hand: the last measured value of the window, or the mean of training without one."""
-    metrics = json.loads((only(place, "runs/*") / "metrics.json").read_text())
+    metrics = read_metrics(only(place, "runs/*"))
     frame = pd.read_csv(place / "load.csv", index_col="date", parse_dates=True).asfreq("h")
     values = frame.to_numpy()
     train, test = int(0.7 * len(values)), len(values) - int(0.2 * len(values))
@@ -48,7 +49,7 @@ def test_scores_count_measured_values(place: Path) -> None:
 
 def test_every_command_reads_it(place: Path, tmp_path: Path) -> None:
     run = only(place, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = read_metrics(run)
     for command, *options in (
         ("evaluate", f"output={tmp_path}/scores.json"),
         ("predict", f"output={tmp_path}/next.csv"),
@@ -119,7 +120,7 @@ def counts_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def metrics_of(folder: Path) -> dict:
-    return json.loads((only(folder, "runs/*") / "metrics.json").read_text())
+    return read_metrics(only(folder, "runs/*"))
 
 
 def test_a_transform_trains_as_a_transformed_file_does(counts_place: Path) -> None:

@@ -1,8 +1,6 @@
 """`model=mlp`, `model=residual_informer`, a model of a user's own module, and `loss=quantile`, in the same commands."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +13,7 @@ from forecast.checkpoints.file import load_checkpoint
 from forecast.evaluation.errors import window_errors
 from forecast.evaluation.significance import diebold_mariano
 from forecast.inference.model import load_tested
+from forecast.runs.folder import read_metrics
 from forecast.system.errors import ForecastError
 from forecast.training.checkpointing import shrinkage_and_error
 from tests.support.commands import PLAIN, finish, only, run_command, run_training, start, workplace
@@ -28,7 +27,6 @@ OPTIONS = (
 
 
 def table() -> pd.DataFrame:
-    """A load that is the absolute value of a temperature around zero."""
     random = np.random.default_rng(0)
     temperature = random.normal(size=ROWS)
     dates = pd.date_range("2024-01-01", periods=ROWS, freq="h", name="date")
@@ -41,7 +39,7 @@ def test_it_learns_what_no_linear_model_can(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "history.csv")
     assert run_command("train", tmp_path, *OPTIONS) == 0
     run = only(tmp_path, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = read_metrics(run)
     assert metrics["test"]["mse"] < 0.2 * metrics["baselines"]["linear"]["mse"]
     assert metrics["attention"] == "mlp"
     assert run.name.split("_")[2] == f"mlp-csv-{AHEAD}-s1"
@@ -57,7 +55,7 @@ def test_the_quantile_loss_stops_training_and_selects_the_best_epoch(tmp_path: P
     losses = pd.read_csv(run / "metrics.csv")["val/quantile_loss"]
     assert losses.argmin() == len(losses) - 3 < 27
     assert completed_epochs(load_checkpoint(run / "checkpoints" / "best.ckpt")) == 1 + losses.argmin()
-    assert json.loads((run / "metrics.json").read_text())["best_epoch"] == 1 + losses.argmin()
+    assert read_metrics(run)["best_epoch"] == 1 + losses.argmin()
 
 
 @pytest.mark.parametrize(("model", "loss"), [("OneLayer", "quantile"), ("ShrunkLinear", "mse")])
@@ -67,7 +65,7 @@ def test_a_model_of_ones_own_is_trained_tested_refitted_and_used(tmp_path: Path,
     named = f"model._target_=tests.support.own_model.{model}"
     assert run_training(workplace(tmp_path), *asked, named) == 0
     run = only(tmp_path, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = read_metrics(run)
     assert metrics["test"]["mse"] < metrics["baselines"]["naive"]["mse"]
     assert (run / "checkpoints" / "refit.ckpt").is_file()
     if model == "ShrunkLinear":
@@ -89,14 +87,6 @@ PRESET = ("model=residual_informer", "model.patch_len=4", "logger=[]")
 HARMFUL = ("optimizer.lr=1", "optimizer.weight_decay=0", "schedule=constant", "trainer.max_epochs=5")
 
 
-def read_metrics(run: Path) -> dict[str, Any]:
-    return json.loads((run / "metrics.json").read_text())
-
-
-def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(pd.read_csv(path, parse_dates=["date"], index_col="date")[columns])
-
-
 def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> None:
     folder = workplace(tmp_path)
     asked = (*PRESET, *HARMFUL, "refit=full", "loss=quantile")
@@ -108,7 +98,7 @@ def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> Non
     assert [*metrics["intervals"]] == ["conformal"]  # of quantiles that were not trained, none are used
     assert metrics["epochs"] == 3  # the patience, counted from the score before training
     for model in (load(run), load(run / "checkpoints" / "best.ckpt")):  # refitted on all rows, and tested
-        frame = read_table(folder / "load.csv", model.feature_columns)
+        frame = pd.read_csv(folder / "load.csv", parse_dates=["date"], index_col="date")[model.feature_columns]
         weight = model.network.state_dict()["linear.weight"].numpy()
         scaled = model.scaler.transform(torch.tensor(frame.to_numpy()[-12:]), series=0)[:, model.target_index]
         scaled = scaled.float().numpy()
@@ -119,9 +109,7 @@ def test_linear_model_is_kept_if_training_lowers_no_score(tmp_path: Path) -> Non
             model.predict(frame, levels=[80], intervals="quantile")
 
 
-def test_what_is_learnt_enters_by_how_sure_validation_windows_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_learnt_enters_by_how_sure_validation_windows_are(tmp_path: Path, monkeypatch) -> None:
     """Weekends, which a linear model of four noisy days does not see, and few validation windows."""
     dates = pd.date_range("2018-01-01", periods=500, freq="D")
     level = 20 * (dates.day_of_week < 5) + np.random.default_rng(0).normal(100, 10, size=len(dates))

@@ -1,6 +1,5 @@
 """Forecasts of a trained model, compared with the network applied by hand, in every mode and for every kind of data."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from forecast.data.time_features import time_features
 from forecast.evaluation.conformal import Calibration, adapt
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import calibration_for
+from forecast.runs.folder import read_metrics
 from forecast.system.errors import DataError
 from tests.support.commands import run_command
 
@@ -24,12 +24,6 @@ SEQ, PRED = 12, 5  # tests.support.commands.TINY
 @pytest.fixture
 def frame(run: Path) -> Any:
     return pd.read_csv(run.parents[1] / "load.csv", parse_dates=["date"], index_col="date")
-
-
-@pytest.fixture
-def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.chdir(run.parents[1])
-    return load(run)
 
 
 def by_hand(model: Model, past: Any) -> pd.DataFrame:
@@ -87,9 +81,7 @@ def test_dates_in_several_columns_are_written_as_they_are_read(run: Path, frame:
     assert after.tolist() == list(pd.date_range(frame.index[-1], periods=2 * PRED + 1, freq="h")[PRED + 1 :])
 
 
-def test_a_forecast_in_the_format_of_its_file_is_appended_to_it(
-    run: Path, frame: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_forecast_in_the_format_of_its_file_is_appended_to_it(run: Path, frame: Any, tmp_path: Path, capsys) -> None:
     other = frame.rename_axis("Zeit").reset_index().assign(note="x")
     other["Zeit"] = other["Zeit"].dt.strftime("%d.%m.%Y %H:%M")
     file = tmp_path / "last.csv"
@@ -210,9 +202,7 @@ def test_the_naive_rules_repeat_rows_of_the_file(model: Model, frame: pd.DataFra
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
-def test_bounds_beyond_pred_len_are_from_errors_of_as_long_forecasts(
-    model: Model, frame: pd.DataFrame, baseline: str | None
-) -> None:
+def test_bounds_of_longer_horizons_use_such_errors(model: Model, frame: pd.DataFrame, baseline: str | None) -> None:
     """Of the model from its own forecasts, or of the baseline."""
     horizon, names = 11, model.target_columns
     found = model.predict(horizon=horizon, levels=[50], baseline=baseline)
@@ -231,9 +221,7 @@ def test_bounds_beyond_pred_len_are_from_errors_of_as_long_forecasts(
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
-def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
-    model: Model, frame: pd.DataFrame, baseline: str | None
-) -> None:
+def test_adaptive_bounds_follow_the_errors_before(model: Model, frame: pd.DataFrame, baseline: str | None) -> None:
     start = 228  # the training rows end at row 210
     options = {"levels": [80], "intervals": "adaptive", "baseline": baseline}
     found = model.predict(start=frame.index[start], **options)
@@ -257,7 +245,7 @@ def test_adaptive_bounds_follow_the_errors_of_the_forecasts_before(
 def test_the_lines_repeat_what_the_test_found(run: Path, tmp_path: Path, capsys) -> None:
     given = (f"checkpoint={run}", f"data.path={run.parents[1] / 'load.csv'}", "levels=[80]", "overwrite=true")
     assert run_command("predict", tmp_path, *given) == 0
-    out, metrics = capsys.readouterr().out, json.loads((run / "metrics.json").read_text())
+    out, metrics = capsys.readouterr().out, read_metrics(run)
     coverage = metrics["intervals"]["conformal"]["80"]["coverage"]
     assert f"test       the 80% interval covered {coverage:.1%} of the values" in out
     best = metrics["best_baseline"]

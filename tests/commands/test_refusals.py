@@ -1,7 +1,4 @@
-"""Command lines, and calls in Python, that are refused, with the text of each message; nothing is written.
-
-`test_bad_input` has the refusals of files and of settings of training.
-"""
+"""Command lines, and calls in Python, that are refused, with the text of each message; for files: `test_bad_input`."""
 
 import os
 import runpy
@@ -129,9 +126,7 @@ def table(tmp_path: Path, run: Path) -> Iterator[dict[str, object]]:
 
 
 @pytest.fixture
-def bare(
-    table: dict[str, object], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, object]:
+def bare(table: dict[str, object], tmp_path_factory, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """An environment without the packages of the extras, and without an account of W&B."""
     for package in ("optuna", "submitit", "ray", "wandb_workspaces"):
         monkeypatch.setitem(sys.modules, package, None)
@@ -147,14 +142,12 @@ def bare(
 
 @pytest.fixture
 def series_files(tmp_path: Path, series_run: Path) -> dict[str, object]:
-    """Four daily series of at most 60 rows in the working directory."""
     long_frame().to_csv(tmp_path / "long.csv", index=False)
     return {"series_run": series_run}
 
 
 @pytest.fixture
 def runs(tmp_path: Path, pair: Path) -> dict[str, object]:
-    """Four runs, one that did not finish, and a folder without one."""
     (tmp_path / "empty").mkdir()
     make_run(tmp_path / "stopped", configuration(), mse=1.0)
     (tmp_path / "stopped" / "metrics.json").unlink()
@@ -232,7 +225,6 @@ def test_settings_are_refused_before_the_data(command: str, settings: str, tmp_p
 
 
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *typed: str) -> tuple:
-    """The exit status, the output and the errors of `forecast`, within this process."""
     monkeypatch.setattr(sys, "argv", ["forecast", *typed])
     try:
         main()
@@ -281,9 +273,7 @@ def test_completion_in_bash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["zsh", "fish"])
-def test_the_scripts_of_other_shells_are_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_the_scripts_of_other_shells_are_whole(monkeypatch: pytest.MonkeyPatch, capsys, name: str) -> None:
     """They need no such shell: quotes are closed, and the list of commands stands in them."""
     status, script, _ = said(monkeypatch, capsys, "completion", name)
     shlex.split(script)  # an open quote is refused
@@ -297,24 +287,10 @@ Change = Callable[[pd.DataFrame], Any]
 
 
 @pytest.fixture
-def model(run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """Hourly load and temperature: 12 → 5 steps, all columns from all columns."""
-    monkeypatch.chdir(run.parents[1])
-    return load(run)
-
-
-@pytest.fixture
 def quantile_model(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     """As `model`, with trained quantiles, refitted on all rows."""
     monkeypatch.chdir(quantile_run.parents[1])
     return load(quantile_run)
-
-
-@pytest.fixture
-def series_model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """Four daily series, 12 → 5 steps, with the price as future covariate and the region as static one."""
-    monkeypatch.chdir(series_run.parents[1])
-    return load(series_run)
 
 
 def hourly() -> pd.DataFrame:
@@ -322,17 +298,14 @@ def hourly() -> pd.DataFrame:
 
 
 def option(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which a model forecasts no file."""
     return Refusal(describe_options(options), says, kind, lambda model: model.predict(**options))
 
 
 def frame(what: str, says: str, change: Change, kind: type[Exception] = DataError) -> Refusal:
-    """A changed DataFrame of load and temperature."""
     return Refusal(what, says, kind, lambda model: model.predict(change(hourly())))
 
 
 def series(what: str, says: str, kind: type[Exception], change: Change, **options: Any) -> Refusal:
-    """A changed DataFrame of four series."""
     return Refusal(what, says, kind, lambda model: model.predict(change(long_frame(future=10)), **options))
 
 
@@ -353,8 +326,6 @@ def without_region(model: Model) -> None:
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
-    """Forecast with a changed checkpoint, hostile.ckpt."""
-
     def call(model: Model) -> None:
         content = torch.load(model.path, weights_only=True)
         change(content)
@@ -368,7 +339,6 @@ def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], Non
 
 
 def hostile(change: Callable[[dict[str, Any]], object]) -> Callable[[Model], None]:
-    """Forecast with a changed configuration in the checkpoint."""
     return changed(lambda content: change(content["hyper_parameters"]))
 
 

@@ -18,7 +18,6 @@ ENVIRONMENT = {
 
 
 def holding(folder: Path) -> list[Path]:
-    """The files below a folder in which the canary stands."""
     return [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
@@ -43,9 +42,7 @@ def test_errors_do_not_repeat_it(tmp_path: Path) -> None:
         f"hydra.sweeper.storage=postgresql://user:{CANARY}@host/db",
     ],
 )  # fmt: skip
-def test_a_secret_that_is_typed_is_refused_and_not_repeated(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, typed: str
-) -> None:
+def test_a_secret_that_is_typed_is_refused_and_not_repeated(monkeypatch, capfd, tmp_path: Path, typed: str) -> None:
     monkeypatch.setenv("HF_TOKEN", CANARY)
     monkeypatch.setenv("DATABASE_PASSWORD", CANARY)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")

@@ -12,6 +12,7 @@ import pytest
 from forecast import Model, load
 from forecast.inference.forecasters import choose_forecaster
 from forecast.inference.predict import predict
+from forecast.runs.folder import read_metrics
 from tests.support.commands import TINY, only, run_command, run_training
 from tests.support.long_files import LENGTHS, long_frame, long_frame_data
 
@@ -52,7 +53,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shop_run(place: Path) -> Path:
-    """A run on prices and regions."""
     known = ("data.future_covariates=[price]", "data.static_covariates=[region]", "trainer.max_epochs=10")
     printed = train(place, *known)
     assert "covariates future covariates price; static region" in printed
@@ -64,14 +64,10 @@ def flatten(content: dict) -> dict[str, float]:
     return pd.json_normalize(content).iloc[0].dropna().to_dict()
 
 
-def metrics(folder: Path) -> dict:
-    return json.loads((folder / "metrics.json").read_text())
-
-
 def test_evaluate_gives_the_runs_own_numbers(shop_run: Path, capsys) -> None:
     given = (f"checkpoint={shop_run}", f"output={shop_run}/again.json")
     assert run_command("evaluate", shop_run.parents[1], *given) == 0
-    again, first = json.loads((shop_run / "again.json").read_text()), metrics(shop_run)
+    again, first = json.loads((shop_run / "again.json").read_text()), read_metrics(shop_run)
     for part in ("test", "baselines", "intervals"):
         assert flatten(again[part]) == pytest.approx(flatten(first[part]), rel=1e-6)
     names = ("again_by_series.parquet", "errors_by_series.parquet")
@@ -138,7 +134,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_training_gives_the_same_windows_and_scores(stores: Path) -> None:
-    long, store = (json.loads((stores / f"runs/{data}" / "metrics.json").read_text()) for data in DATA)
+    long, store = (read_metrics(stores / f"runs/{data}") for data in DATA)
     assert store["n_windows"] == long["n_windows"]
     assert store["inputs_used"] == long["inputs_used"]
     for part in ("test", "baselines"):
@@ -198,24 +194,18 @@ def frame() -> pd.DataFrame:
     return long_frame(future=10)
 
 
-@pytest.fixture
-def model(series_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.chdir(series_run.parents[1])
-    return load(series_run)
-
-
 def until(frame: pd.DataFrame, start: pd.Timestamp, steps: int = STEPS) -> pd.DataFrame:
     """What is known on a date: values before it, and prices of the steps from it on."""
     seen = frame.loc[frame["ds"] < start + pd.Timedelta(days=steps)]
     return seen.assign(y=seen["y"].where(seen["ds"] < start))
 
 
-def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, frame: pd.DataFrame) -> None:
+def test_from_an_earlier_date_the_truth_is_beside_each_series(series_model: Model, frame: pd.DataFrame) -> None:
     start = pd.to_datetime("2024-02-08")  # two days before the end of the shortest series, "a"
-    found = model.predict(frame, start=start)
+    found = series_model.predict(frame, start=start)
     assert list(found.columns) == ["ds", "y", "y-true", "y-error"]
     assert list(found.index) == np.repeat(list(LENGTHS), STEPS).tolist()
-    expected = model.predict(until(frame, start))
+    expected = series_model.predict(until(frame, start))
     assert list(expected.columns) == ["ds", "y"]
     np.testing.assert_array_equal(found["ds"], expected["ds"])
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-6)
@@ -223,42 +213,44 @@ def test_from_an_earlier_date_the_truth_is_beside_each_series(model: Model, fram
     np.testing.assert_array_equal(truth["y-true"], truth["y-file"])
     np.testing.assert_allclose(found["y-error"], found["y"] - found["y-true"])
     assert found["y-true"].isna().groupby(level=0, sort=False).sum().tolist() == [3, 0, 0, 0]
-    pd.testing.assert_frame_equal(found, model.predict(start=str(start)))  # of the file that it was trained on
+    pd.testing.assert_frame_equal(found, series_model.predict(start=str(start)))  # of the file that it was trained on
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_a_series_with_few_rows_is_forecast_beside_the_others(model: Model, frame: pd.DataFrame, is_new: bool) -> None:
+def test_a_series_with_few_rows_is_forecast_beside_the_others(
+    series_model: Model, frame: pd.DataFrame, is_new: bool
+) -> None:
     few = frame.loc[(frame["unique_id"] != "é") | (frame["ds"] >= START - pd.Timedelta(days=4))]
     few = few.replace({"unique_id": {"é": "new"}}) if is_new else few
     name, others = "new" if is_new else "é", ["a", "002", "c d"]
-    found = model.predict(few, start=START, levels=[80])
+    found = series_model.predict(few, start=START, levels=[80])
     rows = found["rows_before"].groupby(level=0).first()
     assert rows.to_dict() == {name: 4, **dict.fromkeys(others, SEQ_LEN)}
     assert np.isfinite(found[["y", "y-lo-80", "y-hi-80"]]).all(axis=None)
-    whole = model.predict(frame, start=START)
+    whole = series_model.predict(frame, start=START)
     assert "rows_before" not in whole
     np.testing.assert_allclose(found.loc[others, "y"], whole.loc[others, "y"], rtol=1e-5)
-    naive = model.predict(few, start=START, baseline="naive").loc[name, "y"]
+    naive = series_model.predict(few, start=START, baseline="naive").loc[name, "y"]
     last = few.loc[(few["unique_id"] == name) & (few["ds"] < START), "y"].iloc[-1]
     np.testing.assert_allclose(naive, last, rtol=1e-5)
 
 
-def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(model: Model, frame: pd.DataFrame) -> None:
+def test_a_series_without_a_scale_in_the_checkpoint_is_a_new_one(series_model: Model, frame: pd.DataFrame) -> None:
     own = frame.loc[frame["unique_id"] == "é"]
-    expected = model.predict(own.assign(unique_id="new"))
-    assert not np.allclose(model.predict(own)["y"], expected["y"])  # on the scale of its training rows
-    model.data_state["has_scale"][list(LENGTHS).index("é")] = False  # had no training rows
-    np.testing.assert_allclose(model.predict(own)["y"], expected["y"], rtol=1e-6)
+    expected = series_model.predict(own.assign(unique_id="new"))
+    assert not np.allclose(series_model.predict(own)["y"], expected["y"])  # on the scale of its training rows
+    series_model.data_state["has_scale"][list(LENGTHS).index("é")] = False  # had no training rows
+    np.testing.assert_allclose(series_model.predict(own)["y"], expected["y"], rtol=1e-6)
 
 
-def test_beyond_pred_len_each_series_reads_its_own_forecasts(model: Model, frame: pd.DataFrame) -> None:
+def test_beyond_pred_len_each_series_reads_its_own_forecasts(series_model: Model, frame: pd.DataFrame) -> None:
     horizon = STEPS + 3
-    found = model.predict(frame, start=START, horizon=horizon)
+    found = series_model.predict(frame, start=START, horizon=horizon)
     assert len(found) == len(LENGTHS) * horizon
-    first = model.predict(frame, start=START)
+    first = series_model.predict(frame, start=START)
     filled = frame.merge(first.reset_index()[["unique_id", "ds", "y"]], how="left", on=["unique_id", "ds"])
     known = frame.assign(y=filled["y_y"].fillna(filled["y_x"]))
-    second = model.predict(known, start="2024-02-15")  # STEPS days later
+    second = series_model.predict(known, start="2024-02-15")  # STEPS days later
     for name in LENGTHS:
         steps = np.concatenate([first.loc[name, "y"], second.loc[name, "y"]])[:horizon]
         np.testing.assert_allclose(found.loc[name, "y"], steps, rtol=1e-4)

@@ -142,7 +142,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a DataFrame as a request has them."""
     dated = frame.assign(date=[date.isoformat() for date in frame.index])
     return json.loads(str(dated.to_json(orient="records")))
 
@@ -254,7 +253,6 @@ def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
 
 
 def is_refused(server: Server) -> bool:
-    """Whether the server takes no new connections."""
     try:
         urlopen(f"{server.url}/health", timeout=60).close()
     except URLError as error:
@@ -479,7 +477,6 @@ def pool(runs: dict[str, Path]) -> Iterator[WorkerPool]:
 
 
 def workers_of(pool: WorkerPool) -> list[int]:
-    """The processes of a pool."""
     return [worker.process.pid or 0 for worker in pool.workers]
 
 

@@ -1,5 +1,3 @@
-"""Sweeps run for real: their summary, jobs that fail, and a search by Optuna."""
-
 import json
 import sqlite3
 import statistics
@@ -15,7 +13,6 @@ from tests.support.commands import only, run_training, train, workplace
 
 
 def results(sweep: Path) -> dict[str, dict[str, Any]]:
-    """Final metrics by job folder."""
     return {path.parent.name: json.loads(path.read_text()) for path in sweep.glob("*/metrics.json")}
 
 
@@ -49,7 +46,6 @@ def test_a_failed_job_does_not_stop_the_others(swept) -> None:
 
 
 def variants(sweep: Path) -> pd.DataFrame:
-    """The rows of summary.csv without those of the baselines."""
     rows = pd.read_csv(sweep / "summary.csv")
     return rows[rows["kind"] == "variant"]  # type: ignore[reportReturnType]
 
@@ -81,7 +77,6 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedP
 
 
 def trials(sweep: Path) -> dict[int, float | None]:
-    """Validation score by trial, from the study's own file."""
     with sqlite3.connect(sweep / "study.db") as study:
         rows = study.execute("select number, value from trials left join trial_values using (trial_id)")
         return dict(rows.fetchall())

@@ -1,6 +1,5 @@
 """The main job, end to end, on a CSV on disk."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from forecast import load
 from forecast.checkpoints.file import load_checkpoint
 from forecast.evaluation.scores import SCORES
 from forecast.reports import figures
-from forecast.runs.folder import digest_of, find_runs, read_config
+from forecast.runs.folder import digest_of, find_runs, read_config, read_metrics
 from forecast.training.schedules import cosine
 from tests.support.commands import PLAIN, TINY, finish, only, run_command, run_training, start
 from tests.support.csv_files import write_csv
@@ -31,7 +30,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def finished(workplace: Path, *overrides: str, pictures: str = PLAIN) -> tuple[Path, str]:
-    """Run `forecast train` as a user would; give the run folder and what was printed."""
     root = workplace / f"runs{len(list(workplace.glob('runs*')))}"
     data = ("data=csv", "data.path=my load.csv", f"output_root={root}")
     given = (*data, "logger=csv", f"trainer.max_epochs={EPOCHS}")
@@ -55,7 +53,7 @@ def test_prints_the_table_and_where_everything_is(run: tuple[Path, str]) -> None
     assert "encoder ProbSparse (self, 12 tokens), decoder ProbSparse (causal, 11 tokens)" in printed
     assert "cross Full (cross, 5 × 6 tokens)" in printed
     assert "exact softmax attention, as attention=full does (encoder: ProbSparse keeps every one of" in printed
-    slots = json.loads((folder / "metrics.json").read_text())["attention_slots"]
+    slots = read_metrics(folder)["attention_slots"]
     assert {name: (slot["queries"], slot["keys"]) for name, slot in slots.items()} == {
         "encoder": (12, 12), "decoder": (11, 11), "cross": (5, 6),
     }  # fmt: skip
@@ -76,7 +74,7 @@ def test_the_run_folder_holds_everything(run: tuple[Path, str]) -> None:
 
 def test_the_tables_agree_with_each_other(run: tuple[Path, str]) -> None:
     folder, _ = run
-    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics = read_metrics(folder)
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     steps = pd.read_csv(folder / "errors_by_step.csv")
     variables = pd.read_csv(folder / "errors_by_variable.csv")
@@ -109,7 +107,7 @@ def test_the_pictured_forecasts_are_kept_in_original_units(run: tuple[Path, str]
     table = pd.read_parquet(folder / "forecasts.parquet")
     windows = pd.read_parquet(folder / "errors_by_window.parquet")
     read = pd.read_csv(workplace / "my load.csv", parse_dates=["date"]).set_index("date")
-    season = json.loads((folder / "metrics.json").read_text())["season"]
+    season = read_metrics(folder)["season"]
     groups: Any = table.groupby(["window", "variable"])
     assert {*groups.groups} == {(n, name) for n in (0, 38, 75) for name in ("load", "temperature")}  # of 76 windows
     for (number, variable), part in groups:
@@ -180,9 +178,7 @@ def test_a_named_folder_takes_the_same_run_on_the_same_table_alone(tmp_path: Pat
     assert not (tmp_path / "nightly" / "metrics.json").exists()
 
 
-def test_a_run_is_used_from_another_folder_with_its_settings_and_its_file(
-    run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_used_elsewhere_with_its_settings_and_its_file(run: tuple[Path, str], tmp_path: Path, capsys) -> None:
     """Its data.path is relative. What is typed replaces a setting of the run."""
     given = (f"checkpoint={run[0]}", PLAIN, "logger=[]", f"trainer.max_epochs={EPOCHS + 1}")
     assert run_command("train", tmp_path, *given, "model=mlp") == 2

@@ -30,7 +30,6 @@ LONG = ("own_attention", "serving")
 
 
 def script_of(page: str) -> str:
-    """The blocks of a page as one Bash script."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert {language for language, _ in blocks} <= {"bash", "python"}, "a block that no test runs"
     return "\n".join(

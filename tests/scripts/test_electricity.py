@@ -9,6 +9,7 @@ import pytest
 
 from forecast.data import downloaded_data, read_table
 from forecast.system.errors import DataError
+from tests.support.windows import set_up
 
 FIRST, LAST = "2011-12-25 00:15:00", "2012-03-20 00:00:00"  # more than one chunk
 BORN = {"MT_001": FIRST, "MT_002": "2012-01-01 23:45:00", "MT_003": "2012-01-02 00:15:00", "MT_004": FIRST}
@@ -59,8 +60,7 @@ def test_hours_of_the_clients_that_existed(raw: Path, tmp_path: Path, capsys: py
     hours = np.mean([each.to_numpy() for each in quarters], axis=0)
     np.testing.assert_allclose(table.values, hours, rtol=1e-9)
     sizes = {"name": "electricity", "seq_len": 96, "pred_len": 24, "split": [0.7, 0.1, 0.2], "features": "MS"}
-    data = downloaded_data(root=tmp_path, path="electricity.csv", url=None, hash=None, target="OT", **sizes)
-    data.setup()
+    data = set_up(downloaded_data(root=tmp_path, path="electricity.csv", url=None, hash=None, target="OT", **sizes))
     assert (data.n_features, data.target_columns) == (3, ("OT",))
 
 

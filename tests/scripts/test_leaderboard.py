@@ -1,5 +1,3 @@
-"""Scores, tasks and ranking of the published benchmarks."""
-
 from pathlib import Path
 
 import numpy as np

@@ -71,9 +71,7 @@ def test_only_missing_cells_run_and_failed_ones_stay_missing(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_from_the_command_to_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_the_command_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """A real run, one that fails, and a second start with nothing of the first left to do."""
     monkeypatch.setitem(TRAINING, "load", [make("good"), make("bad", (*TINY, "model.nothing=7"))])
     assert command.main(["load", "--jobs", "2"], tmp_path / "docs", tmp_path / "runs") == 1

@@ -62,13 +62,9 @@ PATH = ROOT / "scripts" / "wandb_sweep.yaml"
 CONTENT: dict[str, Any] = yaml.safe_load(PATH.read_text())
 
 
-def ends(parameter: dict[str, Any]) -> list[Any]:
-    """All values of a parameter, or the lowest and the highest."""
-    return parameter.get("values") or [parameter["min"], parameter["max"]]
-
-
 @pytest.mark.parametrize("name", CONTENT["parameters"])
 def test_values_are_known(name: str) -> None:
-    for value in ends(CONTENT["parameters"][name]):
+    parameter = CONTENT["parameters"][name]
+    for value in parameter.get("values") or [parameter["min"], parameter["max"]]:
         (argument,) = create_sweep_command_args({"args": {name: {"value": value}}})["args_no_hyphens"]
         compose_command("train", [argument])

@@ -1,7 +1,4 @@
-"""Cases of the attention contract: every attention type, role and option, on tensors of distinct sizes.
-
-The sizes differ so that no swapped axis passes.
-"""
+"""Every attention type, role and option, on tensors of distinct sizes, so that no swapped axis passes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,12 +46,8 @@ TESTED = [*((kind, {}) for kind in ATTENTION_TYPES.values()), *OPTIONS]
 
 
 def _name(attention_type: type[Attention], role: str, options: dict[str, Any]) -> str:
-    words = [
-        attention_type.__name__.removesuffix("Attention"),
-        role,
-        *(f"{key}={value}" for key, value in options.items()),
-    ]
-    return "-".join(words)
+    chosen = (f"{key}={value}" for key, value in options.items())
+    return "-".join([attention_type.__name__.removesuffix("Attention"), role, *chosen])
 
 
 CASES = [
@@ -83,11 +76,8 @@ def inputs(role: Role, dtype: torch.dtype = torch.float64, length: int = QUERY_L
     return query, memory
 
 
-def heads(
-    query_len: int = QUERY_LEN, memory_len: int = QUERY_LEN, head_dim: int = HEAD_DIM
-) -> tuple[Tensor, Tensor, Tensor]:
+def heads(query_len: int = QUERY_LEN, memory_len: int = QUERY_LEN, head_dim: int = HEAD_DIM) -> tuple[Tensor, ...]:
     """q, k, v in float64, (batch, heads, length, head_dim)."""
     torch.manual_seed(13)
     lengths = (query_len, memory_len, memory_len)
-    q, k, v = (torch.randn(BATCH, HEADS, length, head_dim, dtype=torch.float64) for length in lengths)
-    return q, k, v
+    return tuple(torch.randn(BATCH, HEADS, length, head_dim, dtype=torch.float64) for length in lengths)

@@ -34,12 +34,9 @@ def workplace(folder: Path, rows: int = 300) -> Path:
 
 
 def start(
-    folder: Path,
-    *overrides: str,
-    program: tuple[str, ...] = ("-m", "forecast.train"),
-    settings: tuple[str, ...] = SMALL,
-    **environment: str,
-):
+    folder: Path, *overrides: str, program: tuple[str, ...] = ("-m", "forecast.train"),
+    settings: tuple[str, ...] = SMALL, **environment: str,
+):  # fmt: skip
     """Start the training command in `folder`. The process can import the tests of this repository."""
     plain = [PLAIN] if program == ("-m", "forecast.train") else []
     return start_python(

@@ -1,7 +1,4 @@
-"""Compose each configuration once: Hydra takes longer for it than most commands take for a small file.
-
-Configurations with files of another folder than conf/ are composed each time. Importing this module turns it on.
-"""
+"""Once imported, compose each configuration of conf/ once: Hydra takes longer for it than most commands do."""
 
 import copy
 import functools
@@ -20,7 +17,6 @@ _composed: dict[Any, DictConfig] = {}
 
 
 def load_once(loader: ConfigLoaderImpl, **given: Any) -> DictConfig:
-    """Compose as Hydra does, or copy what it composed of the same options before."""
     if {element.path for element in loader.config_search_path.get_path()} != OWN:
         return _load(loader, **given)
     key = tuple((name, str(value)) for name, value in sorted(given.items()))

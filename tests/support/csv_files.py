@@ -26,6 +26,10 @@ def numbers(rows: int = 500, columns: tuple[str, ...] = ("load", "price", "wind"
     return frame
 
 
+def lines(*rows: str, header: str = "date,load,price") -> str:
+    return "\n".join([header, *rows]) + "\n"
+
+
 def write(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -27,6 +27,7 @@ from forecast.training.build import make_forecaster
 from forecast.training.callbacks import RankConsistency
 from forecast.training.module import Forecaster, LightningData
 from forecast.training.preparation import filter_messages
+from tests.support.windows import set_up
 
 SEQ_LEN, TRAIN = 5, 66  # 60 training windows of two steps ahead, which 2, 3 and 4 processes share evenly
 SIZES = ("model=informer", "model.d_model=8", "model.n_heads=2", "model.d_ff=8")
@@ -47,23 +48,19 @@ class Case:
     strategy: str = "ddp_cpu"
 
     def values(self) -> np.ndarray:
-        """The table (rows, columns)."""
         rows = TRAIN + self.val + self.test + 2 * (self.pred_len - 1)
         noise = np.random.default_rng(self.seed).normal(size=(rows, self.columns))
         return 50 + 10 * np.arange(self.columns) + noise.cumsum(axis=0)
 
 
 def case_data(case: Case) -> DataModule:
-    """The data module of a case, set up."""
     dates = pd.date_range("2024-01-01", periods=len(case.values()), freq="D")
     borders = [str(dates[TRAIN]), str(dates[TRAIN + case.val + case.pred_len - 1])]
     panel = Panel.of_table(dates, case.values(), tuple("abcdef"[: case.columns]), "D")
-    data = DataModule(
+    return set_up(DataModule(
         GeneratedSource(lambda: panel), name="case", seq_len=SEQ_LEN, pred_len=case.pred_len, split=borders,
         batch_size=case.batch_size,
-    )  # fmt: skip
-    data.setup()
-    return data
+    ))  # fmt: skip
 
 
 class Fading(ForecastModel):
@@ -100,13 +97,9 @@ def evaluate(case: Case) -> dict[str, Any]:
 
 
 def train(case: Case, *overrides: str) -> dict[str, Any]:
-    """Train three steps with the configuration; return all weights, and the windows and learning rate of each step.
-
-    Adam would enlarge a gradient that is zero up to rounding. Training therefore uses float64, or a large `eps` if the
-    strategy does not support float64.
-    """
+    """Train three steps; return all weights, and the windows and learning rate of each step."""
     filter_messages()
-    sharded = case.strategy == "fsdp"
+    sharded = case.strategy == "fsdp"  # no float64: a large eps, or Adam would enlarge gradients that are rounding
     exact = ("trainer.precision=32-true", "+optimizer.eps=0.01") if sharded else ("trainer.precision=64-true",)
     config = compose_config(
         f"attention={case.attention}", f"trainer={case.strategy}", f"trainer.devices={case.processes}",

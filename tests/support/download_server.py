@@ -43,7 +43,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """Run a server in a thread."""
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
@@ -55,6 +54,5 @@ def serving() -> Iterator[Server]:
 
 
 def published(root: Path, url: str | None, hash: str | None = SHA256, **options) -> DataModule:
-    """The data set of the file set.csv in `root`."""
     sizes = {"name": "published", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
     return downloaded_data(root=root, path="set.csv", url=url, hash=hash, **sizes, **options)

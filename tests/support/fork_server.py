@@ -1,7 +1,4 @@
-"""Start commands as processes forked from a server that has imported the heavy libraries.
-
-Importing Lightning takes several seconds, and the tests start hundreds of commands. A forked process runs the command
-as the interpreter does: it is a process of its own, with its own environment, folder, signals and exit status.
+"""Start commands as processes forked from a server that has imported the heavy libraries, which takes seconds.
 
 As a program: the server, which takes requests from the socket whose file descriptor is its argument.
 """
@@ -24,13 +21,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = (
-    "lightning",
-    "matplotlib.figure",
-    "forecast.api",
-    "forecast.training.run",
-    "forecast.tools.check.report",
+    "lightning", "matplotlib.figure", "forecast.api", "forecast.training.run", "forecast.tools.check.report",
     "forecast.tools.check.diagnosis",
-)
+)  # fmt: skip
 READ_AT_IMPORT = ("FORECAST_", "OMP_", "MKL_", "PYTHON", "TORCH", "LD_", "KMP_", "ATEN", "MPL")
 """Environment variables that are read when modules are imported begin with these."""
 SERVER = "FORK_SERVER"
@@ -88,7 +81,6 @@ def start_python(arguments: list[str], *, env: dict[str, str], **options: Any) -
 
 @cache
 def _server(owner: int) -> socket.socket:
-    """The connection of this process to its server."""
     if SERVER in os.environ:
         return socket.socket(fileno=json.loads(os.environ[SERVER])["file"])
     mine, theirs = socket.socketpair()
@@ -160,7 +152,6 @@ def _become(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
 
 
 def run(arguments: list[str]) -> None:
-    """Run `python arguments...` in this process."""
     kind, name, *rest = arguments
     sys.argv = [name, *rest]
     sys.path[0] = "" if kind == "-c" else os.getcwd()

@@ -1,7 +1,4 @@
-"""Programs `python` and `forecast` for shell scripts. They start commands as `start_python` does, by the test's server.
-
-As a program: `python arguments...`.
-"""
+"""Programs `python` and `forecast` for shell scripts, which start commands by the test's server, as `start_python`."""
 
 import json
 import os

@@ -10,7 +10,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def golden(name: str) -> dict[str, np.ndarray]:
-    """Arrays by name."""
     with np.load(GOLDEN / f"{name}.npz") as arrays:
         return dict(arrays)
 

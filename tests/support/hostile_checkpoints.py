@@ -61,7 +61,6 @@ def plain_pickle(content: Content, path: Path, ran: Path) -> None:
 
 
 def repacked(content: Content, path: Path, change: Callable[[str, bytes], bytes], pack: int) -> None:
-    """The archive with its parts changed."""
     torch.save(content, path.with_suffix(".plain"))
     with zipfile.ZipFile(path.with_suffix(".plain")) as plain, zipfile.ZipFile(path, "w", pack) as archive:
         for name in plain.namelist():
@@ -75,7 +74,6 @@ def packed_bomb(content: Content, path: Path, ran: Path) -> None:
 
 
 def tampered_storage(content: Content, path: Path, ran: Path) -> None:
-    """Weights cut short."""
     repacked(content, path, lambda name, part: part[:8] if "/data/" in name else part, zipfile.ZIP_STORED)
 
 

@@ -14,7 +14,6 @@ LENGTHS = {"a": 40, "002": 55, "c d": 47, "é": 60}
 
 
 def long_frame_data(frame: pd.DataFrame, **options: Any) -> DataModule:
-    """Return the data module of a long DataFrame."""
     return frame_data(frame, **{**COLUMNS, **options})
 
 
@@ -39,8 +38,7 @@ def by_hand(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str, pd.Timestamp]]:
     """Yield every window of a split of 7:1:2, series by series.
 
-    A window is the past, future covariates of the past, the future, future covariates of the future, the id of the
-    series and the first date of the forecast.
+    Past, its future covariates, future, its future covariates, id of the series, first date of the forecast.
     """
     for name in frame["unique_id"].unique():
         one = frame[frame["unique_id"] == name].reset_index(drop=True)

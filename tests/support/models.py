@@ -17,7 +17,6 @@ ATTENTION_TYPES: dict[str, type[Attention]] = {
 
 
 def slots(attention_type: str, cross: str = "full") -> AttentionSlots:
-    """The three slots as conf/attention/<attention_type>.yaml fills them."""
     make = ATTENTION_TYPES[attention_type]
     types = {"encoder": make, "decoder": make, "cross": ATTENTION_TYPES[cross]}
     return {slot: partial(kind, role=kind.role_in(slot)) for slot, kind in types.items()}  # type: ignore[return-value]

@@ -9,16 +9,12 @@ import pytest
 
 
 class Refusal(NamedTuple):
-    """A call that raises an exception, or that warns.
-
-    Attributes:
-        call: the call, which is given what the table has its rows given: an empty folder, or a trained model.
-    """
+    """A call that raises an exception, or that warns."""
 
     what: str  # description of the case, which is the id of its test
     says: str  # end of the message, which may follow a path, with `…` for text that varies
     kind: type[Exception]  # the exception, or the category of the warning
-    call: Callable[[Any], object]
+    call: Callable[[Any], object]  # is given an empty folder, or a trained model
 
     def check(self, given: object) -> str:
         """Make the call and return its message; fail unless the message is one line with the expected text."""
@@ -44,5 +40,4 @@ def is_said(text: str, message: str) -> bool:
 
 
 def describe_options(options: Mapping[str, object]) -> str:
-    """Return the options as the description of a row."""
     return " ".join(f"{key}={value}" for key, value in options.items())

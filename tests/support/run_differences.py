@@ -1,6 +1,5 @@
 """Differences between two run folders, to the bit; times, throughput, memory and paths are left out."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from forecast.runs.folder import read_metrics
 from tests.support.wandb_file import WandbRun
 
 MEASURED = {
@@ -30,7 +30,7 @@ def differences(one: Path, other: Path) -> list[str]:
         for content in pair:
             del content["hyper_parameters"]  # they hold the folder
         found += [f"{name}.ckpt: {where}" for where in unequal(*map(unmeasured, pair))]
-    metrics = [json.loads((run / "metrics.json").read_text()) for run in (one, other)]
+    metrics = [read_metrics(run) for run in (one, other)]
     found += [f"metrics.json: {where}" for where in unequal(*map(unmeasured, metrics))]
     found += [name for name in TABLES if (one / name).read_bytes() != (other / name).read_bytes()]
     epochs = [pd.read_csv(run / "metrics.csv", dtype=str) for run in (one, other)]
@@ -45,7 +45,6 @@ def unmeasured(content: Any) -> Any:
 
 
 def unequal(one: Any, other: Any, where: str = "") -> list[str]:
-    """The places at which two nested values differ."""
     if type(one) is not type(other):
         return [f"{where}: {type(one).__name__} and {type(other).__name__}"]
     if isinstance(one, dict):
@@ -95,7 +94,6 @@ def wandb_log(run: Path) -> dict[str, Any]:
 
 
 def last_values(rows: Iterable[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
-    """Of each step and name the value that was logged last."""
     values = {}
     for step, row in rows:
         for name, value in row.items():

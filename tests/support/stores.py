@@ -8,7 +8,6 @@ from forecast.data import Panel, store
 
 
 def write_store(folder: Path, table: Panel, dtype: str = "<f8") -> Path:
-    """Write the columns of `values` of a panel as a store in a new folder."""
     folder.mkdir()
     values = np.asarray(table.values)
     store.write_store(

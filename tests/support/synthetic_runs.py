@@ -21,7 +21,6 @@ BASELINES = {"naive": 0.9, "seasonal_naive": 0.6, "linear": 0.5}  # their mean s
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    """The resolved configuration of a run."""
     return deepcopy(resolved(*overrides))
 
 
@@ -54,22 +53,11 @@ class Means(NamedTuple):
 
 
 def make_run(
-    folder: Path,
-    config: dict[str, Any],
-    *,
-    mse: float,
-    windows: int = 300,
-    mae: float | None = None,
-    variables: Sequence[str] = ("HUFL", "OT"),
-    epochs: int = 3,
-    freq: str = "h",
-    baselines: dict[str, float] = BASELINES,
-    **metrics: Any,
-) -> Path:
-    """Write a finished run whose model has this MSE, and this MAE (None: √MSE); CRPS are 0.7 times the MAE.
-
-    All runs share the windows, the truth and the baselines.
-    """
+    folder: Path, config: dict[str, Any], *, mse: float, windows: int = 300, mae: float | None = None,
+    variables: Sequence[str] = ("HUFL", "OT"), epochs: int = 3, freq: str = "h",
+    baselines: dict[str, float] = BASELINES, **metrics: Any,
+) -> Path:  # fmt: skip
+    """Write a run of this MSE and MAE (None: √MSE); all share windows, truth and baselines, CRPS are 0.7 MAE."""
     folder.mkdir(parents=True)
     pred_len = config["pred_len"]
     own = np.random.default_rng([config["seed"], int(1e6 * mse)])
@@ -89,9 +77,8 @@ def make_run(
     pd.DataFrame(by_variable).to_csv(folder / "errors_by_variable.csv", index=False)
     epoch = np.arange(epochs)
     falling = mse * (1 + np.exp(-epoch / 3))
-    pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling}).to_csv(
-        folder / "metrics.csv", index=False
-    )
+    epochs_table = pd.DataFrame({"epoch": epoch, "val/mse": falling, "train/loss": 0.9 * falling})
+    epochs_table.to_csv(folder / "metrics.csv", index=False)
     names = list(squared)
     forecasts(config, windows, variables, dates, own, names).to_parquet(folder / "forecasts.parquet", index=False)
     content = results(config, means, windows) | {"epochs": epochs, **metrics}
@@ -118,7 +105,6 @@ def window_errors(means: Means, windows: int, pred_len: int, own: np.random.Gene
 
 
 def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any]:
-    """The content of metrics.json."""
     baselines = [name for name in means.mse if name != MODEL]
     best = min(baselines, key=means.mse.__getitem__)
     mse = means.mse[MODEL]
@@ -136,14 +122,9 @@ def results(config: dict[str, Any], means: Means, windows: int) -> dict[str, Any
 
 
 def forecasts(
-    config: dict[str, Any],
-    windows: int,
-    variables: Sequence[str],
-    dates: pd.DatetimeIndex,
-    noise: np.random.Generator,
-    names: Sequence[str],
-) -> pd.DataFrame:
-    """The forecasts of these forecasters in three pictured windows."""
+    config: dict[str, Any], windows: int, variables: Sequence[str], dates: pd.DatetimeIndex,
+    noise: np.random.Generator, names: Sequence[str],
+) -> pd.DataFrame:  # fmt: skip
     before = history(config)
     steps = np.arange(1 - before, config["pred_len"] + 1)
     parts = []
@@ -151,15 +132,10 @@ def forecasts(
         for variable in variables:
             truth = 10 * np.sin(2 * np.pi * (window + steps) / 24)
             guesses = {n: np.where(steps > 0, truth + noise.normal(size=len(steps)), np.nan) for n in names}
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "window": window, "forecast_start": dates[before + window],
-                        "date": dates[window : window + len(steps)], "step": steps, "variable": variable,
-                        "truth": truth, **guesses,
-                    }
-                )
-            )  # fmt: skip
+            parts.append(pd.DataFrame({
+                "window": window, "forecast_start": dates[before + window], "step": steps, "variable": variable,
+                "date": dates[window : window + len(steps)], "truth": truth, **guesses,
+            }))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
@@ -173,13 +149,11 @@ def make_variants(root: Path, errors: dict[str, float], *, seeds: int = 2, sprea
 
 
 def compare(root: Path, score: str = "mse", reference: str | None = None) -> list[Task]:
-    """The tasks of the runs below a folder."""
     return group_into_tasks(read_runs(find_run_folders([str(root)]))[0], score, reference)
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
-    """A folder of four runs: two attention types, two seeds each."""
     for kind, mse in (("full", 0.40), ("linear", 0.45)):
         config = configuration(f"attention={kind}")
         for seed in (1, 2):

@@ -37,8 +37,6 @@ def records(path: Path) -> Iterator[Record]:
 
 
 class WandbRun:
-    """The W&B run in a `.wandb` file."""
-
     def __init__(self, path: Path) -> None:
         self.config: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
@@ -58,5 +56,4 @@ class WandbRun:
                 self.exit_code = record.exit.exit_code
 
     def curve(self, name: str) -> dict[int, float]:
-        """Values by epoch."""
         return {row["epoch"]: row[name] for row in self.history if name in row}

@@ -35,7 +35,6 @@ class WandbServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def answer(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The `data` that a GraphQL request is answered with."""
         match operation:
             case "Viewer" | "GetDefaultEntity":
                 viewer = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}

@@ -10,16 +10,9 @@ from forecast.data.step_features import StepFeatures, TensorRows
 
 
 def windows_over(
-    values: Tensor,
-    time: Tensor,
-    *,
-    starts: Sequence[range],
-    seq_len: int,
-    pred_len: int,
-    target_index: Sequence[int],
-    first_rows: Sequence[int] | None = None,
-) -> Windows:
-    """Windows over rows of values and of time features; `first_rows` default to 0."""
+    values: Tensor, time: Tensor, *, starts: Sequence[range], seq_len: int, pred_len: int,
+    target_index: Sequence[int], first_rows: Sequence[int] | None = None,
+) -> Windows:  # fmt: skip
     n_series = len(starts)
     features = StepFeatures(TensorRows(time), torch.zeros(n_series, dtype=torch.int64), None, torch.zeros(n_series, 0))
     return Windows(
@@ -31,3 +24,9 @@ def windows_over(
 
 def every(data: DataModule, split: str) -> Batch:
     return data.windows[split].gather(torch.arange(data.n_windows[split]))
+
+
+def set_up(data: DataModule) -> DataModule:
+    """The data with their windows."""
+    data.setup()
+    return data

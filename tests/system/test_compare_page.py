@@ -1,5 +1,3 @@
-"""The comparison page in a browser: charts, sorting, and names that contain HTML."""
-
 import re
 import time
 from collections.abc import Iterator
@@ -151,9 +149,7 @@ def test_names_that_contain_scripts_are_shown_as_text(browser: Browser, tmp_path
 
 def test_the_browser_refuses_other_scripts(browser: Browser, path: Path) -> None:
     browser.open(path)
-    browser.run(
-        "const s = document.createElement('script'); s.textContent = 'window.attacked = 1'; document.body.append(s)"
-    )
+    browser.run("s = document.createElement('script'); s.textContent = 'window.attacked = 1'; document.body.append(s)")
     assert browser.run("return window.attacked") is None
     (refused,) = browser.driver.get_log("browser")
     assert "Content Security Policy" in refused["message"]

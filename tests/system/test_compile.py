@@ -62,8 +62,7 @@ def test_without_a_compiler_one_line_and_an_ordinary_model(monkeypatch: pytest.M
     monkeypatch.setattr(torch._inductor.config, "force_disable_caches", True)
     torch._dynamo.reset()
     model = torch.nn.Linear(2, 2)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         compile_where_possible(model, torch.device("cpu"))
     (said,) = [str(w.message) for w in caught if "compile=true" in str(w.message)]
     assert "no working compiler here" in said

@@ -1,5 +1,3 @@
-"""Several processes (gloo) train one model, and one of them writes the report of all windows."""
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.evaluation.scores import SCALED_SCORES
+from forecast.runs.folder import read_metrics
 from tests.support.commands import finish, only, start, train, workplace
 
 ROWS = 303  # 56 test windows: with batches of 11, the last one has a single window
@@ -25,7 +24,6 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of two processes."""
     folder = workplace(tmp_path_factory.mktemp("processes"), rows=ROWS)
     result = train(
         folder, "trainer=ddp_cpu", "trainer.max_epochs=2", "logger=[wandb,csv]", "data.batch_size=16",
@@ -38,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_report_has_every_window_once(run: Run) -> None:
     """Scores equal those of one process: see test_distributed_scores.py."""
-    metrics = json.loads((run.folder / "metrics.json").read_text())
+    metrics = read_metrics(run.folder)
     windows: Any = pd.read_parquet(run.folder / "errors_by_window.parquet")
     assert len(windows) == metrics["n_windows"]["test"] == 56
     assert windows["forecast_start"].is_unique
@@ -55,7 +53,7 @@ def test_processes_share_weights_and_windows_but_not_dropout(run: Run) -> None:
     assert len({process["random"] for process in seen}) == 2
     windows = [index for process in seen for index in process["windows"]]
     assert len(windows) == len(set(windows))
-    n_train = json.loads((run.folder / "metrics.json").read_text())["n_windows"]["train"]
+    n_train = read_metrics(run.folder)["n_windows"]["train"]
     assert len(windows) == n_train // 2 * 2
 
 

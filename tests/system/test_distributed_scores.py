@@ -14,15 +14,9 @@ from tests.support.distributed_pool import Case, Pool, evaluate, train, train_at
 from tests.support.models import ATTENTION_TYPES
 
 cases = st.builds(
-    Case,
-    processes=st.integers(1, 4),
-    val=st.integers(1, 30),
-    test=st.integers(1, 30),
-    batch_size=st.integers(1, 40),
-    pred_len=st.integers(1, 3),
-    columns=st.integers(1, 3),
-    seed=st.integers(0, 9),
-)
+    Case, processes=st.integers(1, 4), val=st.integers(1, 30), test=st.integers(1, 30),
+    batch_size=st.integers(1, 40), pred_len=st.integers(1, 3), columns=st.integers(1, 3), seed=st.integers(0, 9),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

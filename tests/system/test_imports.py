@@ -36,10 +36,7 @@ HEAVY = {"lightning", "scipy.signal", "scipy.stats", "sympy", "torch._dynamo", "
 
 
 def run(folder: Path, libraries: set[str], *calls: tuple[str, ...], status: int = 0) -> tuple[list[str], str]:
-    """Run commands one after another in a new interpreter, which must not import these libraries.
-
-    Return what each wrote to stdout, and what all of them wrote to stderr.
-    """
+    """Run commands in an interpreter that must not import these libraries; return each stdout, and the stderr."""
     code = RUN.format(calls=calls, libraries=libraries, status=status)
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=200,

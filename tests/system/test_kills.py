@@ -1,6 +1,5 @@
 """A run that is killed and resumed ends, to the bit, as one that never was; and what its checkpoints survive."""
 
-import json
 import os
 import random
 import re
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 from forecast.checkpoints.file import load_checkpoint, save_checkpoint
+from forecast.runs.folder import read_metrics
 from forecast.system import signals
 from forecast.system.errors import CheckpointError
 from forecast.system.signals import STATUS
@@ -30,16 +30,12 @@ VARIANTS = {
     "cosine": (LOGGERS,),
     "plateau": ("schedule=plateau", "schedule.patience=0", "optimizer.lr=0.05", "logger=csv"),
     "accumulated": (
-        "trainer.accumulate_grad_batches=2",
-        "schedule=halving",
-        "logger=csv",
-        "attention=nystrom",
-        "ema=0.5",
+        "trainer.accumulate_grad_batches=2", "schedule=halving", "logger=csv", "attention=nystrom", "ema=0.5",
     ),
     "early": ("callbacks.early_stopping.patience=1", "optimizer.lr=0.5", "trainer.max_epochs=6", "logger=csv"),
     "refit": ("refit=full", "loss=quantile", "ema=0.9", "logger=csv"),
     "fitted": ("model=residual_informer", "model.patch_len=4", "refit=full", "logger=csv"),  # before training
-}
+}  # fmt: skip
 
 
 class Unbroken:
@@ -71,7 +67,6 @@ class Unbroken:
         return finish(self.begin(*given, dies=dies))
 
     def check(self, variant: str, name: str) -> None:
-        """The run that was resumed is the unbroken one."""
         run = only(self.folder, f"{variant}-{name}/*/metrics.json").parent
         assert differences(self(variant), run) == []
         if LOGGERS in VARIANTS[variant]:
@@ -100,9 +95,7 @@ def test_killed_at_random_points_again_and_again(unbroken: Unbroken, variant: st
 
 
 @pytest.mark.long
-def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
-    unbroken: Unbroken, tmp_path: Path
-) -> None:
+def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(unbroken: Unbroken, tmp_path) -> None:
     unbroken("cosine")
     scontrol = tmp_path / "scontrol"
     scontrol.write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/asked\n")
@@ -125,7 +118,7 @@ def test_a_run_that_is_told_to_stop_exits_with_its_status_and_is_queued_again(
     save_checkpoint(content, state)
     assert unbroken.go("cosine", name, "resume=auto").returncode == 0
     unbroken.check("cosine", name)
-    metrics = json.loads((state.parents[1] / "metrics.json").read_text())
+    metrics = read_metrics(state.parents[1])
     assert 1000 < metrics["seconds"] < 1100  # of both parts
 
 

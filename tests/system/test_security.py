@@ -102,9 +102,7 @@ def test_every_command_refuses_it(
     assert {path for path in tmp_path.iterdir() if path.suffix != ".log"} <= before | {tmp_path / "runs"}
 
 
-def test_resume_refuses_it(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, last: Content, tmp_path: Path
-) -> None:
+def test_resume_refuses_it(monkeypatch: pytest.MonkeyPatch, capfd, run: Path, last: Content, tmp_path: Path) -> None:
     work, ran = tmp_path / "work", tmp_path / "ran"
     work.mkdir()
     shutil.copy(run.parent.parent / "load.csv", work)
@@ -123,9 +121,7 @@ def test_resume_refuses_it(
     assert "Traceback" not in captured.err
 
 
-def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, best: Content, tmp_path: Path
-) -> None:
+def test_a_refit_makes_no_optimizer_of_a_checkpoint(monkeypatch, capfd, run: Path, best: Content, tmp_path) -> None:
     shutil.copy(run.parent.parent / "load.csv", tmp_path)
     for group in ("optimizer", "schedule"):
         content = copy.deepcopy(best)
@@ -136,9 +132,7 @@ def test_a_refit_of_a_checkpoint_makes_no_optimizer_of_its_choosing(
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_run_folder_is_read_as_data(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], run: Path, tmp_path: Path
-) -> None:
+def test_a_run_folder_is_read_as_data(monkeypatch: pytest.MonkeyPatch, capfd, run: Path, tmp_path: Path) -> None:
     """Comparing runs makes nothing that a configuration names; YAML that calls or repeats itself is excluded."""
     for name in ("good", "target", "tag", "repeated", "deep"):
         shutil.copytree(run, tmp_path / "runs" / name)
@@ -239,9 +233,7 @@ def test_the_settings_of_the_project_pass_the_checks(given: list[str]) -> None:
     looked_at(given)
 
 
-def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(monkeypatch, tmp_path: Path) -> None:
     own = "model.attention.encoder._target_=forecast.attention.MineAttention"
     with pytest.raises(ConfigError):
         looked_at([own])
@@ -258,9 +250,7 @@ def test_a_class_of_ones_own_is_named_in_a_file_or_in_the_environment(
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_looks_first(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
+def test_every_command_looks_first(monkeypatch: pytest.MonkeyPatch, capfd, tmp_path: Path, command: str) -> None:
     (tmp_path / "a").write_text("")
     attack = "+hydra.callbacks.x={_target_: shutil.copyfile, src: a, dst: ran}"
     assert answer(monkeypatch, command, tmp_path, attack) == 2
@@ -269,9 +259,7 @@ def test_every_command_looks_first(
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_each_job_of_a_sweep_is_checked(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_each_job_of_a_sweep_is_checked(monkeypatch: pytest.MonkeyPatch, capfd, tmp_path: Path) -> None:
     """The first value is one that may be made, the second is not."""
     made: list[str] = []
     given = ("-m", "model._target_=forecast.models.Informer,torch.hub.load", "hydra/launcher=basic")

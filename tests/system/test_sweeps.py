@@ -1,11 +1,9 @@
 """Sweeps that are killed, stopped by a signal, or fail, and are resumed by `resume=auto`; runs started together."""
 
-import json
 import signal
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pandas as pd
@@ -19,7 +17,7 @@ from optuna.trial import TrialState
 
 from forecast.cli.compose import compose_command
 from forecast.cli.overrides import EXTRAS, options
-from forecast.runs.folder import is_running
+from forecast.runs.folder import is_running, read_metrics
 from forecast.runs.search import remaining_trials
 from forecast.system.errors import CONF
 from forecast.system.hydra_internals import prefer_own_plugins
@@ -29,7 +27,6 @@ from tests.support.run_differences import differences
 from tests.support.wandb_file import WandbRun
 
 SHORT = ("logger=[]", "trainer.max_epochs=3")
-
 
 train_dying = partial(train, program=("-m", "tests.support.self_killing_train"))
 
@@ -44,10 +41,6 @@ def jobs(sweep: Path) -> dict[str, Path]:
     named = {OmegaConf.load(path / "config.yaml").model.attention.name: path for path in folders}
     assert len(named) == len(folders)
     return named
-
-
-def metrics(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "metrics.json").read_text())
 
 
 def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +60,8 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     assert set(jobs(sweep)) == {"full", "linear", "fastformer"}
     assert jobs(sweep)["linear"] == half_done
     rows = pd.read_csv(sweep / "summary.csv").dropna(subset="attention").set_index("attention")
-    assert rows["mse"].to_dict() == pytest.approx(
-        {name: metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
-    )
+    measured = {name: read_metrics(path)["test"]["mse"] for name, path in jobs(sweep).items()}
+    assert rows["mse"].to_dict() == pytest.approx(measured)
     (line,) = (line for line in result.stdout.splitlines() if line.endswith("   finished before"))
     assert line.startswith("[1/3] attention=full ")
     assert (finished / "metrics.json").read_text() == scores
@@ -107,9 +99,7 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", [(), JOBLIB])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_sweep_that_is_stopped_leaves_no_job_behind(
-    tmp_path: Path, launcher: tuple[str, ...], number: signal.Signals
-) -> None:
+def test_a_stopped_sweep_leaves_no_job_behind(tmp_path, launcher: tuple[str, ...], number: signal.Signals) -> None:
     process = start(workplace(tmp_path), *ENDLESS, *launcher)
     wait_for(lambda: [*tmp_path.glob("runs/*/*/checkpoints/last.ckpt")])
     jobs = [path.parent for path in tmp_path.glob("runs/*/*/config.yaml")]
@@ -126,9 +116,7 @@ def test_a_sweep_that_is_stopped_leaves_no_job_behind(
 
 
 @pytest.mark.slow
-def test_a_failed_job_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_job_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     folder = workplace(tmp_path)
     command = ("-m", "data.path=load.csv,later.csv", "logger=[]", "trainer.max_epochs=1")
     assert train_here(monkeypatch, folder, *command) == 2
@@ -141,9 +129,7 @@ def test_a_failed_job_is_started_again(
     assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
 
 
-def test_what_is_still_running_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_still_running_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """A job of a sweep, and the sweep itself."""
     folder = workplace(tmp_path)
     command = ("-m", "seq_len=500,501", "logger=[]")
@@ -189,7 +175,6 @@ LAUNCHERS = {"joblib": ("hydra.launcher.n_jobs=2",), "submitit_local": (), "ray"
 
 
 def compared(sweep: Path) -> set[str]:
-    """The variants of summary.csv."""
     rows = pd.read_csv(sweep / "summary.csv")
     return set(rows.loc[rows["kind"] == "variant", "name"])
 
@@ -225,9 +210,7 @@ def test_a_killed_job_does_not_stop_the_others_and_is_started_again(launcher: st
     assert len(list(sweep.glob("*/config.yaml"))) == 2
 
 
-def test_slurm_is_needed_for_its_launcher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_slurm_is_needed_for_its_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     needs("submitit_slurm")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert train_here(monkeypatch, workplace(tmp_path), "-m", "hydra/launcher=submitit_slurm", "seed=1,2") == 2

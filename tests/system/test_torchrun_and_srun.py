@@ -1,6 +1,5 @@
 """Runs whose processes torchrun or Slurm's srun started: two machines are two folders on this one."""
 
-import json
 import os
 import socket
 import subprocess
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from forecast.runs.folder import read_metrics
 from forecast.system import distributed
 from tests.support.commands import ROOT, SMALL, only, train_here, workplace
 
@@ -41,7 +41,7 @@ def test_two_machines_make_one_run(tmp_path: Path) -> None:
     folder = only(tmp_path, "runs/*")
     errors: Any = pd.read_parquet(folder / "errors_by_window.parquet")["model_mse"]
     assert (errors > 0).all()
-    assert json.loads((folder / "metrics.json").read_text())["n_windows"]["test"] == len(errors) == 56
+    assert read_metrics(folder)["n_windows"]["test"] == len(errors) == 56
     assert ("saved in " in said, silence) == (True, "")
     assert not list(tmp_path.glob("node*/runs"))
     config = (folder / "config.yaml").read_text()
@@ -49,9 +49,7 @@ def test_two_machines_make_one_run(tmp_path: Path) -> None:
     assert "devices: 1" in config
 
 
-def test_a_trainer_that_leaves_processes_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trainer_that_leaves_processes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr(distributed, "choose_in_first", lambda what, choose: None)
     for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4",
                         "LOCAL_WORLD_SIZE": "2"}.items():  # fmt: skip
@@ -90,12 +88,9 @@ def test_the_processes_that_a_launcher_reports(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     found = (
-        distributed.launcher(),
-        distributed.rank(),
-        distributed.n_processes(),
-        distributed.processes_per_node(7),
+        distributed.launcher(), distributed.rank(), distributed.n_processes(), distributed.processes_per_node(7),
         distributed.nodes(),
-    )
+    )  # fmt: skip
     assert found == (launcher, rank, count, per_node, nodes)
     assert distributed.is_first() == (rank == 0)
 
@@ -135,7 +130,7 @@ def test_a_slurm_array_runs_one_line_of_the_grid_per_task_and_each_line_once(tmp
 
     assert run_line(2)[0] == 0
     run = only(tmp_path, "runs/*")
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = read_metrics(run)
     assert (metrics["attention"], metrics["seed"]) == ("linear", 2)
     status, out, _ = run_line(2, SLURM_RESTART_COUNT="1")  # a task that Slurm starts again after its end
     assert (status, f"finished before: {run}\n" in out) == (0, True)

@@ -20,7 +20,6 @@ import forecast
 
 ROOT = Path(__file__).parents[2]
 
-
 INSTALL_RAY = "pip install 'informer-forecast[ray]'"
 TINY = (
     "model=informer", "attention=linear", "seq_len=12", "label_len=6", "pred_len=5", "model.d_model=8",
@@ -38,7 +37,6 @@ def run(*command: str | Path, **options: Any) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
     (built,) = folder.glob("*.tar.gz")
@@ -47,7 +45,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path) -> Path:
-    """The wheel that the source distribution builds."""
     options = ("--no-deps", "--no-build-isolation", "-q")
     run(sys.executable, "-m", "pip", "wheel", *options, "-w", source.parent, source)
     (built,) = source.parent.glob("*.whl")
@@ -104,7 +101,11 @@ def test_the_installed_wheel_trains_outside_of_the_checkout(installed: Path, tmp
 @pytest.mark.slow
 def test_a_server_needs_the_packages_of_its_list_only(installed: Path, tmp_path: Path) -> None:
     """A model that this environment exports is served by one without PyTorch, from a folder that cannot be written."""
-    train_and_export(installed / "bin" / "forecast", tmp_path)
+    program = installed / "bin" / "forecast"
+    run(program, "train", *TINY, cwd=tmp_path)
+    assert run(program, "serve", "runs", "runtime=export", cwd=tmp_path).startswith("exported ")
+    for path in tmp_path.glob("runs/*/checkpoints"):
+        path.chmod(0o555)
     site = tmp_path / "site"
     site.mkdir()
     packages = (ROOT / "scripts" / "deploy" / "serve-packages.txt").read_text().splitlines()
@@ -112,7 +113,7 @@ def test_a_server_needs_the_packages_of_its_list_only(installed: Path, tmp_path:
     (pth,) = installed.rglob("dependencies.pth")
     before = pth.read_text()
     pth.write_text(f"{site}\n")
-    command = [installed / "bin" / "forecast", "serve", "runs", "port=0"]
+    command = [program, "serve", "runs", "port=0"]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     server = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=env)
     try:
@@ -130,13 +131,6 @@ def test_a_server_needs_the_packages_of_its_list_only(installed: Path, tmp_path:
         server.communicate()
         pth.write_text(before)
     assert "torch" in printed[0]  # it says that nothing could be exported here
-
-
-def train_and_export(program: Path, folder: Path) -> None:
-    run(program, "train", *TINY, cwd=folder)
-    assert run(program, "serve", "runs", "runtime=export", cwd=folder).startswith("exported ")
-    for path in folder.glob("runs/*/checkpoints"):
-        path.chmod(0o555)
 
 
 def link_packages(site: Path, names: Sequence[str]) -> None:

@@ -12,19 +12,9 @@ COMMANDS = {
     "predict", "serve", "train",
 }  # fmt: skip
 LAYERS = [  # a part imports from lower layers only, and nothing of its neighbours in the same layer
-    {"attention", "system"},
-    {"checkpoints", "data", "models", "runs"},
-    {"cli", "linear"},
-    {"evaluation"},
-    {"reports"},
-    {"training"},
-    {"inference"},
-    {"tools"},
-    {*COMMANDS},
-    {"api"},
-    {"__init__"},
-    {"__main__"},
-]
+    {"attention", "system"}, {"checkpoints", "data", "models", "runs"}, {"cli", "linear"}, {"evaluation"},
+    {"reports"}, {"training"}, {"inference"}, {"tools"}, {*COMMANDS}, {"api"}, {"__init__"}, {"__main__"},
+]  # fmt: skip
 LAYER = {part: number for number, layer in enumerate(LAYERS) for part in layer}
 ONLY = {"attention": set(), "data": {"system"}, "models": {"attention"}}  # narrower than the layers
 FUNCTION_LINES, MODULE_LINES = 60, 500
@@ -52,7 +42,6 @@ def tree(name: str) -> ast.Module:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """All statements, those within others too."""
     for node in body:
         yield node
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -64,10 +53,7 @@ def part(name: str) -> str:
 
 
 def imported(name: str) -> Iterator[str]:
-    """The modules below `forecast` that a module imports anywhere, under TYPE_CHECKING and in functions too.
-
-    Names of modules in the text of a module that calls `import_module` count as imports.
-    """
+    """The modules below `forecast` that a module imports anywhere, or names where it calls `import_module`."""
     calls_import_module = "import_module" in source(name)
     for node in ast.walk(tree(name)) if calls_import_module else statements(tree(name).body):
         if isinstance(node, ast.Import):
@@ -83,14 +69,10 @@ def imported(name: str) -> Iterator[str]:
             continue
         for target in full:
             if target.split(".")[0] == "forecast":
-                yield module_of(target.split(".")[1:])
-
-
-def module_of(parts: list[str]) -> str:
-    """The longest beginning that is a module."""
-    while parts and ".".join(parts) not in MODULES:
-        parts = parts[:-1]
-    return ".".join(parts) or "__init__"
+                parts = target.split(".")[1:]
+                while parts and ".".join(parts) not in MODULES:
+                    parts = parts[:-1]
+                yield ".".join(parts) or "__init__"
 
 
 @cache
@@ -104,16 +86,6 @@ def is_upward(name: str, target: str) -> bool:
     if here == there:
         return False
     return LAYER[there] >= LAYER[here] or there not in ONLY.get(here, {there})
-
-
-def long_functions() -> set[str]:
-    return {
-        f"{name}.{node.name}"
-        for name in MODULES
-        for node in statements(tree(name).body)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
-    }
 
 
 def test_a_file_at_the_top_is_a_command_and_a_folder_is_a_part() -> None:
@@ -137,7 +109,14 @@ def test_there_are_no_import_cycles() -> None:
 
 
 def test_functions_are_short() -> None:
-    assert long_functions() == set()
+    long = {
+        f"{name}.{node.name}"
+        for name in MODULES
+        for node in statements(tree(name).body)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    }
+    assert long == set()
 
 
 def test_modules_are_short() -> None:

@@ -79,11 +79,10 @@ MAX_FORECAST_VARIABLES = 4
 DIGITS = 4  # significant digits of a value
 DASHES = ("solid", "dot", "longdash", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
-MATPLOTLIB_STYLES = {
+MATPLOTLIB_STYLES = {  # Matplotlib's names of the dashes and symbols of Plotly
     "solid": "-", "dot": ":", "longdash": "--", "dashdot": "-.", "dash": "--",
     **dict(zip(SYMBOLS, "osD^Px*p", strict=True)),
 }  # fmt: skip
-"""Matplotlib's names of the dashes and symbols of Plotly."""
 GREY, BLACK = "#55606d", "#1b2530"
 
 Trace = dict[str, Any]

@@ -63,14 +63,12 @@ NAME = Column("name", "variant", "settings in which the variants differ; baselin
 NOTE = "Mean and standard deviation over seeds. Bold: best variant of the column. Italics: baselines."
 VERDICT_STYLES = {LOWEST: "leads", "worse": "bad", "better": "good"}
 TEST = ("change", "interval", "p")
-SHORT = {
+SHORT = {  # columns of the terminal, of papers and of READMEs, beside the tested score
     "name", "seeds", "mse", "mae", "skill", *TEST, "ms_per_window", "peak_memory_mb", "n_parameters", "verdict",
 }  # fmt: skip
-"""Columns of the terminal, of papers and of READMEs, beside the tested score."""
-LEFT_OUT = (
+LEFT_OUT = (  # columns that a narrow terminal leaves out, in this order, but for the tested score
     "n_parameters", "peak_memory_mb", "p", "mse", "mae", "skill", "ms_per_window", "seeds",
 )  # fmt: skip
-"""Columns that a narrow terminal leaves out, in this order, but for the tested score."""
 
 
 # ---- findings
@@ -389,7 +387,6 @@ def make_card_table(tasks: Sequence[Task]) -> Table:
 
 
 def list_facts(machines: Sequence[Mapping[str, Any]], form: str) -> str:
-    """Return what the machines of the runs have, each value once."""
     return "; ".join(dict.fromkeys(form.format(**machine) for machine in machines)) or MISSING
 
 

@@ -33,12 +33,11 @@ DIFFERENT = 50  # fewest tokens on which attention types differ
 MOSTLY_DIFFERENT = 0.5  # a column of text with more different texts per filled cell is no category
 EPOCHS, STEPS = 5, 640  # default epochs of the trainer, and the fewest training steps that are suggested
 MAX_ERROR_RATIO = 0.9  # another season is suggested if its MSE is below this fraction of the MSE of the default season
-WEATHER = (
+WEATHER = (  # stems of the names of weather in English, German, French and Spanish
     r"temperat|\b(temp|t)\b|humid|humed|feucht|wind(?!ow)|viento|\bvent\b|\brain|regen|pluie|lluvia|pr[eé]cip|niederschlag|"
     r"snow|schnee|neige|nieve|solar|irradia|radiation|radiaci|strahlung|sonne|soleil|cloud|wolk|nuage|nubos|pressure|"
     r"luftdruck|pression|presi[oó]n|\bdew|taupunkt"
 )
-"""Stems of the names of weather in English, German, French and Spanish."""
 OUTPUT = r"power|gener|produ|leistung|erzeug|energ|\b[kmg]wh?\b|pri[cs]e|preis|prix|precio|\bload|last|demand|sales"
 """Stems of what may be the target although its name has a stem of the weather, such as solar power."""
 PLANNED = r"holiday|feiertag|f[eé]ri|festiv|vacation|ferien|weekend|wochenende|work.?day|werktag|promo|\bopen"
@@ -368,8 +367,7 @@ def suggest_columns(
 ) -> list[Setting]:
     """Suggest which columns to read: without useless targets and copies, and with texts as past covariates or dropped.
 
-    Args:
-        columns: the targets that the file offers.
+    `columns`: the targets that the file offers.
     """
     dropped = {} if choices.columns is not None else _find_useless(columns, copies, choices.target)
     settings, dropped = [], dropped if len(dropped) < len(columns) else {}

@@ -46,12 +46,11 @@ MakeData = Callable[..., DataModule]
 SAMPLED = 8  # number of series, the longest, in which seasons are searched
 CELLS = 8_000_000
 """Largest number of values (windows × steps × columns) on which the baselines are scored, to limit the time."""
-KEYS = {
+KEYS = {  # the settings that are suggested for a DataFrame
     "seq_len", "label_len", "pred_len", "attention", "model", "model.patch_len", "data.batch_size", "data.drop",
     "data.past_covariates", "data.future_covariates", "data.season", "data.transform", "data.steps",
     "trainer.max_epochs",
 }  # fmt: skip
-"""The settings that are suggested for a DataFrame."""
 SPLIT = (0.7, 0.1, 0.2)
 DAYS = ("D", "B")
 CONTINUOUS = 0.9  # share of a week's steps from which rows come at all hours

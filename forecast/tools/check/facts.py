@@ -138,9 +138,7 @@ class SplitPart:
 def split_parts(panel: Panel, split: Split, scale_by: str = "series") -> list[SplitPart]:
     """Split each series into training, validation and test rows; `scale_by` as in `ScalingOptions`.
 
-    Raises:
-        ConfigError: a `split` of one part.
-        DataError: a split without rows.
+    Raises ConfigError: a `split` of one part; DataError: a split without rows.
     """
     rows = split_panel(panel, split, seq_len=1, season=1)
     if set(rows) != {"train", "val", "test"}:
@@ -207,7 +205,6 @@ class Column:
 
 
 def measure_columns(panel: Panel, parts: Sequence[SplitPart]) -> list[Column]:
-    """The facts about each column of numbers."""
     names, values = number_columns(panel)
     series = [slice(*ends) for ends in zip(panel.starts.tolist(), panel.ends.tolist(), strict=True)]
     found = {find_sentinel(column[rows]) for column in values.T for rows in series}
@@ -293,8 +290,7 @@ def find_sentinel(values: Float[np.ndarray, " rows"]) -> float | None:
 def find_gross_errors(values: Float[np.ndarray, " rows"]) -> tuple[float, float, list[int]]:
     """The rows of at most `MAX_NAMED` numbers that lie far from all others; NaN does not count.
 
-    Returns:
-        The range of the other numbers, and the rows.
+    Returns the range of the other numbers, and the rows.
     """
     rows = np.flatnonzero(~np.isnan(values))
     if len(rows) < MIN_NUMBERS:

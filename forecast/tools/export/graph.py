@@ -159,8 +159,7 @@ def compare_with_pytorch(
     The first window is a batch of its own, so that the file runs with two batch sizes. The result, in values that JSON
     can hold, is how many windows and series were compared, and the largest difference.
 
-    Args:
-        tolerance: largest accepted difference, in scaled units.
+    `tolerance`: largest accepted difference, in scaled units.
 
     Raises:
         ConfigError: more windows than `count_allowed_exceptions` differ by more than the tolerance, or a forecast is

@@ -39,11 +39,10 @@ ONNX_PACKAGES = ("onnx", "onnxscript", ONNX_RUNTIME)
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """An exported file as a function from inputs by name to outputs by name, all float64."""
 
-ARGUMENTS = {
+ARGUMENTS = {  # by option of the data: the argument of `pandas.read_csv`, and the value that need not be written
     "skip_rows": ("skiprows", 0), "separator": ("sep", ","), "decimal": ("decimal", "."),
     "thousands": ("thousands", None), "encoding": ("encoding", None), "na_values": ("na_values", []),
 }  # fmt: skip
-"""By option of the data: the argument of `pandas.read_csv`, and the value that need not be written."""
 
 BOOLEANS = {"true": ["yes", "Yes", "YES"], "false": ["no", "No", "NO"]}  # beside those that pandas knows
 NUMBERS = {"year": "%Y", "month": "%m", "day": "%d", "hour": "%H", "minute": "%M"}

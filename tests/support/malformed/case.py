@@ -1,5 +1,3 @@
-"""A malformed input and the message that it causes."""
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +26,6 @@ class Case:
     program: str = "check"  # the command
 
     def is_said(self, line: str, path: Path) -> bool:
-        """Return whether this line on stderr is the expected one."""
         expected = "error: " + self.says.replace("{path}", printable(str(path)))
         return re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None
 

@@ -21,7 +21,6 @@ SEMICOLONS = ("data.separator=;", "data.decimal=,")
 BERLIN = ("data.timezone=Europe/Berlin",)
 FUTURE_OTHER = ("data.columns=[load,price]", "data.future_covariates=[other]")
 
-
 TRAIN = "train"
 
 
@@ -64,7 +63,6 @@ def every(pattern: str) -> list[str]:
 
 
 def local(pattern: str = "%Y-%m-%d %H:%M", start: str = "2024-03-29") -> list[str]:
-    """Hourly local times of Berlin."""
     dates = pd.date_range(start, periods=len(DATES), freq="h", tz="Europe/Berlin")
     return [date.strftime(pattern) for date in dates]
 

@@ -1,5 +1,3 @@
-"""Malformed settings of a training run on the good table."""
-
 from tests.support.malformed.case import Case
 from tests.support.malformed.files import GOOD, TRAIN
 

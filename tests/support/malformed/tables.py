@@ -31,5 +31,4 @@ def text(
 
 
 def german(value: float) -> str:
-    """Write 1234.5 as 1.234,50."""
     return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))

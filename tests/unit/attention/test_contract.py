@@ -1,5 +1,3 @@
-"""The contract of every attention type, in every role and with every option."""
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,9 +24,7 @@ HALF_ERROR = {torch.bfloat16: 1.2e-2, torch.float16: 2e-3}
 
 
 def largest_error(attention_type: type, options: dict, out: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """Of most rows with ProbSparse, where rounding changes which of them rank among the top, and with relu, where a row
-    may have almost no weights to divide by.
-    """
+    """Of most rows with ProbSparse, where rounding changes the ranks, and with relu, where weights may be almost 0."""
     errors = (out - exact).abs().amax(-1)
     unsteady = attention_type is ProbSparseAttention or options.get("feature_map") == "relu"
     return errors.quantile(0.7) if unsteady else errors.max()
@@ -36,8 +32,6 @@ def largest_error(attention_type: type, options: dict, out: torch.Tensor, exact:
 
 @pytest.mark.parametrize(("attention_type", "role", "options"), READING_CASES)
 class TestReading:
-    """What a type promises whose output depends on its input."""
-
     def test_every_parameter_and_both_inputs_receive_a_gradient(self, attention_type, role, options):
         layer = build(attention_type, role, options).double()
         query, memory = inputs(role)
@@ -137,9 +131,8 @@ class TestContract:
         assert query.grad is None or query.grad.isfinite().all()
 
     def test_largest_tensor_grows_linearly(self, attention_type, role, options):
-        assert _largest_tensor(attention_type, role, options, 2048) < 4.7 * _largest_tensor(
-            attention_type, role, options, 512
-        )
+        longer, shorter = (_largest_tensor(attention_type, role, options, length) for length in (2048, 512))
+        assert longer < 4.7 * shorter
 
     def test_gradients_are_those_of_the_function(self, attention_type, role, options, monkeypatch):
         monkeypatch.setattr("forecast.attention.prefix_sums.CHUNK", 3)
@@ -172,8 +165,6 @@ def test_causal_outputs_do_not_see_the_future(attention_type, role, options):
 
 
 class _Largest(TorchDispatchMode):
-    """Remembers the largest tensor that any operator gave back."""
-
     def __init__(self):
         super().__init__()
         self.numel = 0

@@ -1,5 +1,3 @@
-"""Dropout drops elements as independent trials would."""
-
 import math
 
 import pytest

@@ -47,22 +47,16 @@ def slow_oracle(q, k, v, w_q, w_k, interaction, concat_weight, causal):
     return torch.stack(rows, 2)
 
 
-def case(interaction):
-    q, k, v = heads(LENGTH, LENGTH)
-    w_q, w_k = torch.randn(2, HEADS, HEAD_DIM, dtype=torch.float64)
-    concat = torch.randn(HEADS, HEAD_DIM, 2 * HEAD_DIM, dtype=torch.float64)
-    return q, k, v, w_q, w_k, concat if interaction == "concat" else None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("interaction", ["product", "add", "concat"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_slow_oracle(interaction, causal, scale):
-    q, k, v, w_q, w_k, concat = case(interaction)
-    w_q, w_k = w_q * scale, w_k * scale
-    out = additive_attention(
-        q, k, v, query_logit=w_q, key_logit=w_k, causal=causal, interaction=interaction, concat_weight=concat
-    )
+    q, k, v = heads(LENGTH, LENGTH)
+    w_q, w_k = scale * torch.randn(2, HEADS, HEAD_DIM, dtype=torch.float64)
+    weight = torch.randn(HEADS, HEAD_DIM, 2 * HEAD_DIM, dtype=torch.float64)
+    concat = weight if interaction == "concat" else None
+    options = {"causal": causal, "interaction": interaction, "concat_weight": concat}
+    out = additive_attention(q, k, v, query_logit=w_q, key_logit=w_k, **options)
     expected = slow_oracle(q, k, v, w_q, w_k, interaction, concat, causal)
     torch.testing.assert_close(out, expected)

@@ -12,13 +12,10 @@ from tests.support.golden_answers import golden_tensors
 def test_reference(name):
     data = golden_tensors(name)
     out = nystrom_attention(
-        data["q"],
-        data["k"],
-        data["v"],
-        num_landmarks=data["num_landmarks"],
+        data["q"], data["k"], data["v"], num_landmarks=data["num_landmarks"],
         pinv_iterations=data["pinv_iterations"],
         conv_weight=data["conv_weight"] if name == "nystrom_conv" else None,
-    )
+    )  # fmt: skip
     torch.testing.assert_close(out, data["output"], rtol=0, atol=1e-10)
 
 
@@ -54,12 +51,8 @@ def test_convolution(kernel, length):
     expected = F.conv2d(v, weight, padding=(kernel // 2, 0), groups=HEADS)
     torch.testing.assert_close(out, expected)
     upstream = torch.randn_like(out)
-    for got, want in zip(
-        torch.autograd.grad(out, (v, weight), upstream),
-        torch.autograd.grad(expected, (v, weight), upstream),
-        strict=True,
-    ):
-        torch.testing.assert_close(got, want)
+    found, wanted = (torch.autograd.grad(each, (v, weight), upstream) for each in (out, expected))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_pinv_runs_in_float32_under_autocast():

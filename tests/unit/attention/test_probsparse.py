@@ -22,14 +22,10 @@ def test_reference(name):
 @pytest.mark.parametrize(
     ("head_dim", "length", "norm", "shared"),
     [
-        (16, 96, 0.62, 0.55),
-        (16, 336, 0.50, 0.32),
-        (16, 1024, 0.45, 0.20),
-        (64, 96, 0.46, 0.47),
-        (64, 336, 0.32, 0.21),
-        (64, 1024, 0.24, 0.10),
+        (16, 96, 0.62, 0.55), (16, 336, 0.50, 0.32), (16, 1024, 0.45, 0.20), (64, 96, 0.46, 0.47),
+        (64, 336, 0.32, 0.21), (64, 1024, 0.24, 0.10),
     ],
-)
+)  # fmt: skip
 def test_top_queries_found_by_norm_and_by_a_shared_sample(head_dim, length, norm, shared):
     """Fractions of the exact measure's top u among random queries and keys, which docs/settings.md quotes."""
     torch.manual_seed(0)

@@ -1,5 +1,3 @@
-"""Options and tensors that attention types and models refuse, with the text of each message."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

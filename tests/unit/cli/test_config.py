@@ -1,5 +1,3 @@
-"""Every file in conf/ composes, and the classes that it names can be created with its keys."""
-
 import inspect
 from collections.abc import Iterator
 from copy import deepcopy
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 
 def targets(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, DictConfig]]:
-    """The nodes with a `_target_`, by their keys."""
     for key, value in config.items():
         if isinstance(value, DictConfig):
             if "_target_" in value:
@@ -123,17 +120,11 @@ def test_the_label_is_at_most_as_long_as_the_past(given: list[str], label_len: i
 
 # ---- attention, as the model receives it
 
-
 SLOTS = ("encoder", "decoder", "cross")
 KNOBS = {
-    "factor": 3,
-    "sampling": "per_query",
-    "num_landmarks": 7,
-    "attention_window": 5,
-    "ranking": "norm",
-    "lazy": "sum",
-    "feature_map": "taylor",
-}
+    "factor": 3, "sampling": "per_query", "num_landmarks": 7, "attention_window": 5, "ranking": "norm",
+    "lazy": "sum", "feature_map": "taylor",
+}  # fmt: skip
 
 
 def test_a_type_of_a_users_own_fills_each_slot_it_can_serve(tmp_path, monkeypatch):

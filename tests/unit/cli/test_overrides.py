@@ -1,5 +1,3 @@
-"""Overrides of the command line, and the rows of --help."""
-
 from pathlib import Path
 from typing import Any
 

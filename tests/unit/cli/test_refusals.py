@@ -1,5 +1,3 @@
-"""Arguments and files of the command line that are refused, with the text of each message."""
-
 import contextlib
 from pathlib import Path
 from typing import Any
@@ -30,8 +28,6 @@ def missing(what: str, says: str, kind: type[Exception], **settings: Any) -> Ref
 
 
 def own_attention(content: str, argument: str, says: str) -> Refusal:
-    """A file of an attention type in a folder of the user's own."""
-
     def call(folder: Path) -> None:
         (folder / "attention").mkdir()
         (folder / "attention" / "mine.yaml").write_text(f"{content}\n")
@@ -43,8 +39,6 @@ def own_attention(content: str, argument: str, says: str) -> Refusal:
 
 
 def own_search(params: str, argument: str, says: str) -> Refusal:
-    """A file of a search space in a folder of the user's own."""
-
     def call(folder: Path) -> None:
         (folder / "search").mkdir()
         sweeper = f"hydra: {{sweeper: {{params: {{{params}}}}}}}"

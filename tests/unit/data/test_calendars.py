@@ -1,5 +1,3 @@
-"""Calendars of rows that are not evenly spaced, and the features of dates."""
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,9 +59,7 @@ def test_dates_go_on_as_in_the_last_weeks(dates: pd.DatetimeIndex, freq: str, se
         (pd.bdate_range("2024-03-01", "2024-04-25"), "SA", ["2024-04-28"]),  # the weekend is Friday and Saturday
     ],
 )
-def test_dates_of_a_calendar_that_is_asked_for(
-    rows: pd.DatetimeIndex, asked: str | list[str], after: list[str]
-) -> None:
+def test_dates_of_a_calendar_asked_for(rows: pd.DatetimeIndex, asked: str | list[str], after: list[str]) -> None:
     dates = find_calendar("my.csv", rows, asked).after(rows[-1], len(after))  # type: ignore
     assert [*dates] == [pd.Timestamp(date) for date in after]
 
@@ -93,7 +89,6 @@ def test_sessions_keep_their_local_times_when_clocks_change(zone: str, dates: pd
 
 
 # ---- features of dates
-
 
 GOLDEN = golden("time_features")
 FREQUENCIES = ["h", "15min", "D", "B", "W", "ME"]

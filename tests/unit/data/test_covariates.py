@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from forecast.data import DataModule, csv_data, frame_data, long_data, read_table
 from forecast.data.covariates import covariate_feature_names, encode_categories
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, long_frame, long_frame_data
-from tests.support.windows import every
+from tests.support.windows import every, set_up
 
 ROWS = 60
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
@@ -123,7 +122,6 @@ def test_a_file_of_yes_and_no_alone_has_the_categories_of_training() -> None:
 
 # ---- of the future, compared with windows that pandas cuts
 
-
 CALENDAR = 3
 OPTIONS: dict[str, Any] = {
     "name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2],
@@ -138,9 +136,7 @@ def weather(future: int = 0) -> pd.DataFrame:
 
 
 def ready_series(frame: pd.DataFrame, **options: Any) -> DataModule:
-    data = long_frame_data(frame, **OPTIONS | options)
-    data.setup()
-    return data
+    return set_up(long_frame_data(frame, **OPTIONS | options))
 
 
 def windows_by_hand(frame: pd.DataFrame, known: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -173,8 +169,7 @@ def test_windows_are_those_cut_by_hand(known: int) -> None:
     frame = weather(future=2)
     frame.loc[[33, 36, 95, 130, 131], ["temperature", "told"]] = np.nan
     data = ready_series(frame, known_steps={"temperature": known})
-    windows = data.windows["test"]
-    batch = windows.gather(torch.arange(len(windows)))
+    batch = every(data, "test")
     past, ahead = map(np.stack, zip(*windows_by_hand(frame, known), strict=True))
     np.testing.assert_allclose(batch.past_time[..., CALENDAR:], past, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(batch.future_time[..., CALENDAR:], ahead, rtol=1e-5, atol=1e-6)
@@ -189,8 +184,7 @@ def test_a_file_of_the_future_holds_what_was_told(tmp_path: Path) -> None:
     ends = frame.groupby("unique_id", sort=False).tail(PRED_LEN).index
     frame.drop(index=ends).to_csv(tmp_path / "past.csv", index=False)
     frame.loc[ends, ["unique_id", "ds", "price", "told"]].to_csv(tmp_path / "ahead.csv", index=False)
-    data = long_data(path=tmp_path / "past.csv", future_path=tmp_path / "ahead.csv", **OPTIONS)
-    data.setup()
+    data = set_up(long_data(path=tmp_path / "past.csv", future_path=tmp_path / "ahead.csv", **OPTIONS))
     whole = ready_series(frame)
     assert data.panel.future_columns == ("price", "temperature", "told")
     future, expected = data.panel.future, whole.panel.future

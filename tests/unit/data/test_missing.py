@@ -11,6 +11,7 @@ from forecast.data import DataModule, frame_data
 from forecast.data.source import FILLS
 from forecast.data.windows import SEASONS_BACK, Fill
 from forecast.evaluation.baselines import FittedBaselines
+from tests.support.windows import set_up
 
 SEASON = 4
 
@@ -78,9 +79,7 @@ def holes(share: float, rows: int = 600, columns: int = 2, seed: int = 0) -> pd.
 
 def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
     given: dict[str, Any] = {"seq_len": 48, "pred_len": 12, "split": [0.6, 0.2, 0.2], **options}
-    data = frame_data(frame, name="frame", **given)
-    data.setup()
-    return data
+    return set_up(frame_data(frame, name="frame", **given))
 
 
 def test_the_truth_stays_missing_and_the_past_is_complete() -> None:

@@ -1,5 +1,3 @@
-"""Files, options and values of data that are refused, and warnings, with the text of each message."""
-
 import json
 import sys
 import warnings
@@ -20,10 +18,11 @@ from forecast.data.store import check_fits_memory, open_store
 from forecast.data.time_features import time_features
 from forecast.inference.model_data import known_columns
 from forecast.system.errors import ConfigError, DataError
-from tests.support.csv_files import numbers, write
+from tests.support.csv_files import lines, numbers, write
 from tests.support.long_files import long_frame, long_frame_data
 from tests.support.refusals import Refusal, describe_options
 from tests.support.stores import write_store
+from tests.support.windows import set_up
 
 Change = Callable[[pd.DataFrame], Any]
 
@@ -38,11 +37,6 @@ BUSINESS_DAYS = pd.bdate_range("2023-10-02", periods=125)
 DATES = [f"2021-03-01 {hour:02}:00" for hour in range(5)]
 ROWS = [f"{date},{n},{n * 0.5}" for n, date in enumerate(DATES)]
 
-
-def lines(*rows: str, header: str = "date,load,price") -> str:
-    return "\n".join([header, *rows]) + "\n"
-
-
 GOOD = lines(*ROWS)
 WIDE = "country,lat,1/28/21,1/29/21,2/1/21,2/2/21,2/3/21,2/4/21\nMali,17.5,1,2,5,6,7,\nChad,15.4,2,3,,7,8,9\n"
 """One series per row."""
@@ -53,7 +47,6 @@ def bad(what: str, text: str | bytes, says: str, **options: Any) -> Refusal:
 
 
 def reading(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which the good file is refused."""
     what = describe_options(options)
     return Refusal(what, says, kind, lambda folder: read_table(write(folder, GOOD), **options))
 
@@ -103,16 +96,14 @@ def holidays_in_utc(folder: Path) -> None:
 
 def training_had_a_zone(folder: Path) -> None:
     dates = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
-    trained = csv_data(path=write(folder, hourly(dates), "a.csv"), timezone="Europe/Berlin", **SIZES)
-    trained.setup()
+    trained = set_up(csv_data(path=write(folder, hourly(dates), "a.csv"), timezone="Europe/Berlin", **SIZES))
     plain = write(folder, hourly(dates[:100].tz_localize(None)))
     csv_data(path=plain, **{**SIZES, "split": "test"}).with_state(trained.state_dict()).setup()
 
 
 def series_of_other_dates(folder: Path) -> None:
-    series = [
-        pd.DataFrame({"unique_id": f"s{n}", "ds": BUSINESS_DAYS + pd.Timedelta(hours=n), "y": 1.0}) for n in range(4)
-    ]
+    days = [BUSINESS_DAYS + pd.Timedelta(hours=n) for n in range(4)]
+    series = [pd.DataFrame({"unique_id": f"s{n}", "ds": dates, "y": 1.0}) for n, dates in enumerate(days)]
     LongSource(path=write(folder, pd.concat(series).to_csv(index=False)), steps="rows").read()
 
 
@@ -212,8 +203,7 @@ def columns(what: str, says: str, kind: type[Exception], options: dict[str, Any]
 
 def text_in_trained_numbers(folder: Path) -> None:
     frame = numbers(500).drop(columns="date").set_index(HOURS[:500])
-    trained = frame_data(frame, **SIZES, **ROLES)
-    trained.setup()
+    trained = set_up(frame_data(frame, **SIZES, **ROLES))
     new = frame_data(frame.assign(price="cheap"), **{**SIZES, "split": "test"}, **ROLES)
     new.with_state(trained.state_dict()).setup()
 
@@ -259,8 +249,6 @@ TABLES = [
 
 
 def series(what: str, says: str, kind: type[Exception], change: Change, *, future: int = 0, **options: Any) -> Refusal:
-    """A changed DataFrame of four series."""
-
     def call(folder: Path) -> None:
         with warnings.catch_warnings(action="error", category=RuntimeWarning):
             long_frame_data(change(long_frame(future)), **{**SHORT, **options}).setup()
@@ -269,7 +257,6 @@ def series(what: str, says: str, kind: type[Exception], change: Change, *, futur
 
 
 def series_option(says: str, **options: Any) -> Refusal:
-    """Options with which the good DataFrame is refused."""
     return series(describe_options(options), says, ConfigError, lambda frame: frame, **options)
 
 
@@ -284,11 +271,8 @@ def series_file(what: str, says: str, change: Change) -> Refusal:
 
 
 def later(what: str, says: str, kind: type[Exception], change: Change, new: Any, **options: Any) -> Refusal:
-    """A changed DataFrame, with new options, that a checkpoint reads."""
-
     def call(folder: Path) -> None:
-        trained = long_frame_data(long_frame(), **SHORT, **options)
-        trained.setup()
+        trained = set_up(long_frame_data(long_frame(), **SHORT, **options))
         read = long_frame_data(change(long_frame()), **{**SHORT, **options, **new})
         read.with_state(trained.state_dict()).setup()
 
@@ -296,8 +280,6 @@ def later(what: str, says: str, kind: type[Exception], change: Change, new: Any,
 
 
 def put(column: str, where: object, value: object) -> Change:
-    """Put a value into a column, in the rows of one series or in one row."""
-
     def change(table: pd.DataFrame) -> pd.DataFrame:
         rows = table["unique_id"] == where if isinstance(where, str) else table.index == where
         return table.assign(**{column: table[column].astype(object).where(~rows, value)})
@@ -314,9 +296,7 @@ def two_files(change: Change, **options: Any) -> Callable[[Path], DataModule]:
         table[~ahead].to_csv(folder / "a.csv", index=False)
         change(table.loc[ahead, ["unique_id", "ds", "price"]]).to_csv(folder / "future.csv", index=False)
         chosen = {"future_covariates": ["price"], "future_path": folder / "future.csv", **options}
-        data = long_data(path=folder / "a.csv", **SHORT, **chosen)
-        data.setup()
-        return data
+        return set_up(long_data(path=folder / "a.csv", **SHORT, **chosen))
 
     return call
 
@@ -361,8 +341,6 @@ def damaged(what: str, says: str, spoil: Callable[[Path], object]) -> Refusal:
 
 
 def described(what: str, change: Callable[[dict], object]) -> Refusal:
-    """A store with another description."""
-
     def spoil(store: Path) -> None:
         about = json.loads((store / "store.json").read_text())
         change(about)
@@ -372,7 +350,6 @@ def described(what: str, change: Callable[[dict], object]) -> Refusal:
 
 
 def stored(says: str, kind: type[Exception] = ConfigError, **options: Any) -> Refusal:
-    """Options with which a good store is refused."""
     what = "store, " + describe_options(options)
     return Refusal(what, says, kind, lambda folder: store_data(**{"path": a_store(folder), **SIZES, **options}).setup())
 
@@ -405,8 +382,6 @@ STORES = [
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize(
-    "refusal", [*FILES, *READING, *TABLES, *SERIES, *STORES], ids=lambda refusal: refusal.what[:60]
-)
+@pytest.mark.parametrize("refusal", [*FILES, *READING, *TABLES, *SERIES, *STORES], ids=lambda row: row.what[:60])
 def test_what_is_refused(refusal: Refusal, tmp_path: Path) -> None:
     refusal.check(tmp_path)

@@ -1,5 +1,3 @@
-"""Scales, transforms and bounds of targets, compared with NumPy."""
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,6 @@ PRICES = np.concatenate([RANDOM.normal(40, 10, 400), [-130.0, 900.0]])
 
 
 def scaler_of(kind: str, values: np.ndarray, lower: float = -np.inf, upper: float = np.inf) -> Scaler:
-    """A scaler of one series and column, fitted to all values."""
     location, shape = scaler.fit(kind, values)
     parts = (torch.tensor([[number]], dtype=torch.float64) for number in (5.0, 2.0, location, shape))
     center, scale, *parameters = parts
@@ -65,9 +62,8 @@ def test_clipped_forecasts_return_as_the_bounds() -> None:
 @pytest.mark.parametrize("scale_by", ["series", "all"])
 def test_each_series_has_its_own_parameters(scale_by: str) -> None:
     frame = long_frame()
-    data = long_frame_data(
-        frame, name="mine", seq_len=6, pred_len=3, split=[0.7, 0.1, 0.2], transform="asinh", scale_by=scale_by
-    )
+    sizes = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
+    data = long_frame_data(frame, **sizes, transform="asinh", scale_by=scale_by)
     data.setup()
     first, last = data.rows["train"]
     values = np.asarray(data.panel.values)[:, 0]

@@ -12,7 +12,7 @@ from forecast.data.time_features import time_features
 from forecast.evaluation.baselines import FittedBaselines
 from forecast.models.linear_model import without_covariates
 from tests.support.long_files import LENGTHS, PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
-from tests.support.windows import every
+from tests.support.windows import every, set_up
 
 SIZES = {"name": "mine", "seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2]}
 STATIC = ["region", "size"]
@@ -21,9 +21,7 @@ STATIC = ["region", "size"]
 def ready(source: Path | pd.DataFrame, **options) -> DataModule:
     options = SIZES | options
     is_frame = isinstance(source, pd.DataFrame)
-    data = long_frame_data(source, **options) if is_frame else long_data(path=source, **options)
-    data.setup()
-    return data
+    return set_up(long_frame_data(source, **options) if is_frame else long_data(path=source, **options))
 
 
 @pytest.mark.parametrize(
@@ -94,16 +92,13 @@ def test_a_checkpoint_keeps_the_scales_of_its_series_and_gives_new_ones_their_ow
     trained = ready(frame.loc[frame["unique_id"] != "a"])
     state = trained.state_dict()
     shifted = frame.assign(y=frame["y"] * 3 + 5)
-    data = long_frame_data(shifted, **SIZES | {"split": "test"})
-    data = data.with_state(state)
-    data.setup()
+    data = set_up(long_frame_data(shifted, **SIZES | {"split": "test"}).with_state(state))
     assert torch.equal(data.scaler.scale[1:], trained.scaler.scale)
     seen = shifted.loc[shifted["unique_id"] == "a", "y"].to_numpy()[:SEQ_LEN]  # all that the first forecast may know
     np.testing.assert_allclose([data.scaler.center[0, 0], data.scaler.scale[0, 0]], [seen.mean(), seen.std()])
     assert data.n_windows["test"] == sum(n - SEQ_LEN - PRED_LEN + 1 for n in LENGTHS.values())
-    fitted = FittedBaselines(
-        without_covariates(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]]), 7, list(LENGTHS)[1:]
-    )
+    linear, naive_mae = without_covariates(torch.zeros(1, 1)), torch.tensor([[1.0], [2.0], [3.0]])
+    fitted = FittedBaselines(linear, naive_mae, 7, list(LENGTHS)[1:])
     naive_mae = fitted.naive_mae_of(data.panel.ids)
     assert naive_mae[:, 0].tolist()[1:] == [1, 2, 3]
     assert naive_mae[0].isnan()

@@ -21,6 +21,7 @@ from forecast.system.errors import DataError
 from tests.support.csv_files import numbers
 from tests.support.long_files import long_frame
 from tests.support.stores import write_store
+from tests.support.windows import set_up
 
 SIZES = {"name": "mine", "seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
 TABLE = {**SIZES, "seq_len": 20, "pred_len": 6}
@@ -46,9 +47,7 @@ def both_tables(file: Path, store: Path, **options) -> tuple[DataModule, DataMod
 
 
 @pytest.mark.parametrize(("as_of", "known"), [(None, None), ({"price": "told"}, {"price": 4})])
-def test_future_covariates_with_missing_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_of: dict | None, known: int | dict | None
-) -> None:
+def test_missing_future_covariates(tmp_path: Path, monkeypatch, as_of: dict | None, known: int | dict | None) -> None:
     """A missing value is the one before it, also where that lies before the window."""
     monkeypatch.setattr("forecast.data.row_ranges._FEWEST", 2)
     random, frame = (np.random.default_rng(3), numbers(500).assign(told=np.random.default_rng(4).normal(size=500)))
@@ -69,8 +68,7 @@ def test_future_covariates_with_missing_values(
     disk = disk.with_state(memory.state_dict())
     for split, windows in memory.windows.items():
         index = torch.randperm(len(windows))
-        for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
-            assert torch.equal(mine, its)
+        assert all(map(torch.equal, disk.windows[split].gather(index), windows.gather(index)))
     first, stop = np.array([450]), np.array([480])
     parts = [
         carry_into(panel.take_rows(np.array([0]), first, stop, stop), panel, np.array([0]), first)
@@ -119,8 +117,7 @@ def test_nothing_is_written_to_a_store(store: Path):
     assert not table.values.mapped.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         table.values.mapped[0, 0] = 1
-    data = store_data(path=store, **TABLE)
-    data.setup()
+    data = set_up(store_data(path=store, **TABLE))
     data.windows["train"].gather(torch.arange(5)).past.zero_()
     assert before == {name: (store / name).read_bytes() for name in PARTS}
 
@@ -142,7 +139,6 @@ def frame_of(future: int = 0, gaps: bool = False) -> pd.DataFrame:
 
 
 def both_long(folder: Path, frame: pd.DataFrame, **options: Any) -> tuple[DataModule, DataModule]:
-    """The data modules of the long file and of its store."""
     file, store = folder / "a.csv", folder / "a.store"
     frame.to_csv(file, index=False)
     with warnings.catch_warnings(action="ignore"):
@@ -184,8 +180,7 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
     assert disk.panel.missing.tolist() == memory.panel.missing.tolist()
     for name in ("grid_starts", "lengths"):
         np.testing.assert_array_equal(getattr(disk.panel, name), getattr(memory.panel, name))
-    for one, other in zip(disk.scaler.tensors, memory.scaler.tensors, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(disk.scaler.tensors, memory.scaler.tensors, rtol=1e-9, atol=1e-9)
     states = [data.state_dict() for data in (disk, memory)]
     for key in ("ids", "has_scale", "categories", "trained_until", "validated_until", "id_column", "date_column"):
         assert states[0][key] == states[1][key]

@@ -1,5 +1,3 @@
-"""Windows, the splits that they come from, and the order in which they are served."""
-
 import io
 from itertools import chain
 from math import gcd
@@ -18,7 +16,7 @@ from forecast.data.source import count_windows_per_epoch
 from forecast.data.split import split_panel, spread_stride
 from forecast.system.errors import ConfigError
 from tests.support.csv_files import numbers
-from tests.support.windows import windows_over
+from tests.support.windows import set_up, windows_over
 
 ROWS, FEATURES, TIMES = 50, 3, 2
 
@@ -27,9 +25,8 @@ def make_windows(count: int = 31, seq_len: int = 7, pred_len: int = 5, targets: 
     """Every value of row r, column c is 100·r + c, so that a window shows where it came from."""
     values = 100.0 * torch.arange(ROWS)[:, None] + torch.arange(FEATURES)
     time = -100.0 * torch.arange(ROWS)[:, None] - torch.arange(TIMES)
-    return windows_over(
-        values, time, starts=[range(4, 4 + count)], seq_len=seq_len, pred_len=pred_len, target_index=list(targets)
-    )
+    sizes = {"seq_len": seq_len, "pred_len": pred_len, "target_index": targets}
+    return windows_over(values, time, starts=[range(4, 4 + count)], **sizes)
 
 
 @pytest.mark.parametrize("targets", [(0, 1, 2), (1,), (2, 0)])
@@ -73,9 +70,7 @@ def test_evaluation_counts_every_window_once_over_all_ranks(count: int, batch_si
 
 @pytest.mark.slow
 @given(COUNTS, st.integers(1, 10), WORLDS, st.integers(0, 2**40), st.integers(0, 5))
-def test_training_serves_the_same_batches_whatever_the_ranks(
-    count: int, share: int, world_size: int, seed: int, epoch: int
-):
+def test_training_serves_the_same_batches_to_any_ranks(count: int, share: int, world_size: int, seed: int, epoch: int):
     windows, batch_size = make_windows(count=count), share * world_size
     single = WindowLoader(windows, batch_size, shuffle=True, seed=seed)
     single.sampler.set_epoch(epoch)
@@ -217,7 +212,6 @@ def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: in
 
 # ---- the data module
 
-
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 
 
@@ -228,9 +222,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def ready(path: Path, **options) -> DataModule:
-    data = csv_data(path=path, **SIZES | options)
-    data.setup()
-    return data
+    return set_up(csv_data(path=path, **SIZES | options))
 
 
 def test_every_row_of_validation_and_test_is_a_first_target_once(path: Path):
@@ -264,8 +256,7 @@ def test_nothing_after_the_training_rows_reaches_them(tmp_path: Path, scaler: st
     assert one.rows["train"][1].tolist() == [350]
     assert all(map(torch.equal, one.scaler.tensors, other.scaler.tensors))
     every = torch.arange(one.n_windows["train"])
-    for mine, its in zip(one.windows["train"].gather(every), other.windows["train"].gather(every), strict=True):
-        assert torch.equal(mine, its)
+    assert all(map(torch.equal, *(data.windows["train"].gather(every) for data in (one, other))))
 
 
 def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
@@ -280,9 +271,7 @@ def test_a_checkpoint_keeps_the_scaler(tmp_path: Path, path: Path):
     after = ready(tmp_path / "later.csv")
     assert not torch.equal(after.scaler.center, trained.scaler.center)
     after = after.with_state(state)
-    before = csv_data(path=tmp_path / "later.csv", **SIZES)
-    before = before.with_state(state)
-    before.setup()
+    before = set_up(csv_data(path=tmp_path / "later.csv", **SIZES).with_state(state))
     expected = trained.scaler.transform(torch.from_numpy(read_table(tmp_path / "later.csv").values), series=0).float()
     for data in (before, after):
         assert torch.equal(data.scaler.center, trained.scaler.center)

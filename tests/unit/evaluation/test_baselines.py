@@ -1,5 +1,3 @@
-"""Naive forecasts, and the shrinkage of a linear model towards one."""
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +19,7 @@ from forecast.evaluation.baselines import (
 )
 from forecast.evaluation.errors import seasonal_naive_mae
 from forecast.models.linear_model import LinearWeights
-from tests.support.windows import windows_over
+from tests.support.windows import set_up, windows_over
 
 SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
 
@@ -29,13 +27,10 @@ SEQ_LEN, PRED_LEN, ROWS, COLUMNS = 9, 5, 70, 3
 def windows(first_row: int = 0, count: int | None = None, target_index: list[int] | None = None) -> Windows:
     rows = torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0)).cumsum(0)
     return windows_over(
-        rows,
-        torch.zeros(ROWS, 2),
+        rows, torch.zeros(ROWS, 2),
         starts=[range(first_row, first_row + (count or ROWS - first_row - SEQ_LEN - PRED_LEN + 1))],
-        seq_len=SEQ_LEN,
-        pred_len=PRED_LEN,
-        target_index=target_index or [0, 1, 2],
-    )
+        seq_len=SEQ_LEN, pred_len=PRED_LEN, target_index=target_index or [0, 1, 2],
+    )  # fmt: skip
 
 
 def test_naive_repeats_the_last_value_of_the_targets() -> None:
@@ -79,9 +74,7 @@ def weekly(rows: int, noise: float = 0.1, **options) -> DataModule:
     values = level + noise * rng.normal(size=rows)
     frame = pd.DataFrame({"load": values}, pd.date_range("2020-01-06", periods=rows, freq="h"))
     sizes = {"seq_len": 24, "pred_len": 12, "split": [0.6, 0.2, 0.2]}
-    data = frame_data(frame, name="weekly", **{**sizes, **options})
-    data.setup()
-    return data
+    return set_up(frame_data(frame, name="weekly", **{**sizes, **options}))
 
 
 def test_the_season_is_the_one_with_the_lowest_error_on_validation_windows() -> None:
@@ -119,26 +112,17 @@ def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated()
 
 # ---- shrinkage
 
-
 PAST, AHEAD = 30, 6
 
 
 def data_of(values: np.ndarray, n_series: int = 1) -> DataModule:
-    """A data module of hourly rows; the values of several series alternate."""
     dates = pd.date_range("2024-01-01", periods=len(values) // n_series, freq="h").repeat(n_series)
     ids = {"series": np.arange(len(values)) % n_series} if n_series > 1 else {}
-    made = frame_data(
-        pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(),
-        name="series",
-        target="y",
-        id_column="series" if ids else None,
-        date_column="date",
-        seq_len=PAST,
-        pred_len=AHEAD,
+    return set_up(frame_data(
+        pd.DataFrame({"y": values, **ids}, dates.rename("date")).reset_index(), name="series", target="y",
+        id_column="series" if ids else None, date_column="date", seq_len=PAST, pred_len=AHEAD,
         split=[0.6, 0.2, 0.2],
-    )
-    made.setup()
-    return made
+    ))  # fmt: skip
 
 
 def walk(n_rows: int) -> np.ndarray:
@@ -168,23 +152,12 @@ def test_the_combination_is_the_weighted_mean_of_both_forecasts(season: int, wei
 @pytest.mark.parametrize(
     ("linear", "naive", "p_value", "weight"),
     [
-        (1.0, 1.5, 0.19, 1.0),
-        (1.0, 1.5, 0.3, 0.7),
-        (1.0, 1.5, 0.8, 0.6),
-        (1.0, 1.5, None, 0.6),
-        (1.0, 99.0, None, 0.99),
-        (1.0, 1.0, None, 0.5),
-        (3.0, 2.0, 0.8, 0.4),
-        (3.0, 2.0, 0.3, 0.3),
-        (3.0, 2.0, 0.06, 0.06),
-        (3.0, 2.0, 0.04, 0.0),
-        (3.0, 2.0, None, 0.4),
-        (0.0, 0.0, None, 0.5),
+        (1.0, 1.5, 0.19, 1.0), (1.0, 1.5, 0.3, 0.7), (1.0, 1.5, 0.8, 0.6), (1.0, 1.5, None, 0.6),
+        (1.0, 99.0, None, 0.99), (1.0, 1.0, None, 0.5), (3.0, 2.0, 0.8, 0.4), (3.0, 2.0, 0.3, 0.3),
+        (3.0, 2.0, 0.06, 0.06), (3.0, 2.0, 0.04, 0.0), (3.0, 2.0, None, 0.4), (0.0, 0.0, None, 0.5),
     ],
-)
-def test_the_weight_follows_from_the_errors_and_the_test(
-    linear: float, naive: float, p_value: float | None, weight: float
-) -> None:
+)  # fmt: skip
+def test_the_weight_follows_from_the_errors(linear: float, naive: float, p_value: float | None, weight: float) -> None:
     assert weigh_linear(linear, naive, p_value) == pytest.approx(weight)
 
 

@@ -132,7 +132,6 @@ def test_missing_values_have_no_sign() -> None:
 
 # ---- adaptive offsets, compared with a loop over single values
 
-
 STEPS, TARGETS = 5, 2
 
 

@@ -24,7 +24,6 @@ def quantiles_around(prediction: torch.Tensor) -> torch.Tensor:
 
 
 def add(sums: ErrorSums, prediction: torch.Tensor, target: torch.Tensor) -> None:
-    """Add windows of the first series."""
     of_values = crps(pinball(quantiles_around(prediction), target, DECILES), DECILES)
     sums.update(prediction, target, torch.zeros(len(target), dtype=torch.int64), of_values)
 
@@ -52,7 +51,6 @@ def plain_crps(error: np.ndarray) -> float:
 
 
 def plain(prediction: np.ndarray, target: np.ndarray, v: int) -> dict[str, float]:
-    """The definitions, for one variable, in original units."""
     scale, center = SCALE[0, v].item(), CENTER[0, v].item()
     e = prediction - target
     y, y_hat = target * scale + center, prediction * scale + center

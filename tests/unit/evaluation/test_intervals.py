@@ -83,9 +83,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
         (0.4, 0.0, 100, ["20 points more than its level: ", "the errors are 0.4 times"]),
     ],
 )
-def test_a_coverage_far_from_its_level_is_explained(
-    scale: float, shift: float, horizons: float, causes: list[str]
-) -> None:
+def test_a_coverage_off_its_level_is_explained(scale: float, shift: float, horizons: float, causes: list[str]) -> None:
     generator = torch.Generator().manual_seed(0)
     errors = torch.randn(2_000, 1, 1, generator=generator)
     calibration = Calibration.fit(errors, horizons=horizons)

@@ -59,9 +59,8 @@ def test_quantiles_never_cross() -> None:
     assert (found.diff() >= 0).all()
     normal = torch.distributions.Normal(3.0, 2.0)
     known = normal.icdf(torch.tensor(at))[None]
-    torch.testing.assert_close(
-        interpolate_quantiles(known, at, probability[:, 1:-1]), normal.icdf(probability[:, 1:-1])
-    )
+    inner = probability[:, 1:-1]
+    torch.testing.assert_close(interpolate_quantiles(known, at, inner), normal.icdf(inner))
 
 
 def test_series_on_the_same_dates_are_drawn_jointly() -> None:

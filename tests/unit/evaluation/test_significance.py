@@ -53,9 +53,8 @@ def windows(n: int, horizon: int, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize(("n", "horizon"), [(600, 1), (600, 24), (1200, 24), (2000, 96), (1200, 336)])
 def test_equal_forecasters_differ_significantly_as_rarely_as_promised(n: int, horizon: int) -> None:
     rng, trials = RNG(n + horizon), 2000
-    rejected = sum(
-        diebold_mariano(windows(n, horizon, rng), np.zeros(n), horizon).p_value < 0.05 for _ in range(trials)
-    )
+    tests = (diebold_mariano(windows(n, horizon, rng), np.zeros(n), horizon) for _ in range(trials))
+    rejected = sum(test.p_value < 0.05 for test in tests)
     assert 0.035 < rejected / trials < 0.07  # three standard errors are 0.015
 
 
@@ -89,26 +88,15 @@ def test_too_few_windows_give_no_answer() -> None:
 
 
 def compare_with(
-    reference: str,
-    losses: dict[str, np.ndarray],
-    overlap: int,
-    runs: dict[str, dict[int, float]] | None = None,
-    *,
-    factor: float,
-) -> dict[str, LossDifference]:
+    reference: str, losses: dict[str, np.ndarray], overlap: int, runs: dict[str, dict[int, float]] | None = None,
+    *, factor: float,
+) -> dict[str, LossDifference]:  # fmt: skip
     """Test all others against a forecaster; `runs` are the mean losses of each run by seed."""
     runs = runs or {name: {} for name in losses}
     seeds = SeedVariance.estimate(runs.values())
-    return step_down(
-        {
-            name: add_seed_variance(
-                diebold_mariano(losses[name], losses[reference], overlap), seeds, runs[name], runs[reference]
-            )
-            for name in losses
-            if name != reference
-        },
-        factor,
-    )
+    tests = {name: diebold_mariano(losses[name], losses[reference], overlap) for name in losses if name != reference}
+    own = {name: add_seed_variance(test, seeds, runs[name], runs[reference]) for name, test in tests.items()}
+    return step_down(own, factor)
 
 
 @pytest.mark.parametrize("factor", [1, 2])
@@ -130,10 +118,9 @@ def test_p_values_are_adjusted_as_holm_does(factor: int) -> None:
 def find_worse(
     gaps: list[float], seeds: list[range], correlations: list[float], rng: np.random.Generator, *, pairs: bool = True
 ) -> set[int]:
-    """The variants that are called worse than the best one, if windows add next to nothing to the variance.
+    """The variants called worse than the best one. Losses are the gap plus a normal variable, partly of the seed.
 
-    The loss of a run is the gap of its variant plus a normal variable of variance 1, whose square is to this part an
-    effect of the seed. Without `pairs`, the tests take all seeds as different.
+    Windows add next to nothing to their variance. Without `pairs`, the tests take all seeds as different.
     """
     shared, runs = rng.normal(size=6), []
     for gap, own, share in zip(gaps, seeds, correlations, strict=True):
@@ -175,9 +162,7 @@ SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), rang
         pytest.param([range(3)] * 8, [0.0, *all_with(0.95, 7)], 0.1, marks=pytest.mark.slow),
     ],
 )
-def test_equal_variants_with_correlated_seeds_are_rarely_called_different(
-    seeds: list[range], correlations: list[float], level: float
-) -> None:
+def test_equal_variants_are_rarely_told_apart(seeds: list[range], correlations: list[float], level: float) -> None:
     rng, trials = RNG(len(seeds)), 300
     wrong = sum(bool(find_worse([0.0] * len(seeds), seeds, correlations, rng)) for _ in range(trials))
     assert wrong / trials <= level + 2 * math.sqrt(level * (1 - level) / trials)  # two standard errors

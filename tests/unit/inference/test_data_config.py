@@ -1,5 +1,3 @@
-"""Settings of the data of a trained model, and the errors of data that it cannot read."""
-
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +62,7 @@ def test_settings_of_the_file_of_training_are_kept() -> None:
     assert choose(saved, path="old.csv") == choose(saved) == saved
 
 
-@pytest.mark.parametrize(
-    "given", [{"path": "sets/ETTh1.csv"}, {"path": "ETTh1.csv", "root": "sets"}], ids=["path", "root"]
-)
+@pytest.mark.parametrize("given", [{"path": "sets/ETTh1.csv"}, {"path": "ETTh1.csv", "root": "sets"}])
 def test_a_file_below_the_root_of_training_is_that_of_training(given: dict[str, str]) -> None:
     saved = settings_of("etth1", root="sets")
     assert {**choose(saved, **given), "url": None} == choose(saved)

@@ -25,7 +25,7 @@ from forecast.linear.fit import (
 )
 from forecast.linear.gram import Gram, window_gram
 from forecast.models.linear_model import LinearWeights
-from tests.support.windows import every
+from tests.support.windows import every, set_up
 
 SEQ_LEN, PRED_LEN = 12, 5
 
@@ -35,15 +35,12 @@ def gram_pairs(made: DataModule) -> list[tuple[Gram, Gram]]:
 
 
 def data() -> DataModule:
-    made = sample_data(name="sample", seq_len=SEQ_LEN, pred_len=PRED_LEN, split=[0.5, 0.1, 0.4])
-    made.setup()
-    return made
+    return set_up(sample_data(name="sample", seq_len=SEQ_LEN, pred_len=PRED_LEN, split=[0.5, 0.1, 0.4]))
 
 
 def each(split: str, made: DataModule) -> tuple[torch.Tensor, torch.Tensor]:
     """Every window and variable as a row: pasts, futures."""
-    windows = made.windows[split]
-    batch = windows.gather(torch.arange(len(windows)))
+    batch = every(made, split)
     return batch.past.mT.flatten(0, 1).double(), batch.future.mT.flatten(0, 1).double()
 
 
@@ -92,7 +89,6 @@ def test_the_choice_is_the_one_that_errs_least() -> None:
 
 
 def hourly_load(rows: int = 4000) -> pd.Series:
-    """A load with a day, a week and autocorrelated noise."""
     random, t = np.random.default_rng(0), np.arange(rows)
     noise = np.convolve(random.normal(size=rows), 0.9 ** np.arange(100))[:rows]
     workday = t // 24 % 7 < 5
@@ -109,10 +105,8 @@ def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int]
     seq_len, pred_len, load = 168, 24, hourly_load()
     frame = load.drop(load.index[missing]).to_frame()
     frame = pd.concat([frame, frame.iloc[[70, 900, 3500]]]).sort_index()
-    split = [0.7, 0.1, 0.2]
-    data = frame_data(
-        frame, name="load", seq_len=seq_len, pred_len=pred_len, split=split, duplicates="first", features="M"
-    )
+    sizes = {"seq_len": seq_len, "pred_len": pred_len, "split": [0.7, 0.1, 0.2]}
+    data = frame_data(frame, name="load", **sizes, duplicates="first", features="M")
     data.setup()
     train, test = int(0.7 * len(load)), len(load) - int(0.2 * len(load))
     center, scale = (getattr(data.scaler, name).item() for name in ("center", "scale"))
@@ -132,7 +126,6 @@ def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int]
 
 
 # ---- covariates
-
 
 PAST, AHEAD, RIDGE = 5, 3, 0.05
 OPTIONS: dict[str, Any] = {
@@ -156,13 +149,10 @@ def planted(rows: int = 400, seed: int = 0, n_targets: int = 1) -> pd.DataFrame:
 
 
 def ready(frame: pd.DataFrame, **options: Any) -> DataModule:
-    data = frame_data(frame, name="frame", **{**OPTIONS, **options})
-    data.setup()
-    return data
+    return set_up(frame_data(frame, name="frame", **{**OPTIONS, **options}))
 
 
 def long(**options: Any) -> DataModule:
-    """Three series, of several lengths."""
     parts = [planted(rows, rows).reset_index().assign(id=f"s{rows}") for rows in (90, 140, 120)]
     return ready(pd.concat(parts), id_column="id", date_column="date", target="y0", **options)
 
@@ -203,8 +193,8 @@ CASES = {"table": lambda: ready(planted()), "targets": lambda: ready(planted(n_t
 def test_weights_are_those_of_a_ridge_regression_on_every_window(case: str) -> None:
     data = CASES[case]()
     expected = ridge_by_hand(data)
-    for found in zip(solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH), expected, strict=True):
-        np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-7)
+    found = solve_recent(window_gram(data.windows["train"]), PAST, RIDGE, BOTH)
+    torch.testing.assert_close(found, tuple(map(torch.from_numpy, expected)), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -244,8 +234,7 @@ def test_sliding_and_reading_each_window_give_the_same_sums(route: str, split: s
     weight = weight + (1 - weight.sum(0)) / PAST  # with the mean
     errors = [squared_error(gram, weight, covariates) for gram in grams]
     assert errors[0] == pytest.approx(errors[1])
-    for found, expected in zip(*(solve_recent(g, PAST, RIDGE, BOTH) for g in grams), strict=True):
-        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(solve_recent(gram, PAST, RIDGE, BOTH) for gram in grams))
 
 
 @pytest.mark.parametrize(("case", "thorough"), [("table", True), ("targets", False), ("series", True)])

@@ -79,9 +79,7 @@ def test_before_training_it_is_the_linear_model(cls: type[ResidualModel], tokens
         *((ResidualMLP, "full", tokens) for tokens in ResidualMLP.layouts),
     ],
 )
-def test_every_parameter_learns_and_no_window_depends_on_another(
-    cls: type[ResidualModel], kind: str, tokens: str
-) -> None:
+def test_every_parameter_learns_and_windows_are_independent(cls: type[ResidualModel], kind: str, tokens: str) -> None:
     model, x = made(cls, kind, tokens=tokens), inputs()
     together = model(*x)
     assert together.shape == (BATCH, 17, 2)

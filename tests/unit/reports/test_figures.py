@@ -1,5 +1,3 @@
-"""What pictures of forecasts and errors show."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -65,9 +65,7 @@ UNTESTED = LossDifference(-1.0, math.nan, 0.0, 3)
         (math.nan, UNTESTED, "drift had no error"),
     ],
 )  # fmt: skip
-def test_the_verdict_says_which_is_better_and_whether_that_is_significant(
-    change: float, difference: LossDifference, says: str
-) -> None:
+def test_the_verdict_says_which_is_better(change: float, difference: LossDifference, says: str) -> None:
     assert says in describe_verdict("the model", "drift", change, difference)
 
 
@@ -82,9 +80,7 @@ def test_the_verdict_says_which_is_better_and_whether_that_is_significant(
         ([0, 24, 0, 24], 24, [7, 7, 8, 8], [0, 1]),
     ],
 )
-def test_the_last_origins_without_overlap_are_drawn(
-    rows: list[int], pred_len: int, series: list[int] | None, chosen: list[int]
-) -> None:
+def test_which_origins_are_drawn(rows: list[int], pred_len: int, series: list[int] | None, chosen: list[int]) -> None:
     numbers = np.array(rows)
     origins = Origins(numbers, np.array(series or [0] * len(rows)), numbers, stride=1)
     assert select_successive(origins, int(origins.series[0]), pred_len).tolist() == chosen
@@ -101,9 +97,7 @@ def test_the_last_origins_without_overlap_are_drawn(
         ([5], 24, 1),
     ],
 )
-def test_the_overlap_counts_the_consecutive_dates_that_share_a_step(
-    positions: list[int], horizon: int, expected: int
-) -> None:
+def test_the_overlap_counts_dates_that_share_a_step(positions: list[int], horizon: int, expected: int) -> None:
     rows = np.array(positions)
     origins = Origins(rows, np.zeros_like(rows), rows, 24)
     shared = max(sum(0 <= b - a < horizon for b in set(positions)) for a in positions)
@@ -125,3 +119,11 @@ def test_the_overlap_counts_the_consecutive_dates_that_share_a_step(
 def test_values_have_the_digits_that_models_compute(spread: float, given: list[float], expected: list[float]) -> None:
     found = round_values(np.array(given)[None, :, None], np.full((1, 1, 1), spread))
     np.testing.assert_array_equal(found[0, :, 0], expected)
+
+
+def test_values_have_the_shortest_digits_of_float32() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 50, 3)) * 10.0 ** np.arange(-3, 3).reshape(2, 1, 3)
+    values[0, 0] = np.nan, np.inf, -0.0
+    found = round_values(values, np.full((2, 1, 3), 1e9))
+    expected = [str(float(str(value))) for value in values.astype(np.float32).ravel()]
+    assert list(map(str, found.ravel().tolist())) == expected

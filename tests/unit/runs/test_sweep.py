@@ -1,5 +1,3 @@
-"""The lines of a sweep on the terminal, its summary for each command, and the number of jobs that failed."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,7 @@ def write(folder: Path, files: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("command", RESULTS)
-def test_a_run_that_ended_shows_its_scores_and_is_not_interrupted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_run_that_ended_shows_its_scores_and_is_not_interrupted(tmp_path: Path, capsys, command: str) -> None:
     files, line = RESULTS[command]
     progress = SweepProgress(fixed=["pred_len"], total=2, log=f"{command}.log", started=0.0)
     progress.begin(tmp_path, [["pred_len=24", "seed=1"], ["pred_len=24", "seed=2"]])
@@ -46,9 +42,7 @@ def test_a_run_that_ended_shows_its_scores_and_is_not_interrupted(
 
 
 @pytest.mark.parametrize("can_resume", [True, False])
-def test_only_a_command_that_can_resume_is_told_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], can_resume: bool
-) -> None:
+def test_only_a_command_that_can_resume_is_told_to(tmp_path: Path, capsys, can_resume: bool) -> None:
     write(tmp_path / "0_empty", {})
     print_unfinished(tmp_path, read_jobs(tmp_path), 2, can_resume=can_resume)
     told = capsys.readouterr().out

@@ -36,7 +36,6 @@ def render(text: str) -> tuple[list[str], int]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Callable[[], str]]]:
-    """Make standard error a terminal of a number of columns; the function returned reads what was written."""
     opened = []
 
     def open_terminal(columns: int) -> Callable[[], str]:
@@ -71,7 +70,6 @@ def test_a_bar_below_a_delayed_one_leaves_the_cursor_at_the_left(terminal) -> No
 
 
 def show_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Show an epoch of 1,600 batches with its scores."""
     monkeypatch.setattr(ProgressBar, "total_train_batches", 1_600)
     scores = {"val/mse": 0.0795, "val/mae": 0.203}
     trainer = SimpleNamespace(current_epoch=11, progress_bar_metrics=scores)

@@ -68,9 +68,7 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize(("limit", "expected"), [("max", 100), (f"{32 * GIB}", 30), (f"{512 * GIB}", 100)])
-def test_pages_of_files_that_were_read_are_available(
-    limit: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_of_files_that_were_read_are_available(limit: str, expected: int, tmp_path: Path, monkeypatch) -> None:
     """A container of 32 GiB that uses 30 of them, 28 of which are cached files."""
     (tmp_path / "memory.max").write_text(f"{limit}\n")
     (tmp_path / "memory.current").write_text(f"{30 * GIB}\n")
@@ -81,7 +79,6 @@ def test_pages_of_files_that_were_read_are_available(
 
 
 # ---- keys
-
 
 OPEN = ("benchmark", "callbacks", "hydra", "logger", "model", "optimizer", "schedule", "trainer.strategy")
 """Groups whose options have keys of their own, the arguments of a class. The row of the group covers them."""
@@ -99,21 +96,13 @@ def found() -> set[str]:
 
 @pytest.mark.slow
 def test_every_key_has_a_row_of_its_own(found: set[str]) -> None:
-    """A new key of a file or of the trainer has no row by the prefix of its group alone.
-
-    A field of `ReadOptions` may have none: the row of `data` covers it.
-    """
+    """Not that of its group alone, but for fields of `ReadOptions`, which the row of `data` covers."""
     assert len(found) > 300
     closed = {name for name in found if not name.startswith(tuple(f"{group}." for group in OPEN))}
     assert len(closed) > 100
     reading = {f"data.{name}" for name in ReadOptions.option_names()}
-    without = sorted(name for name in closed - reading if name not in ROWS and not is_of_hydra(name))
-    assert without == []
-
-
-def is_of_hydra(key: str) -> bool:
-    """Whether a key tells Hydra how to create an object, as `_target_` does."""
-    return key.rpartition(".")[2].startswith("_")
+    of_hydra = {name for name in closed if name.rpartition(".")[2].startswith("_")}  # such as _target_
+    assert sorted(closed - reading - of_hydra - ROWS.keys()) == []
 
 
 @pytest.mark.slow
@@ -128,26 +117,14 @@ def test_every_row_has_a_key(found: set[str]) -> None:
 @pytest.mark.parametrize(
     ("override", "resumes", "is_variant"),
     [
-        ("output_root=elsewhere", True, True),
-        ("run_group=a", True, True),
-        ("logger.mode=online", True, True),
-        ("callbacks.progress.refresh_rate=1", True, True),
-        ("resume=auto", True, True),
-        ("run_name=a", False, True),
-        ("refit=full", False, True),
-        ("levels=[90]", False, True),
-        ("data.path=a.csv", False, True),
-        ("data.root=elsewhere", False, True),
-        ("data.seed=5", False, True),
-        ("seed=5", False, False),
-        ("compile=true", False, False),
-        ("optimizer.fused=false", False, False),
-        ("data.batch_size=16", False, False),
-        ("model.d_model=16", False, False),
-        ("+model.of_my_own=16", False, False),
-        ("+of_my_own=16", False, False),
+        ("output_root=elsewhere", True, True), ("run_group=a", True, True), ("logger.mode=online", True, True),
+        ("callbacks.progress.refresh_rate=1", True, True), ("resume=auto", True, True), ("run_name=a", False, True),
+        ("refit=full", False, True), ("levels=[90]", False, True), ("data.path=a.csv", False, True),
+        ("data.root=elsewhere", False, True), ("data.seed=5", False, True), ("seed=5", False, False),
+        ("compile=true", False, False), ("optimizer.fused=false", False, False), ("data.batch_size=16", False, False),
+        ("model.d_model=16", False, False), ("+model.of_my_own=16", False, False), ("+of_my_own=16", False, False),
     ],
-)
+)  # fmt: skip
 def test_overrides_that_make_two_runs_the_same(override: str, resumes: bool, is_variant: bool) -> None:
     old, new = plain(), plain(override)
     assert (identity(old, RUN_EFFECTS) == identity(new, RUN_EFFECTS)) == resumes
@@ -183,6 +160,5 @@ def test_how_jobs_are_started_does_not_tell_sweeps_apart(typed: str) -> None:
 
 
 def plain(*overrides: str) -> dict[str, Any]:
-    """The settings of a run with these overrides."""
     config = with_values(composed_once("data=etth1"), *(override.lstrip("+") for override in overrides))
     return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]

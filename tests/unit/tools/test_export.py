@@ -19,7 +19,6 @@ SEQ_LEN, PRED_LEN = 24, 6
 
 
 def describe(panel: Panel, *, freq: str | None = None) -> dict[str, Any]:
-    """The metadata of a model of a panel."""
     freq = freq or panel.freq
     names = time_feature_names(freq, None)
     return {

@@ -20,6 +20,7 @@ from forecast.tools.monitor import (
     measure_drift,
     merge_blocks,
 )
+from tests.support.windows import set_up
 
 ROWS = 2000
 OPTIONS = {"name": "mine", "seq_len": 24, "pred_len": 6, "target": "load", "future_covariates": ["wind", "sun"]}
@@ -35,16 +36,12 @@ def write(path: Path, shifts: dict[str, float], rows: int = ROWS) -> Path:
 
 @pytest.fixture
 def trained(tmp_path: Path) -> DataModule:
-    data = csv_data(path=write(tmp_path / "old.csv", {}), split=[0.7, 0.1, 0.2], **OPTIONS)
-    data.setup()
-    return data
+    return set_up(csv_data(path=write(tmp_path / "old.csv", {}), split=[0.7, 0.1, 0.2], **OPTIONS))
 
 
 def test_a_covariate_that_has_shifted_comes_first(tmp_path: Path, trained: DataModule) -> None:
     path = write(tmp_path / "new.csv", {"sun": 3.0, "load": 1.0}, rows=200)
-    newer = csv_data(path=path, split="test", **OPTIONS)
-    newer = newer.with_state(trained.state_dict())
-    newer.setup()
+    newer = set_up(csv_data(path=path, split="test", **OPTIONS).with_state(trained.state_dict()))
     rows = RowRanges(newer.panel.starts, newer.panel.ends)
     found = measure_drift(tabulate_inputs(newer, rows, blocks=1), tabulate_run_inputs(trained))
     assert list(found) == ["sun", "load", "wind"]
@@ -75,9 +72,7 @@ def test_the_blocks_of_a_run_hold_the_moments_of_their_rows(trained: DataModule)
         ([9.0, 0.0], [[0.0, 1.0]] * 3, False),  # too few blocks
     ],
 )
-def test_newer_rows_are_compared_with_blocks_of_the_run(
-    newer: list[float], blocks: list[list[float]], significant: bool
-) -> None:
+def test_newer_rows_beside_blocks_of_the_run(newer: list[float], blocks: list[list[float]], significant: bool) -> None:
     assert (compare_with_blocks(np.array(newer), np.array(blocks)) < 0.05) == significant
 
 
@@ -104,17 +99,14 @@ def frame_of(dates: pd.DatetimeIndex) -> pd.DataFrame:
         (HOURS, "dates", "2023-12-31 22:00", "2024-01-01 02:00"),  # before the first row
     ],
 )
-def test_the_last_step_of_a_forecast_is_counted_in_rows(
-    dates: pd.DatetimeIndex, steps: str, start: str, expected: str
-) -> None:
+def test_the_last_step_is_counted_in_rows(dates: pd.DatetimeIndex, steps: str, start: str, expected: str) -> None:
     panel = read_frame(frame_of(dates), steps=steps)
     assert find_last_step(pd.DatetimeIndex([start]), 5, panel) == np.datetime64(expected)
 
 
 def test_forecasts_that_share_a_row_with_the_test_are_left_out() -> None:
     sizes = {"seq_len": 6, "pred_len": 3, "split": [0.7, 0.1, 0.2]}
-    data = frame_data(frame_of(BUSINESS), steps="rows", name="made", **sizes)
-    data.setup()
+    data = set_up(frame_data(frame_of(BUSINESS), steps="rows", name="made", **sizes))
     last = pd.DatetimeIndex(["2024-04-11"])  # of the test
     (tested,) = BUSINESS.get_indexer(last)
     end = find_last_step(last, 3, data.panel)
@@ -129,13 +121,8 @@ def test_forecasts_that_share_a_row_with_the_test_are_left_out() -> None:
 HORIZON, TEST, NEWER = 24, 4000, 700
 
 
-def simulate(
-    random: np.random.Generator, n: int, *, model: float = 1.0, scale: float = 1.0, inside: float = 0.8
-) -> Period:
-    """Overlapping windows of days that are easy or hard together, some of them much harder (holidays).
-
-    `model` multiplies the errors of the model, `scale` those of the baselines too; `inside` is the mean coverage.
-    """
+def simulate(random: np.random.Generator, n: int, *, model=1.0, scale=1.0, inside=0.8) -> Period:
+    """Windows of easy and hard days; `model` multiplies its errors, `scale` all; `inside` is the mean coverage."""
     days = n // 24 + 3
     hard = np.repeat(np.where(random.random(days) < 0.05, 5.0, 1.0) * np.exp(random.normal(0, 0.3, days)), 24)
     steps = (
@@ -157,13 +144,11 @@ def simulate(
 
 def simulate_drift(random: np.random.Generator, shift: float) -> dict[str, Drift]:
     """Uniform p-values of three columns; `shift` divides the first."""
-    return {
-        name: Drift(0.0, 1.0, random.random() / (shift if name == "load" else 1)) for name in ("load", "wind", "sun")
-    }
+    factors = {"load": shift, "wind": 1, "sun": 1}
+    return {name: Drift(0.0, 1.0, random.random() / factor) for name, factor in factors.items()}
 
 
 def frequency(advice: Advice, trials: int = 60, shift: float = 1.0, **newer: float) -> float:
-    """How often simulated periods get this advice."""
     random = np.random.default_rng(0)
     given = [
         compare_periods(simulate(random, NEWER, **newer), simulate(random, TEST), simulate_drift(random, shift)).advice

@@ -11,6 +11,7 @@ from forecast.models import ResidualInformer
 from forecast.models.linear_model import LinearModel, LinearWeights, without_covariates
 from forecast.training.create_model import covariates_of_model, list_inputs
 from tests.support.models import slots
+from tests.support.windows import set_up
 
 SEQ_LEN, PRED_LEN = 6, 3
 CALENDAR = 3  # day of week, of month, of year
@@ -18,19 +19,13 @@ CALENDAR = 3  # day of week, of month, of year
 
 @pytest.fixture(scope="module")
 def data() -> DataModule:
-    return make_data()
-
-
-def make_data(**options) -> DataModule:
     dates = pd.date_range("2024-01-01", periods=120, name="date")
     values = np.random.default_rng(0).normal(size=(120, 5))
-    made = frame_data(
+    return set_up(frame_data(
         pd.DataFrame(values, dates, ["load", "wind", "rain", "price", "tariff"]), name="frame", seq_len=SEQ_LEN,
         pred_len=PRED_LEN, split=[0.6, 0.2, 0.2], past_covariates=["wind", "rain"],
-        future_covariates=["price", "tariff"], season=7, **options,
-    )  # fmt: skip
-    made.setup()
-    return made
+        future_covariates=["price", "tariff"], season=7,
+    ))  # fmt: skip
 
 
 def model(data: DataModule, **settings) -> ResidualInformer:

@@ -20,6 +20,7 @@ from forecast.system.errors import ConfigError
 from forecast.training import create_model
 from forecast.training.preparation import check_trainer
 from tests.support.configurations import composed_once, with_values
+from tests.support.windows import set_up
 
 AMX = {"amx_bf16"}
 
@@ -63,9 +64,7 @@ def machine(monkeypatch):
         (AMX, (9, 0), "", "16-mixed", "16-mixed"),
     ],
 )
-def test_precision_follows_the_device_the_width_and_the_checkpoint(
-    machine, build, flags, capability, typed, saved, expected
-):
+def test_precision_follows_device_width_and_checkpoint(machine, build, flags, capability, typed, saved, expected):
     machine(flags, capability)
     config = with_values(composed_once(), "model.d_model=512", *typed.split())
     content = {"hyper_parameters": {"trainer": {"precision": saved}}} if saved else None
@@ -123,9 +122,7 @@ def wide(*values: str) -> DictConfig:
         ("trainer.precision=32-true trainer.num_nodes=2", False),
     ],
 )
-def test_a_batch_that_does_not_fit_into_a_machine(
-    typed: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_does_not_fit_into_a_machine(typed: str, is_refused: bool, monkeypatch) -> None:
     monkeypatch.setattr(create_model, "available", lambda: int(0.9 * NEEDED * GIB))
     refused = pytest.raises(ConfigError, match=rf"need at least {NEEDED:.1f} GiB")
     with refused if is_refused else nullcontext():
@@ -133,9 +130,7 @@ def test_a_batch_that_does_not_fit_into_a_machine(
 
 
 @pytest.mark.parametrize(("devices", "free", "is_refused"), [(-1, 1.1, False), (32, 1.1, True), (-1, 0.5, True)])
-def test_a_batch_that_does_not_fit_into_several_gpus(
-    devices: int, free: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_does_not_fit_into_several_gpus(devices: int, free: float, is_refused: bool, monkeypatch) -> None:
     """64 GPUs hold 32 windows each, which no memory of the machine limits."""
     monkeypatch.setattr(create_model, "available", lambda: 8 * GIB)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -191,9 +186,7 @@ def data(file: Path, **options: object) -> DataModule:
         ),
     ],
 )  # fmt: skip
-def test_a_column_gets_the_transform_that_it_needs(
-    build: Any, file: Path, options: dict[str, Any], expected: dict[str, str]
-) -> None:
+def test_the_transform_of_a_column(build: Any, file: Path, options: dict[str, Any], expected: dict[str, str]) -> None:
     chosen = build.choose_transforms(data(file, **options), "mae")
     assert {name: kind for name, (kind, _) in chosen.items()} == expected
     assert all(relative < 0.97 for _, relative in chosen.values())
@@ -208,9 +201,7 @@ def test_later_rows_choose_nothing(build: Any, file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("saved", [None, {"even": "asinh"}])
-def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
-    build: Any, file: Path, saved: dict[str, str] | None
-) -> None:
+def test_the_choice_replaces_the_setting_unless_resumed(build: Any, file: Path, saved: dict[str, str] | None) -> None:
     settings = {"loss": "mae", "data": {"transform": "auto"}, "trainer": {"precision": "32-true"}, "optimizer": {}}
     config, module = OmegaConf.create(settings), data(file, columns=["even", "heavy"])
     content = {"hyper_parameters": {"data": {"transform": saved}}} if saved else None
@@ -225,17 +216,14 @@ def test_the_choice_replaces_the_setting_and_that_of_a_checkpoint_is_kept(
 # ---- the module
 
 
-def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(
-    build: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_whole_model_is_loaded_without_fitting_the_linear_model_again(build: Any, monkeypatch) -> None:
     from forecast.training.module import load_whole
 
     dates = pd.date_range("2024-01-01", periods=160, name="date")
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(160, 3)), dates, ["load", "wind", "price"])
     frame["load"] += frame["price"]  # so that the linear model reads covariates
     sizes = {"name": "frame", "seq_len": 8, "pred_len": 2, "split": [0.6, 0.2, 0.2], "season": 7}
-    data = frame_data(frame, past_covariates=["wind"], future_covariates=["price"], **sizes)
-    data.setup()
+    data = set_up(frame_data(frame, past_covariates=["wind"], future_covariates=["price"], **sizes))
     config = with_values(
         composed_once(), "seq_len=8", "pred_len=2", "label_len=2", "model.patch_len=2", "model.d_model=8",
         "model.n_heads=2", "model.d_ff=8", "loss=quantile",

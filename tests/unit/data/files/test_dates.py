@@ -320,8 +320,7 @@ def test_a_newer_file_is_read_at_the_utc_offset_of_training(tmp_path: Path, zone
     training = pd.date_range("2024-02-01", periods=1200, freq="h", tz=zones[0])
     summer = pd.date_range("2024-06-01", periods=100, freq="h", tz=zones[1])
     sizes = {"name": "load", "seq_len": 12, "pred_len": 4, "batch_size": 8}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         old = csv_data(path=with_offsets(tmp_path / "a.csv", training), split=[0.7, 0.1, 0.2], **sizes)
         old.setup()
     new = csv_data(path=with_offsets(tmp_path / "b.csv", summer), split="test", **sizes)
@@ -340,8 +339,7 @@ def test_calendar_features_and_holidays_are_of_local_time(tmp_path: Path):
     local = pd.date_range("2024-03-25", periods=400, freq="h", tz="Europe/Berlin")
     path = local_file(tmp_path / "t.csv", local.tz_convert(None), "Europe/Berlin")
     data = csv_data(path=path, timezone="Europe/Berlin", holidays="DE", **SIZES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         data.setup()
     features = data.scaled.time.calendar[:].numpy()
     np.testing.assert_allclose(features[:, 0], local.hour / 23 - 0.5, atol=1e-6)

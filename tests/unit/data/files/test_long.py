@@ -33,7 +33,6 @@ def sales() -> pd.DataFrame:
 
 
 def joined(frame: pd.DataFrame) -> Panel:
-    """The panel of a frame whose columns pandas joins."""
     frame = frame.assign(**{"store/dept": frame.pop("store") + "/" + frame.pop("dept")})
     return read_frame(frame, id_column="store/dept", date_column="date", target="sold")
 
@@ -53,7 +52,6 @@ def assert_same(panel: Panel, expected: Panel) -> None:
 
 
 def read_series(panel: Panel, name: str) -> tuple[pd.DatetimeIndex, np.ndarray]:
-    """The dates and the values of a series."""
     number = panel.ids.get_loc(name)
     rows = np.arange(int(panel.starts[number]), int(panel.ends[number]))
     return panel.dates(rows).as_unit("us"), np.asarray(panel.values[rows], dtype=float)
@@ -115,7 +113,6 @@ def write_wide(folder: Path, text: str, name: str = "wide.csv") -> Path:
 
 
 def by_pandas(text: str, ids: list[str]) -> dict[str, list[float]]:
-    """The values of each series as pandas turns them, by id."""
     table = pd.read_csv(pd.io.common.StringIO(text)).assign(row=lambda rows: range(1, len(rows) + 1))  # type: ignore[attr-defined]
     long = table.melt([*ids, *({"country", "lat", "row"} - {*ids})], var_name="ds", value_name="y").assign(
         ds=lambda rows: pd.to_datetime(rows["ds"], format="%m/%d/%y")

@@ -9,14 +9,10 @@ import pytest
 
 from forecast.data.files.sources import read_table
 from forecast.system.errors import DataError
-from tests.support.csv_files import write
+from tests.support.csv_files import lines, write
 from tests.support.refusals import is_said
 
 HOURS = ["2021-03-01 00:00", "2021-03-01 01:00", "2021-03-01 02:00", "2021-03-01 03:00", "2021-03-01 04:00"]
-
-
-def lines(*rows: str, header: str = "date,load,price") -> str:
-    return "\n".join([header, *rows]) + "\n"
 
 
 GOOD = [f"{hour},{n},{n * 0.5}" for n, hour in enumerate(HOURS)]

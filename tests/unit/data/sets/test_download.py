@@ -16,6 +16,7 @@ from forecast.system.errors import DataError
 from tests.support.csv_files import real_file, write
 from tests.support.download_server import CONTENT, MD5, SHA256, Server, published, serving
 from tests.support.refusals import Refusal
+from tests.support.windows import set_up
 
 
 @pytest.fixture
@@ -29,8 +30,7 @@ def test_the_right_file_is_downloaded_once(tmp_path: Path, server: Server, hash:
     """A file of another hash is replaced."""
     root = tmp_path / "not" / "yet" / "there"
     for _ in range(2):
-        data = published(root, server.url("right"), hash)
-        data.setup()
+        data = set_up(published(root, server.url("right"), hash))
         assert data.n_windows == {"train": 185, "val": 25, "test": 55}
     assert server.requests == ["/right"]
     write(root, CONTENT[:100], "set.csv")
@@ -65,8 +65,7 @@ def test_jobs_started_together_download_once(tmp_path: Path, server: Server):
 def test_the_published_hash_is_that_of_the_file():
     """The other tests on real data read ETTh1."""
     root = real_file("ETTh2.csv").parent
-    data = instantiate(compose_config("data=etth2", f"data.root='{root}'", "data.url=null").data)
-    data.setup()
+    data = set_up(instantiate(compose_config("data=etth2", f"data.root='{root}'", "data.url=null").data))
     assert sum(data.n_windows.values()) > 13_000
 
 
@@ -87,16 +86,15 @@ def wrong_hash(folder: Path) -> None:
     published(folder, None, "0" * 64, by_hand="make it").setup()
 
 
-def nowhere(folder: Path) -> None:
-    published(folder, None, None, by_hand="make it").setup()
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [
         (missing, "cannot be downloaded (404 Client Error: Not Found for url: …): …: from http://…/missing"),
         (refused_connection, "cannot be downloaded (…refused…): put it there by hand: ask the library"),
-        (nowhere, "no such file: put it there by hand: make it"),
+        (
+            lambda folder: published(folder, None, None, by_hand="make it").setup(),
+            "no such file: put it there by hand: make it",
+        ),
         (wrong_hash, "not the published file (wrong hash): put it there by hand: make it"),
     ],
 )

@@ -1,5 +1,3 @@
-"""Sentences about significant and other differences, the numbers of the tables, and the charts of the page."""
-
 import json
 import math
 from collections.abc import Callable
@@ -65,9 +63,7 @@ def test_verdicts_and_their_sentences(
         ({"full": [2.0, 2.2], "linear": [1.0, math.nan]}, ["Use full: lowest MSE", "Equivalent: linear."]),
     ],
 )  # fmt: skip
-def test_a_variant_is_faster_if_all_its_runs_are(
-    times: dict[str, list[float]], sentences: list[str], tmp_path: Path
-) -> None:
+def test_a_variant_is_faster_if_all_its_runs_are(times: dict[str, list[float]], sentences: list[str], tmp_path) -> None:
     for attention, of_runs in times.items():
         for seed, time in enumerate(of_runs):
             config = {**configuration(f"attention={attention}"), "seed": seed}

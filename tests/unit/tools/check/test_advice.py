@@ -1,7 +1,4 @@
-"""Suggested settings: lengths, training, model, transform; and those for a DataFrame."""
-
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -36,9 +33,7 @@ WEEK, DAY = Season(168, "a week", 0.8), Season(24, "a day", 0.9)
         (2_500, [], 24, 96, 96, "four horizons"),
     ],
 )
-def test_the_past_that_is_suggested(
-    rows: int, seasons: list[Season], pred_len: int, day: int, past: int, why: str
-) -> None:
+def test_the_past_suggested(rows: int, seasons: list[Season], pred_len: int, day: int, past: int, why: str) -> None:
     dates = pd.date_range("2021-01-01", periods=rows, freq="h")
     panel = Panel.of_table(dates, np.arange(float(rows))[:, None], ["load"], "h")
     found = suggest_lengths(split_parts(panel, [0.7, 0.1, 0.2]), seasons, 24, day, Choices(pred_len=pred_len))
@@ -99,9 +94,7 @@ EVEN, HEAVY = RANDOM.normal(size=400), RANDOM.standard_t(2, size=400)
         ([(np.arange(400) % 40 == 0).astype(float)[:, None]], None, None),  # nor rare days marked by one
     ],
 )
-def test_a_transform_is_suggested_for_targets_with_outliers(
-    train: list[np.ndarray], typed: str | None, named: str | None, tmp_path: Path
-) -> None:
+def test_outliers_suggest_a_transform(train: list[np.ndarray], typed: str | None, named: str | None, tmp_path) -> None:
     dates = pd.date_range("2024-01-01", periods=400, freq="h", name="date")
     pd.DataFrame({"even": EVEN}, dates).to_csv(tmp_path / "mine.csv")
     sizes = {"seq_len": 24, "pred_len": 6, "split": [0.7, 0.1, 0.2], "name": "mine", "transform": typed}

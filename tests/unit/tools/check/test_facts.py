@@ -79,9 +79,7 @@ def test_useless_columns_are_left_out() -> None:
         (("load", "temperature", "holiday"), {"columns": ["load"]}, [], []),
     ],
 )
-def test_covariates_are_told_from_targets(
-    columns: tuple[str, ...], chosen: dict, future: list[str], past: list[str]
-) -> None:
+def test_covariates_and_targets(columns: tuple[str, ...], chosen: dict, future: list[str], past: list[str]) -> None:
     grid = pd.date_range("2024-01-01", periods=2_000, freq="h")
     known = {
         "holiday": grid.day_of_year % 50 == 9,
@@ -276,9 +274,7 @@ WEEKDAYS = Calendar(slots=tuple(day * 86_400 for day in range(5)))
         (np.random.default_rng(0).normal(size=2_964).cumsum(), "D", {}),
     ],
 )
-def test_the_season_that_explains_most_is_named(
-    values: np.ndarray, freq: str | Calendar, expected: dict[int, str]
-) -> None:
+def test_the_strongest_season_is_named(values: np.ndarray, freq: str | Calendar, expected: dict[int, str]) -> None:
     """Neither a side peak, such as a season without a week, nor a harmonic, nor the calendar beside it."""
     step, calendar = (freq, None) if isinstance(freq, str) else (freq.freq, freq)
     assert {season.rows: season.name for season in find_seasons(values[:, None], step, calendar)} == expected

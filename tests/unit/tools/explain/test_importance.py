@@ -21,6 +21,7 @@ from forecast.tools.explain.importance import (
     measure_importance,
 )
 from tests.support.long_files import PRED_LEN, SEQ_LEN, by_hand, long_frame, long_frame_data
+from tests.support.windows import every, set_up
 
 LAG, HOUR, A = 0.8, 0.6, 0.25
 """What y, in original units, has of itself 24 hours before, of the hour and of the covariate A; it has no B."""
@@ -41,9 +42,7 @@ def planted_frame() -> pd.DataFrame:
 
 
 def planted_data(**options: Any) -> DataModule:
-    data = long_frame_data(planted_frame(), future_covariates=["a", "b"], **{**PLANTED, **options})
-    data.setup()
-    return data
+    return set_up(long_frame_data(planted_frame(), future_covariates=["a", "b"], **{**PLANTED, **options}))
 
 
 def read_inputs(batch: Batch) -> Tensor:
@@ -54,7 +53,6 @@ def read_inputs(batch: Batch) -> Tensor:
 
 
 def fit(data: DataModule):
-    """A forecast by least squares on training windows, and its coefficients."""
     windows = data.windows["train"]
     batch = windows.gather(torch.arange(0, len(windows), 24))
     inputs, truth = read_inputs(batch).flatten(0, 1), batch.future.flatten()
@@ -144,10 +142,9 @@ def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> Non
     frame["weather"] = np.resize(["dry", "rain", "snow"], len(frame))
     frame["shift"] = np.resize(["day", "night"], len(frame))
     roles = {"past_covariates": ["shift"], "future_covariates": ["weather", "price"]}
+    roles["static_covariates"] = ["region", "size"]
     sizes = {"seq_len": 6, "pred_len": 3, "split": [0.6, 0.2, 0.2], "name": "sales"}
-    data = long_frame_data(
-        frame, static_covariates=["region", "size"], holidays="DE", known_steps=known_steps, **sizes, **roles
-    )
+    data = long_frame_data(frame, holidays="DE", known_steps=known_steps, **sizes, **roles)
     data.setup()
     groups = list_known_inputs(data)
     assert [(group.kind.value, group.name) for group in groups] == [
@@ -163,7 +160,7 @@ def test_every_time_feature_belongs_to_one_group(known_steps: int | None) -> Non
     history = [group for group in list_inputs(data) if group.kind == InputKind.HISTORY]
     found = {group.name: group.columns for group in history}
     assert found == {"y": (0,), "shift": (1, 2), "all 2 columns": (0, 1, 2)}
-    batch = data.windows["test"].gather(torch.arange(len(data.windows["test"])))
+    batch = every(data, "test")
     size = batch.future_time[:, 0, columns[-1]]
     assert len(size.unique()) == len(batch.series.unique())
 
@@ -180,9 +177,6 @@ def test_no_window_is_its_own_donor() -> None:
     assert len({tuple(index.tolist()) for index in seen}) > 5
 
 
-# ---- figures
-
-
 # ---- the choice of a window by date, also where data.eval_stride scores only some windows
 
 STRIDE = 4
@@ -192,9 +186,7 @@ STRIDE = 4
 def data() -> DataModule:
     sizes = {"seq_len": SEQ_LEN, "pred_len": PRED_LEN, "split": [0.7, 0.1, 0.2], "name": "sales"}
     roles = {"past_covariates": ["temperature"], "future_covariates": ["price"], "static_covariates": ["region"]}
-    made = long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles)
-    made.setup()
-    return made
+    return set_up(long_frame_data(long_frame(), eval_stride=STRIDE, **sizes, **roles))
 
 
 def test_every_window_is_found_by_the_date_of_its_forecast(data: DataModule) -> None:

@@ -12,18 +12,15 @@ from tests.support.models import slots
 
 pytestmark = pytest.mark.slow
 
-SIZES: dict[str, Any] = {
-    "n_features": 3, "n_targets": 2, "n_time_features": 4, "d_model": 8, "n_heads": 2, "d_ff": 8,
-}  # fmt: skip
+SIZES: dict[str, Any] = {"n_features": 3, "n_targets": 2, "n_time_features": 4, "d_model": 8, "n_heads": 2, "d_ff": 8}
 
 
 def recorded(model: type[Informer] | type[ResidualInformer], seq_len: int, attention_type: str = "full", **settings):
     torch.manual_seed(0)
     sizes: dict[str, Any] = {**SIZES, "label_len": 7, "pred_len": 5, **settings}
     network = model(seq_len=seq_len, attention=slots(attention_type), **sizes).eval()
-    forecast, calls = record_calls(
-        network, torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
-    )
+    inputs = torch.randn(1, seq_len, 3), torch.randn(1, seq_len, 4), torch.randn(1, 5, 4)
+    forecast, calls = record_calls(network, *inputs)
     dates = pd.date_range("2024-01-01", periods=seq_len + 5, freq="h")
     layers = list_layers(network, calls, dates, seq_len, ("a", "b", "c"))
     places = {layer.call.name: (layer.queries, layer.keys) for layer in layers}

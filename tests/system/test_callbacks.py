@@ -1,16 +1,23 @@
-"""The moving average of the weights is what is validated and saved; training goes on from the weights themselves."""
+"""The moving average of the weights, which is validated and saved while training goes on, and the table of epochs."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import lightning as L
+import pandas as pd
+import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from forecast.training.callbacks import AverageWeights
+from forecast.training.callbacks import AverageWeights, EpochTable
 
 DECAY, EPOCHS, ACCUMULATED = 0.7, 3, 2
+QUIET: dict[str, Any] = dict.fromkeys(
+    ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+)
 
 
 class Regression(L.LightningModule):
@@ -60,8 +67,7 @@ def train(saves: Path, decay: float | None, resumed: Path | None = None) -> tupl
     module, recorder = Regression(), Recorder(saves)
     trainer = L.Trainer(
         max_epochs=EPOCHS, accelerator="cpu", callbacks=[AverageWeights(decay), recorder],
-        accumulate_grad_batches=ACCUMULATED, num_sanity_val_steps=1, logger=False,
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        accumulate_grad_batches=ACCUMULATED, num_sanity_val_steps=1, **QUIET,
     )  # fmt: skip
     trainer.fit(module, windows, DataLoader(TensorDataset(x[:1]), batch_size=1), ckpt_path=resumed)
     return copy_weights(module), recorder
@@ -97,3 +103,32 @@ def test_training_that_goes_on_from_a_checkpoint_ends_as_if_it_had_not_stopped(t
     resumed, again = train(tmp_path / "resumed", DECAY, tmp_path / "whole" / "0.ckpt")
     assert torch.equal(resumed, whole)
     assert torch.equal(again.validated[-1], recorder.validated[-1])
+
+
+class Slope(L.LightningModule):
+    """A loss w · x, whose gradient is x."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        return self.weight @ batch.slope
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+
+
+def test_losses_are_means_over_windows_and_gradients_over_steps(tmp_path: Path) -> None:
+    batches = [
+        SimpleNamespace(slope=torch.tensor([3.0, 4.0]), index=range(1)),
+        SimpleNamespace(slope=torch.tensor([0.0, 1.0]), index=range(3)),
+    ]
+    trainer = L.Trainer(
+        max_epochs=1, accelerator="cpu", gradient_clip_val=0.1, callbacks=[EpochTable(str(tmp_path / "metrics.csv"))],
+        **QUIET,
+    )  # fmt: skip
+    trainer.fit(Slope(), DataLoader(batches, batch_size=None))  # type: ignore[arg-type]
+    found = pd.read_csv(tmp_path / "metrics.csv").iloc[0]
+    assert found["train/loss"] == pytest.approx((7 + 3 * 1) / 4)
+    assert found["train/grad_norm"] == pytest.approx((5 + 1) / 2)
