@@ -283,6 +283,13 @@ def test_the_scripts_of_other_shells_are_whole(monkeypatch: pytest.MonkeyPatch, 
 Change = Callable[[pd.DataFrame], Any]
 
 
+@pytest.fixture
+def quantile_model(quantile_run: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """As `model`, with trained quantiles, refitted on all rows."""
+    monkeypatch.chdir(quantile_run.parents[1])
+    return load(quantile_run)
+
+
 def hourly() -> pd.DataFrame:
     return pd.read_csv("load.csv", parse_dates=["date"], index_col="date")
 
@@ -348,7 +355,7 @@ REFUSED_IN_PYTHON = {
         benchmark("attention_types=[full,sparse]", "attention_types=sparse is not one of …uniform"),
         benchmark("benchmark.widths=[60]", "benchmark.widths: 60 must be a multiple of benchmark.n_heads=8"),
     ],
-    "run": [
+    "model": [
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
         frame("every third row", "the data: one row every 3h, but …/best.ckpt was trained on one every h: give such data", lambda f: f[::3], CheckpointError),
         frame("no dates", "the DataFrame: neither the index nor one column 'date' holds dates: give the rows an index of dates (date_column)", lambda f: f.reset_index(drop=True)),
@@ -365,11 +372,11 @@ REFUSED_IN_PYTHON = {
         Refusal("a checkpoint that names a function", "hostile.ckpt: the checkpoint names pandas.read_pickle, which this project does not write into checkpoints; nothing was executed. For a class of your own, set FORECAST_CONF or FORECAST_TARGETS as in training", CheckpointError, hostile(lambda c: c["model"].update(dropout=FUNCTION))),
         Refusal("a checkpoint that downloads", "precious: no such file: put it there by hand: the file itself, or its folder as data.root=FOLDER", DataError, hostile(lambda c: c["data"].update(DOWNLOAD))),
     ],
-    "quantile_run": [
+    "quantile_model": [
         option("intervals=quantile is not possible, because the model was trained for levels=[20,40,60,80,95], not for 50: use intervals=conformal", levels=[50], intervals="quantile"),
         option("intervals=quantile is not possible, because the trained quantiles reach pred_len=5 steps, not horizon=9: use intervals=conformal", levels=[60], horizon=9, intervals="quantile"),
     ],
-    "series_run": [
+    "series_model": [
         series("no prices", "series 'a': price is not known for 2024-02-10 00:00:00: this forecast needs future covariates for 5 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer; start=2024-02-05T00:00:00 tries the forecast on known rows", DataError, known_days(0)),
         series("too few prices for two passes", "series 'a': price is not known for 2024-02-19 00:00:00: this forecast needs future covariates for 10 steps after its start (a multiple of pred_len): add rows with these covariates and empty targets, or give future=FILE; a model trained with data.known_steps needs fewer; start=2024-01-31T00:00:00 tries the forecast on known rows", DataError, known_days(9), horizon=8),
         series("series left out", "1 of 4 series left out, because a column has no value before the forecast, or no row is right before it: 'a'", UserWarning, known_days(10), start="2024-02-11"),
@@ -387,9 +394,5 @@ REFUSED_IN_PYTHON = {
         for refusal in refusals
     ],
 )
-def test_what_is_refused_in_python(place: str, refusal: Refusal, request: pytest.FixtureRequest, monkeypatch) -> None:
-    """By the model of a run, where its data are, or in an empty folder."""
-    folder = request.getfixturevalue(place)
-    if place != "tmp_path":
-        monkeypatch.chdir(folder.parents[1])
-    refusal.check(folder if place == "tmp_path" else load(folder))
+def test_what_is_refused_in_python(place: str, refusal: Refusal, request: pytest.FixtureRequest) -> None:
+    refusal.check(request.getfixturevalue(place))
