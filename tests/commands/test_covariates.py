@@ -1,5 +1,3 @@
-"""Covariates of a table of one series, from training to every other command."""
-
 import shlex
 from pathlib import Path
 from typing import Any

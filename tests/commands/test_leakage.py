@@ -242,9 +242,6 @@ def test_a_planted_leak_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         quietly(lambda: check(example, tmp_path))
 
 
-# ---- a trained model
-
-
 @pytest.fixture(params=["run", "quantile_run"])
 def model_and_frame(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, pd.DataFrame]:
     folder = request.getfixturevalue(request.param)

@@ -30,6 +30,7 @@ from tests.support.wandb_file import WandbRun, records
 from tests.support.wandb_server import API_KEY, environment, wandb_server
 
 KEYS = {name: value for name, value in ENVIRONMENT.items() if not name.endswith("PROXY")}
+IDS = ("id", "__id__")  # random ones, of panels and run sets
 CURVES = {"train/loss", "train/grad_norm", "val/mse", "val/mae", "lr", "windows_per_second"}
 
 
@@ -223,9 +224,6 @@ def test_a_run_goes_on_when_wandb_dies(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(pd.read_csv(folder / "logs/csv/version_0/metrics.csv")["train/loss"].dropna()) == 15
 
 
-# ---- MLflow
-
-
 def make(root: Path, name: str = "run") -> MlflowLogger:
     return MlflowLogger(
         experiment="forecast", name=name, tags={"data": "csv", "group": None}, root=str(root),
@@ -279,9 +277,6 @@ def test_an_unreachable_server_is_one_line(tmp_path: Path, monkeypatch: pytest.M
         make(tmp_path).begin()
     assert "\n" not in str(caught.value)
     assert "me:secret" not in str(caught.value)
-
-
-# ---- the dashboard
 
 
 @pytest.fixture
@@ -396,7 +391,8 @@ def test_without_an_account(tmp_path: Path, publish) -> None:
     assert (status, error) == (0, "")
     assert out.startswith("nothing was sent; saved the specification of the workspace and the report in dashboard.json")
     written = json.loads((tmp_path / "dashboard.json").read_text())
-    assert without_ids(written) == without_ids(make_specification(None, "mine", RunFilter(data="etth1")))
+    expected = make_specification(None, "mine", RunFilter(data="etth1"))
+    assert without(written, *IDS) == without(expected, *IDS)
     status, _, error = publish()
     assert (status, error.count("\n")) == (2, 1)
     assert json.loads((tmp_path / "dashboard.json").read_text()) == written
@@ -406,10 +402,6 @@ def without(content: Any, *names: str) -> Any:
     if isinstance(content, dict):
         return {key: without(value, *names) for key, value in content.items() if key not in names}
     return [without(value, *names) for value in content] if isinstance(content, list) else content
-
-
-def without_ids(content: Any) -> Any:
-    return without(content, "id", "__id__")
 
 
 def test_published(tmp_path: Path, publish) -> None:
@@ -425,8 +417,7 @@ def test_published(tmp_path: Path, publish) -> None:
     expected = make_specification("someone", "forecast", RunFilter(pred_len=24))
     for sent, kind in ((view, "workspace"), (page, "report")):
         assert (sent["entityName"], sent["projectName"]) == ("someone", "forecast")
-        spec = without_ids(without(json.loads(sent["spec"]), "project"))
-        assert spec == without_ids(without(expected[kind]["spec"], "project"))
+        assert without(json.loads(sent["spec"]), *IDS, "project") == without(expected[kind]["spec"], *IDS, "project")
     assert not (tmp_path / "dashboard.json").exists()
     kept = [p for p in tmp_path.rglob("*") if p.is_file() and API_KEY.encode() in p.read_bytes()]
     assert kept == []

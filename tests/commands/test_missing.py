@@ -1,5 +1,3 @@
-"""A file that lacks values and rows, and one of counts, through the commands."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -119,12 +117,8 @@ def counts_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def metrics_of(folder: Path) -> dict:
-    return read_metrics(only(folder, "runs/*"))
-
-
 def test_a_transform_trains_as_a_transformed_file_does(counts_place: Path) -> None:
-    mine, theirs = metrics_of(counts_place), metrics_of(counts_place / "logged")
+    mine, theirs = (read_metrics(only(folder, "runs/*")) for folder in (counts_place, counts_place / "logged"))
     own, other = (each["intervals"]["conformal"] for each in (mine, theirs))
     assert own["80"]["coverage"] == other["80"]["coverage"]
     assert mine["test"]["mae_raw"] > 2 * theirs["test"]["mae_raw"]  # in counts, not in logarithms

@@ -221,9 +221,6 @@ def test_settings_are_refused_before_the_data(command: str, settings: str, tmp_p
     assert "no_run" not in error
 
 
-# ---- the console command
-
-
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *typed: str) -> tuple:
     monkeypatch.setattr(sys, "argv", ["forecast", *typed])
     try:

@@ -1,5 +1,3 @@
-"""Windows and features of the comparison with other libraries, which are not installed here."""
-
 from pathlib import Path
 
 import numpy as np

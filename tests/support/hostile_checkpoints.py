@@ -112,11 +112,7 @@ def wide_model(content: Content, path: Path, ran: Path) -> None:
     torch.save(content, path)
 
 
-def written(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-CALLS: dict[str, Callable[[Content, Path, Path], None]] = {
+CALLS: dict[str, Callable[[Content, Path, Path], object]] = {
     "os.system": lambda content, path, ran: calling(content, path, Calls(os.system, f"touch {ran}")),
     "getattr": lambda content, path, ran: calling(content, path, Calls(getattr, Calls(Path, str(ran)), "touch")),
     "pandas.read_pickle": nested,
@@ -127,7 +123,7 @@ CALLS: dict[str, Callable[[Content, Path, Path], None]] = {
 }
 """Would run something where pickles are loaded."""
 
-TARGETS: dict[str, Callable[[Content, Path, Path], None]] = {
+TARGETS: dict[str, Callable[[Content, Path, Path], object]] = {
     "model": in_settings("model"),
     "attention": in_settings("model", "attention", "encoder"),
     "dropout": in_settings("model", "dropout"),
@@ -136,7 +132,7 @@ TARGETS: dict[str, Callable[[Content, Path, Path], None]] = {
 }
 """Would run something where every `_target_` is made."""
 
-OTHERS: dict[str, Callable[[Content, Path, Path], None]] = {
+OTHERS: dict[str, Callable[[Content, Path, Path], object]] = {
     "numpy": lambda content, path, ran: calling(content, path, np.float64(1)),
     "a sparse tensor": lambda content, path, ran: calling(content, path, torch.eye(2).to_sparse()),
     "packed": packed_bomb,
@@ -146,8 +142,8 @@ OTHERS: dict[str, Callable[[Content, Path, Path], None]] = {
     "repeated": repeated,
     "deep": deep,
     "wide": wide_model,
-    "text": lambda content, path, ran: written(path, b"no checkpoint"),
-    "empty": lambda content, path, ran: written(path, b""),
+    "text": lambda content, path, ran: path.write_bytes(b"no checkpoint"),
+    "empty": lambda content, path, ran: path.write_bytes(b""),
     "no settings": lambda content, path, ran: torch.save({"forecast_version": "1"}, path),
     "other settings": lambda content, path, ran: torch.save({**content, "hyper_parameters": [1]}, path),
     "other weights": lambda content, path, ran: torch.save({**content, "state_dict": OrderedDict()}, path),

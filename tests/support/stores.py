@@ -1,5 +1,3 @@
-"""Stores on disk, written without `forecast.convert`."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""However many processes share the windows out, scores and weights are those of one process."""
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""What the commands import: each library takes time at every start."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -62,9 +62,6 @@ def test_a_target_that_is_trusted_runs(tmp_path: Path) -> None:
     assert (tmp_path / "ran").exists()
 
 
-# ---- checkpoints
-
-
 @pytest.mark.parametrize("name", hostile.ALL)
 def test_a_hostile_checkpoint_is_refused_in_a_line(best: Content, tmp_path: Path, name: str) -> None:
     path, ran = tmp_path / "hostile.ckpt", tmp_path / "ran"
@@ -155,8 +152,6 @@ def test_a_run_folder_is_read_as_data(monkeypatch: pytest.MonkeyPatch, capfd, ru
     for name in bombs:
         assert f"excluded: {name}: " in captured.out
 
-
-# ---- the command line
 
 ATTACKS = {
     "the model": "model._target_=torch.hub.load",

@@ -1,5 +1,3 @@
-"""Training on a store takes memory for windows, whatever the table's size."""
-
 import re
 import subprocess
 import sys

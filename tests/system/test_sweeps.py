@@ -31,10 +31,6 @@ SHORT = ("logger=[]", "trainer.max_epochs=3")
 train_dying = partial(train, program=("-m", "tests.support.self_killing_train"))
 
 
-def sweep_of(folder: Path) -> Path:
-    return only(folder, "runs/*")
-
-
 def jobs(sweep: Path) -> dict[str, Path]:
     """Return the folder of the job of each attention type; each type must have one folder only."""
     folders = [path.parent for path in sweep.glob("*/config.yaml")]
@@ -48,7 +44,7 @@ def test_a_killed_sweep_is_resumed_in_its_folder(tmp_path: Path, monkeypatch: py
     folder = workplace(tmp_path)
     command = ("-m", "attention=full,linear,fastformer", *SHORT)
     assert train_dying(folder, *command, DIES="1 2 SIGKILL").returncode == -signal.SIGKILL
-    sweep = sweep_of(folder)
+    sweep = only(folder, "runs/*")
     finished, half_done = (jobs(sweep)[name] for name in ("full", "linear"))
     scores = (finished / "metrics.json").read_text()
     assert not (half_done / "metrics.json").exists()
@@ -126,7 +122,7 @@ def test_a_failed_job_is_started_again(tmp_path: Path, monkeypatch: pytest.Monke
     printed = capsys.readouterr().out
     assert "failed: " not in printed
     assert printed.count("   finished before") == 1
-    assert len(list(sweep_of(folder).glob("*/metrics.json"))) == len(list(sweep_of(folder).glob("*/"))) == 2
+    assert len(list(only(folder, "runs/*").glob("*/metrics.json"))) == len(list(only(folder, "runs/*").glob("*/"))) == 2
 
 
 def test_what_is_still_running_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -134,7 +130,7 @@ def test_what_is_still_running_is_left_alone(tmp_path: Path, monkeypatch: pytest
     folder = workplace(tmp_path)
     command = ("-m", "seq_len=500,501", "logger=[]")
     assert train_here(monkeypatch, folder, *command) == 2
-    sweep = sweep_of(folder)
+    sweep = only(folder, "runs/*")
     job = only(sweep, "0_*")
     (job / "error.txt").unlink()
     capsys.readouterr()
@@ -147,9 +143,6 @@ def test_what_is_still_running_is_left_alone(tmp_path: Path, monkeypatch: pytest
         assert train_here(monkeypatch, folder, *command, "resume=auto") == 2
     message = f"error: {sweep.relative_to(folder)}: this sweep is still running; wait for it or stop it\n"
     assert capsys.readouterr().err == message
-
-
-# ---- runs started together
 
 
 @pytest.mark.long

@@ -10,17 +10,11 @@ WORKS = "works"
 
 @dataclass(frozen=True)
 class Case:
-    """A file or settings, and the message of `python -m forecast.<program>`.
-
-    Attributes:
-        says: the message after `error: `, with `{path}` for the file and `…` for text that differs between machines;
-            or `WORKS` if the file is read as the table of `tests.support.malformed.tables`.
-        content: the bytes of the file, or a function that writes it at the given path; None: there is no file.
-    """
+    """A file or settings, and the message of `python -m forecast.<program>`."""
 
     what: str  # description of the case
-    says: str
-    content: bytes | Callable[[Path], object] | None = None
+    says: str  # the message after `error: `, with `{path}` and `…` for text that varies; WORKS: read as the good table
+    content: bytes | Callable[[Path], object] | None = None  # of the file, or what writes it at a path
     overrides: tuple[str, ...] = ()  # overrides of the command
     name: str = "table.csv"  # name of the file
     program: str = "check"  # the command

@@ -1,5 +1,3 @@
-"""Malformed files, and unusual files that can be read."""
-
 import bz2
 import gzip
 import lzma

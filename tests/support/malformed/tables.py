@@ -14,14 +14,9 @@ ISO = [f"{date:%Y-%m-%d %H:%M}" for date in DATES]
 
 
 def text(
-    *,
-    dates: Iterable[str] = ISO,
-    number: Callable[[float], str] = repr,
-    separator: str = ",",
-    header: str = "date,load,price",
-    end: str = "\n",
-    changed: Mapping[int, str] | None = None,
-) -> str:
+    *, dates: Iterable[str] = ISO, number: Callable[[float], str] = repr, separator: str = ",",
+    header: str = "date,load,price", end: str = "\n", changed: Mapping[int, str] | None = None,
+) -> str:  # fmt: skip
     """Write the table in a format, and replace the lines with these numbers (the header is line 1)."""
     rows = [separator.join([d, *map(number, v)]) for d, v in zip(dates, VALUES.tolist(), strict=True)]
     lines = [header.replace(",", separator), *rows]

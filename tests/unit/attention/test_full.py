@@ -1,5 +1,3 @@
-"""Full attention and the controls against definitions, and where other types equal it."""
-
 import math
 
 import pytest
@@ -126,9 +124,6 @@ def test_a_convolution_is_said() -> None:
     assert reason is not None
     assert reason.endswith("its convolution is added")
     assert LinearAttention(8, 2, role="self").why_equal_to_softmax(4, 4) is None
-
-
-# ---- controls
 
 
 @pytest.mark.parametrize("role", ["self", "causal", "cross"])

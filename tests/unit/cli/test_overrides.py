@@ -53,9 +53,6 @@ def test_a_written_mapping_is_read_again(name: str) -> None:
     assert read_mapping(write_mapping(name, 0)) == {name: 0}
 
 
-# ---- help
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_key_in_the_help_of_a_command_has_a_comment(command: str) -> None:
     lines = compose_command(command, []).hydra.help.template.splitlines()

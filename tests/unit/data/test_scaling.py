@@ -111,9 +111,6 @@ def test_offsets_of_a_refit_are_equal_in_transformed_units() -> None:
     torch.testing.assert_close(calibration.rescaled(*other).offsets, calibration.offsets)
 
 
-# ---- scales
-
-
 def test_demand_that_is_mostly_none_is_scaled_by_its_deviation() -> None:
     """Its interquartile range is zero."""
     values = np.zeros((100, 1))

@@ -1,5 +1,3 @@
-"""Many series in one file: reading, splits, scaling and windows, compared with pandas series by series."""
-
 from pathlib import Path
 
 import numpy as np

@@ -40,10 +40,7 @@ def store(file: Path) -> Path:
 
 
 def both_tables(file: Path, store: Path, **options) -> tuple[DataModule, DataModule]:
-    made = csv_data(path=file, **TABLE | options), store_data(path=store, **TABLE | options)
-    for data in made:
-        data.setup()
-    return made
+    return set_up(csv_data(path=file, **TABLE | options)), set_up(store_data(path=store, **TABLE | options))
 
 
 @pytest.mark.parametrize(("as_of", "known"), [(None, None), ({"price": "told"}, {"price": 4})])
@@ -146,10 +143,7 @@ def both_long(folder: Path, frame: pd.DataFrame, **options: Any) -> tuple[DataMo
         whole = LongSource(path=file, columns=[*NUMBERS, "size"], past_covariates=texts, freq="D").read()
         write_store(store, whole)
         options = {"columns": ["y"], **SIZES, **options}
-        made = long_data(path=file, freq="D", **options), store_data(path=store, **options)
-        for data in made:
-            data.setup()
-    return made
+        return set_up(long_data(path=file, freq="D", **options)), set_up(store_data(path=store, **options))
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -187,5 +181,5 @@ def test_windows_are_those_of_the_long_file(tmp_path: Path, number: int, options
     disk = disk.with_state(memory.state_dict())  # now the scalers are one to the bit
     for split, windows in memory.windows.items():
         index = torch.randperm(len(windows))
-        for mine, its in zip(disk.windows[split].gather(index), windows.gather(index), strict=True):
-            torch.testing.assert_close(mine, its, rtol=0, atol=0, equal_nan=True)
+        found, expected = disk.windows[split].gather(index), windows.gather(index)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)

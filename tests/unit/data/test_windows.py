@@ -173,9 +173,6 @@ def test_horizons_are_those_that_the_rows_of_the_windows_hold() -> None:
     assert windows(range(26), range(40, 40), range(60, 61)).count_horizons() == 7
 
 
-# ---- splits
-
-
 @pytest.mark.parametrize(
     ("rows", "freq", "split", "ends"),
     [
@@ -209,8 +206,6 @@ def test_a_stride_leaves_few_windows_and_meets_every_hour(windows: int, most: in
         assert gcd(stride, season) == gcd(stride, 24 * 7) == 1
         assert stride <= 2 * (-(-windows // most)) + 60
 
-
-# ---- the data module
 
 SIZES = {"name": "mine", "seq_len": 20, "pred_len": 6, "split": [0.7, 0.1, 0.2]}
 

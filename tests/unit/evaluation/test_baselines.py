@@ -37,9 +37,8 @@ def test_naive_repeats_the_last_value_of_the_targets() -> None:
     split = windows(target_index=[2])
     batch = split.gather(torch.tensor([4, 0]))
     prediction = Naive()(split, batch)
-    assert prediction.shape == (2, PRED_LEN, 1)
-    for row, window in enumerate((4, 0)):
-        assert (prediction[row] == split.values.tensor[window + SEQ_LEN - 1, 2]).all()
+    last = split.values.tensor[[4 + SEQ_LEN - 1, SEQ_LEN - 1], 2]
+    assert torch.equal(prediction, last[:, None, None].expand(2, PRED_LEN, 1))
 
 
 @pytest.mark.parametrize("season", [1, 2, 4, 7, 12])  # shorter than the horizon, and longer than the window
@@ -47,13 +46,8 @@ def test_seasonal_naive_repeats_the_last_whole_season(season: int) -> None:
     split = windows(first_row=20)
     index = torch.tensor([7, 3])
     prediction = SeasonalNaive(season)(split, split.gather(index))
-    for row, window in enumerate(index.tolist()):
-        for step in range(PRED_LEN):
-            t = 20 + window + SEQ_LEN + step  # the row forecast
-            origin = 20 + window + SEQ_LEN
-            while t >= origin:
-                t -= season
-            assert torch.equal(prediction[row, step], split.values[t])
+    last_season = 20 + index[:, None] + SEQ_LEN - season + torch.arange(PRED_LEN) % season
+    assert torch.equal(prediction, split.values.tensor[last_season])
 
 
 def test_mase_denominators_of_several_series() -> None:
@@ -109,8 +103,6 @@ def test_without_a_whole_season_before_the_forecast_the_last_value_is_repeated()
     batch = split.gather(torch.arange(3))
     assert torch.equal(SeasonalNaive(40)(split, batch), Naive()(split, batch))
 
-
-# ---- shrinkage
 
 PAST, AHEAD = 30, 6
 

@@ -139,10 +139,6 @@ def find_worse(
     return {int(name) for name, one in corrected.items() if one.adjusted_p_value < 0.05}
 
 
-def all_with(correlation: float, variants: int) -> list[float]:
-    return [correlation] * variants
-
-
 SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), range(3), range(3, 6)]
 """Unequal sets of seeds: overlapping ones, and one that shares none."""
 
@@ -150,16 +146,16 @@ SETS = [range(3), range(1, 4), range(5), range(4, 6)], [range(3), range(3), rang
 @pytest.mark.parametrize(
     ("seeds", "correlations", "level"),
     [
-        ([range(3)] * 2, all_with(0.95, 2), 0.05),
-        ([range(3)] * 8, all_with(0.5, 8), 0.05),
+        ([range(3)] * 2, [0.95] * 2, 0.05),
+        ([range(3)] * 8, [0.5] * 8, 0.05),
         *(
-            pytest.param(seeds, all_with(correlation, len(seeds)), 0.05, marks=pytest.mark.slow)
+            pytest.param(seeds, [correlation] * len(seeds), 0.05, marks=pytest.mark.slow)
             for seeds in (*SETS, *([range(n)] * variants for variants in (2, 8) for n in (2, 3, 5)))
             for correlation in (0.0, 0.95)
         ),
         # a variant whose runs have nothing in common with those of seven similar ones
-        pytest.param([range(5)] * 8, [0.0, *all_with(0.95, 7)], 0.05, marks=pytest.mark.slow),
-        pytest.param([range(3)] * 8, [0.0, *all_with(0.95, 7)], 0.1, marks=pytest.mark.slow),
+        pytest.param([range(5)] * 8, [0.0, *[0.95] * 7], 0.05, marks=pytest.mark.slow),
+        pytest.param([range(3)] * 8, [0.0, *[0.95] * 7], 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_equal_variants_are_rarely_told_apart(seeds: list[range], correlations: list[float], level: float) -> None:
@@ -171,7 +167,7 @@ def test_equal_variants_are_rarely_told_apart(seeds: list[range], correlations: 
 def test_pairing_finds_a_difference_of_one_standard_deviation_between_correlated_runs() -> None:
     rng, gaps, trials = RNG(0), [0.0] * 7 + [1.0], 80
     paired, unpaired = (
-        sum(7 in find_worse(gaps, [range(3)] * 8, all_with(0.95, 8), rng, pairs=pairs) for _ in range(trials)) / trials
+        sum(7 in find_worse(gaps, [range(3)] * 8, [0.95] * 8, rng, pairs=pairs) for _ in range(trials)) / trials
         for pairs in (True, False)
     )
     assert unpaired < 0.2 < 0.85 < paired

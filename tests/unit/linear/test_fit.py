@@ -125,8 +125,6 @@ def test_the_linear_baseline_is_least_squares_on_every_window(missing: list[int]
     assert (forecast - batch.future).square().nanmean().item() == pytest.approx(by_hand, rel=tolerance)
 
 
-# ---- covariates
-
 PAST, AHEAD, RIDGE = 5, 3, 0.05
 OPTIONS: dict[str, Any] = {
     "seq_len": PAST, "pred_len": AHEAD, "split": [0.6, 0.2, 0.2], "future_covariates": ["price"],

@@ -33,51 +33,30 @@ def inputs(batch: int = BATCH) -> tuple[torch.Tensor, ...]:
     )
 
 
-def reference_weights(arrays: dict, encoders: int) -> dict[str, torch.Tensor]:
-    state = {k[6:]: torch.from_numpy(v) for k, v in arrays.items() if k.startswith("state/")}
+NAMES = {
+    "^enc_embedding": "past_embedding", "^dec_embedding": "future_embedding", r"value_embedding\.tokenConv": "values",
+    r"temporal_embedding\.embed": "time", "attn_layers": "layers", "conv_layers": "distils", "downConv": "conv",
+    "self_attention": "attention", "cross_attention": "cross", "conv1": "feed_forward.expand",
+    "conv2": "feed_forward.contract", r"^decoder\.layers": "decoder", r"^decoder\.norm": "norm", "^projection": "head",
+}  # fmt: skip
+"""Parts of names of the reference implementation, and ours."""
+
+
+def reference_weights(arrays: dict) -> dict[str, torch.Tensor]:
     ours = {}
-    for theirs, mine in (("enc_embedding", "past_embedding"), ("dec_embedding", "future_embedding")):
-        ours[f"{mine}.values.weight"] = state[f"{theirs}.value_embedding.tokenConv.weight"]
-        # theirs has a second bias, on the time features; the two only ever add
-        biases = (f"{theirs}.{part}.bias" for part in ("value_embedding.tokenConv", "temporal_embedding.embed"))
-        ours[f"{mine}.values.bias"] = sum(state[bias] for bias in biases)
-        ours[f"{mine}.time.weight"] = state[f"{theirs}.temporal_embedding.embed.weight"]
-
-    def attention(theirs: str, mine: str) -> None:
-        parts = [f"{theirs}.{part}_projection" for part in ("query", "key", "value")]
-        for kind in ("weight", "bias"):
-            ours[f"{mine}.in_projection.{kind}"] = torch.cat([state[f"{p}.{kind}"] for p in parts])
-            ours[f"{mine}.out_projection.{kind}"] = state[f"{theirs}.out_projection.{kind}"]
-
-    def block(theirs: str, mine: str, norms: int) -> None:
-        for a, b in (("conv1", "feed_forward.expand"), ("conv2", "feed_forward.contract")):
-            ours[f"{mine}.{b}.weight"] = state[f"{theirs}.{a}.weight"].squeeze(-1)
-            ours[f"{mine}.{b}.bias"] = state[f"{theirs}.{a}.bias"]
-        for i in range(1, norms + 1):
-            for kind in ("weight", "bias"):
-                ours[f"{mine}.norm{i}.{kind}"] = state[f"{theirs}.norm{i}.{kind}"]
-
-    for e in range(encoders):
-        theirs = f"encoder.encoders.{e}" if encoders > 1 else "encoder"
-        for name in state:
-            if match := re.fullmatch(rf"{theirs}\.attn_layers\.(\d+)\.norm1\.weight", name):
-                layer = f"{theirs}.attn_layers.{match[1]}"
-                attention(f"{layer}.attention", f"{theirs}.layers.{match[1]}.attention")
-                block(layer, f"{theirs}.layers.{match[1]}", norms=2)
-            if match := re.fullmatch(rf"{theirs}\.conv_layers\.(\d+)\.(\w+)\.(\w+)", name):
-                part = {"downConv": "conv", "norm": "norm"}[match[2]]
-                ours[f"{theirs}.distils.{match[1]}.{part}.{match[3]}"] = state[name]
-        for kind in ("weight", "bias"):
-            ours[f"{theirs}.norm.{kind}"] = state[f"{theirs}.norm.{kind}"]
-    for name in state:
-        if match := re.fullmatch(r"decoder\.layers\.(\d+)\.norm1\.weight", name):
-            layer = f"decoder.layers.{match[1]}"
-            attention(f"{layer}.self_attention", f"decoder.{match[1]}.attention")
-            attention(f"{layer}.cross_attention", f"decoder.{match[1]}.cross")
-            block(layer, f"decoder.{match[1]}", norms=3)
-    for kind in ("weight", "bias"):
-        ours[f"norm.{kind}"] = state[f"decoder.norm.{kind}"]
-        ours[f"head.{kind}"] = state[f"projection.{kind}"]
+    for name in (name for name in arrays if name.startswith("state/")):
+        mine = name.removeprefix("state/")
+        for theirs, part in NAMES.items():
+            mine = re.sub(theirs, part, mine)
+        ours[mine] = torch.from_numpy(arrays[name])
+    for name in list(ours):
+        if re.search(r"feed_forward\.\w+\.weight", name):
+            ours[name] = ours[name].squeeze(-1)  # of a convolution
+        elif "query_projection" in name:
+            parts = [ours.pop(name.replace("query", part)) for part in ("query", "key", "value")]
+            ours[name.replace("query", "in")] = torch.cat(parts)
+        elif name.endswith("time.bias"):  # beside the bias of the values; the two only ever add
+            ours[name.replace("time", "values")] += ours.pop(name)
     return ours
 
 
@@ -108,7 +87,7 @@ def test_equals_the_reference_with_its_weights(name: str, monkeypatch: pytest.Mo
         distil=bool(arrays["distil"]), attention=attention, mix_heads=bool(drawn), d_model=d_model,
         d_ff=arrays["state/decoder.layers.0.conv1.weight"].shape[0],
     ).double()  # fmt: skip
-    model.load_state_dict(reference_weights(arrays, 3 if stack else 1))
+    model.load_state_dict(reference_weights(arrays))
     output = model.eval()(*(torch.from_numpy(arrays[k]) for k in ("past", "past_time", "future_time")))
     torch.testing.assert_close(output, torch.from_numpy(arrays["output"]), atol=1e-10, rtol=1e-10)
     assert not drawn

@@ -48,14 +48,14 @@ def distance(job: dict[str, str]) -> float:
 
 def search(
     folder: Path, *typed: str, score: Score = distance, arguments: Sequence[str] = (), space: Any = None
-) -> list[list[dict[str, str]]]:
-    """Run a search with its study in `folder`, and return the values of the jobs, batch by batch."""
+) -> list[dict[str, str]]:
+    """Run a search with its study in `folder`, and return the values of the jobs."""
     options = compose_command("train", ["search=informer", f"hydra.sweep.dir='{folder}'", *typed]).hydra.sweeper
     options.params = OmegaConf.create(SPACE if space is None else space)
     sweeper = instantiate(options)
     sweeper.folder, sweeper.loader, sweeper.launcher = folder, None, Launcher(score)  # type: ignore[assignment]
     sweeper.sweep(list(arguments))
-    return sweeper.launcher.launched
+    return [job for batch in sweeper.launcher.launched for job in batch]
 
 
 def never(job: dict[str, str]) -> float:
@@ -64,13 +64,6 @@ def never(job: dict[str, str]) -> float:
 
 def study_in(folder: Path) -> optuna.Study:
     return optuna.load_study(study_name="forecast", storage=f"sqlite:///{folder}/study.db")
-
-
-def jobs(batches: list[list[dict[str, str]]]) -> list[dict[str, str]]:
-    return [job for batch in batches for job in batch]
-
-
-# ---- the search space
 
 
 def drawn(*arguments: str, trials: int = 40) -> list[Any]:
@@ -101,35 +94,32 @@ def test_of_several_overrides_of_a_key_the_last_one_counts() -> None:
     assert set(drawn("b=1,2", "b=choice(3,4)")) == {3, 4}
 
 
-# ---- draws
-
-
 def test_equal_seeds_draw_equal_trials(tmp_path: Path) -> None:
     chosen = ("hydra.sweeper.n_trials=13", "hydra.sweeper.storage=null")
     folders = [tmp_path / name for name in ("a", "b", "c", "d")]
     for folder in folders:
         folder.mkdir()
-    first, again = (jobs(search(folder, *chosen)) for folder in folders[:2])
+    first, again = (search(folder, *chosen) for folder in folders[:2])
     assert first == again
     assert len({job["lr"] for job in first}) == 13
-    assert first != jobs(search(folders[2], *chosen, "hydra.sweeper.sampler.seed=2"))
-    assert first != jobs(search(folders[3], *chosen, "hydra.sweeper.sampler.seed=null"))
+    assert first != search(folders[2], *chosen, "hydra.sweeper.sampler.seed=2")
+    assert first != search(folders[3], *chosen, "hydra.sweeper.sampler.seed=null")
 
 
 def test_a_search_in_two_parts_draws_the_trials_of_one(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     whole.mkdir()
     parts.mkdir()
-    wanted = jobs(search(whole, "hydra.sweeper.n_trials=14"))
+    wanted = search(whole, "hydra.sweeper.n_trials=14")
     first = search(parts, "hydra.sweeper.n_trials=12")
-    assert jobs(first) + jobs(search(parts, "hydra.sweeper.n_trials=2")) == wanted
+    assert first + search(parts, "hydra.sweeper.n_trials=2") == wanted
 
 
 def test_of_equal_trials_the_first_one_is_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = iter([0.5, 0.25, 0.25, 0.3, 0.25])
-    batches = search(tmp_path, "hydra.sweeper.n_trials=5", score=lambda job: next(values))
+    drawn_jobs = search(tmp_path, "hydra.sweeper.n_trials=5", score=lambda job: next(values))
     found = yaml.safe_load((tmp_path / RESULTS).read_text())
-    assert {key: str(value) for key, value in found["best_params"].items()} == jobs(batches)[1]
+    assert {key: str(value) for key, value in found["best_params"].items()} == drawn_jobs[1]
     assert found["best_value"] == 0.25
     print_unfinished(tmp_path, [], 0, can_resume=False)
     said = capsys.readouterr().out
@@ -137,13 +127,10 @@ def test_of_equal_trials_the_first_one_is_the_best(tmp_path: Path, capsys: pytes
 
 
 def test_overrides_of_the_command_replace_the_search_space(tmp_path: Path) -> None:
-    found = jobs(search(tmp_path, "hydra.sweeper.n_trials=5", arguments=["lr=0.5", "layers=7,8", "seed=3"]))
+    found = search(tmp_path, "hydra.sweeper.n_trials=5", arguments=["lr=0.5", "layers=7,8", "seed=3"])
     assert {(job["lr"], job["seed"]) for job in found} == {("0.5", "3")}
     assert {job["layers"] for job in found} <= {"7", "8"}
     assert list(study_in(tmp_path).best_params) == ["width", "layers"]
-
-
-# ---- failures
 
 
 @pytest.mark.parametrize("value", [None, math.nan, ValueError("before it began"), "text"])

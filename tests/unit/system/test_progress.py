@@ -1,5 +1,3 @@
-"""Progress as a terminal of some width shows it, and as a log keeps it."""
-
 import fcntl
 import io
 import os

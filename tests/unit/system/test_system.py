@@ -78,8 +78,6 @@ def test_pages_of_files_that_were_read_are_available(limit: str, expected: int, 
     assert memory.available() == expected * GIB
 
 
-# ---- keys
-
 OPEN = ("benchmark", "callbacks", "hydra", "logger", "model", "optimizer", "schedule", "trainer.strategy")
 """Groups whose options have keys of their own, the arguments of a class. The row of the group covers them."""
 

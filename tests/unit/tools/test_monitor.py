@@ -76,8 +76,6 @@ def test_newer_rows_beside_blocks_of_the_run(newer: list[float], blocks: list[li
     assert (compare_with_blocks(np.array(newer), np.array(blocks)) < 0.05) == significant
 
 
-# ---- the newer windows
-
 BUSINESS = pd.DatetimeIndex(pd.bdate_range("2024-01-01", "2024-04-26").drop(["2024-03-29", "2024-04-01"]))
 TIMES = pd.timedelta_range("09:00:00", periods=4, freq="h")
 SESSIONS = pd.DatetimeIndex((BUSINESS.to_numpy()[:, None] + TIMES.to_numpy()).ravel())
@@ -115,8 +113,6 @@ def test_forecasts_that_share_a_row_with_the_test_are_left_out() -> None:
     assert [*BUSINESS[[starts[0] + 6, starts[-1] + 6]]] == [*BUSINESS[[tested + 3, -3]]]
     assert data.n_windows["test"] == len(starts) == len(data.windows["test"])
 
-
-# ---- the verdict
 
 HORIZON, TEST, NEWER = 24, 4000, 700
 

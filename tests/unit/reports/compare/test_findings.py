@@ -248,9 +248,6 @@ def test_numbers_and_names_in_words(write: Callable[..., str], given: tuple[Any,
     assert write(*given) == text
 
 
-# ---- charts
-
-
 def charts(root: Path) -> dict[str, Chart]:
     (task,) = compare(root)
     return {chart.heading: chart for chart in make_task_charts(task)}

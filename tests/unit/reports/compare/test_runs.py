@@ -23,8 +23,6 @@ from forecast.reports.compare.task import ATTENTION, Task, find_differences, gro
 from forecast.system.errors import ConfigError
 from tests.support.synthetic_runs import compare, configuration, make_run, make_variants
 
-# ---- grouping
-
 KEYS = st.sampled_from([ATTENTION, "attention", "lr", "optimizer", "optimizer._target_", "optimizer.lr", "a.b.lr"])
 VALUES = st.sampled_from(["full", "Adam", "1", "2, lr=1", "0.123456781", "0.123456782", "–", "", "naive"])
 
@@ -142,9 +140,6 @@ def test_names_contain_only_what_differs(tmp_path: Path) -> None:
     assert task.settings["probsparse, lr=0.1235"]["lr"] == "0.123456789"
 
 
-# ---- folders
-
-
 def test_a_seed_of_a_variant_counts_once(tmp_path: Path) -> None:
     for age, (name, checkpoint, seed) in enumerate([("a", "x", 1), ("b", "y", 1), ("c", "y", 1), ("d", "y", 2)]):
         config = {**configuration("attention=full"), "checkpoint": f"runs/{checkpoint}", "seed": seed}
@@ -252,8 +247,6 @@ def test_runs_are_found_in_run_folders_sweeps_globs_and_folders_of_both(pair: Pa
         with pytest.raises(ConfigError, match=re.escape(f"{nothing}: no such folder; give run folders")):
             names(nothing)
 
-
-# ---- times
 
 ENDS = {
     "after": ("10:01:00", "10:02:00", "10:03:00", "10:04:00"),

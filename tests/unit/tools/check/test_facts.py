@@ -231,9 +231,6 @@ def test_the_calendar_of_gaps(dates: pd.DatetimeIndex, described: str | None) ->
     assert (calendar and calendar.describe()) == described
 
 
-# ---- seasons
-
-
 def season_of_pulses(rows: int, part: int, cycles: float) -> np.ndarray:
     """A third of each season has a higher level, and a peak in every `part` rows."""
     t = np.arange(int(cycles * rows))
