@@ -155,13 +155,15 @@ def seasonal_strength(values: Float64[np.ndarray, "rows columns"], period: int) 
 
 def autocorrelation(values: Float64[np.ndarray, "rows columns"], lags: int) -> Float64[np.ndarray, "lags1 columns"]:
     """Autocorrelation of each column without its linear trend, at lags 0 … `lags`; zeros for a constant column."""
-    from scipy.signal import detrend
-
     size = 1 << (len(values) + lags - 1).bit_length()  # padded, so that no lag wraps around
-    spectrum = np.fft.rfft(detrend(values, axis=0), size, axis=0)
-    raw = np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[: lags + 1]
-    varies = (np.ptp(values, axis=0) > 0) & (raw[0] > 0)
-    return np.where(varies, raw / np.where(varies, raw[0], 1), 0.0)
+    result = np.zeros((lags + 1, values.shape[1]))
+    steps = np.arange(len(values))
+    for number, column in enumerate(values.T):
+        if np.ptp(column) > 0:
+            spectrum = np.fft.rfft(column - np.polynomial.Polynomial.fit(steps, column, 1)(steps), size)
+            raw = np.fft.irfft(np.abs(spectrum) ** 2, size)[: lags + 1]
+            result[:, number] = raw / raw[0] if raw[0] > 0 else 0
+    return result
 
 
 def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[int]:
@@ -169,9 +171,17 @@ def autocorrelation_peaks(values: Float64[np.ndarray, "rows columns"]) -> list[i
     longest = len(values) // NAMELESS_CYCLES
     if longest < 2:
         return []
-    from scipy.signal import find_peaks  # takes a while to import
-
     mean = autocorrelation(values, longest + 1).mean(1)
-    peaks, facts = find_peaks(mean, height=PROMINENCE, prominence=PROMINENCE)
-    found = peaks[np.argsort(-facts["prominences"], kind="stable")]
-    return found[(found > 1) & (found <= longest)][:MAX_PEAKS].tolist()
+    is_peak = (mean[1:-1] > mean[:-2]) & (mean[1:-1] >= mean[2:]) & (mean[1:-1] >= PROMINENCE)
+    prominences = {rows: measure_prominence(mean, rows) for rows in (np.flatnonzero(is_peak) + 1).tolist()}
+    found = sorted(prominences, key=lambda rows: -prominences[rows])
+    return [rows for rows in found if 1 < rows <= longest and prominences[rows] >= PROMINENCE][:MAX_PEAKS]
+
+
+def measure_prominence(values: Float64[np.ndarray, " lags"], peak: int) -> float:
+    """Return how far one must go down from a peak to reach a higher value, or an end (as `scipy.signal`)."""
+    lowest = []
+    for side in (values[peak::-1], values[peak:]):
+        higher = np.flatnonzero(side > values[peak])
+        lowest.append(side[: higher[0] if len(higher) else None].min())
+    return float(values[peak] - max(lowest))
