@@ -109,7 +109,7 @@ def test_bounds_need_errors_of_all_series_on_the_same_dates(model: Model, monkey
     assert stored.ranks is not None
     pooled = replace(stored, ranks=stored.ranks.flatten(0, 1)[:, None])  # as if the dates were different
     monkeypatch.setitem(model.calibrations, "model", pooled)
-    with pytest.raises(DataError, match="windows of all series hold 5 horizons; series × steps × columns may be at most 52,428"):
+    with pytest.raises(DataError, match="hold 5 horizons; series × steps × columns may be at most 52,428"):
         model.predict(hierarchy=["shop"], levels=[80])
     assert len(model.predict(hierarchy=["shop"])) == (1 + 3 + 6) * PRED_LEN
 
