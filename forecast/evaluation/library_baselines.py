@@ -168,7 +168,8 @@ def forecast_origins(name: str, forecast: Forecast, data: DataModule, origins: O
     if isinstance(found, pd.DataFrame):
         found = found.rename(columns=str)
         if missing := [decile for decile in map(str, DECILES) if decile not in found]:
-            raise ConfigError(f"baselines=[{name}]: a frame without the deciles {', '.join(missing)} as columns")
+            without = f"a frame without the deciles {', '.join(missing)} as columns"
+            raise ConfigError(f"baselines=[{name}]: {without}; return point forecasts as a column, not a frame")
         found = found[[*map(str, DECILES)]]
     values = np.asarray(found, dtype=np.float64)
     n_quantiles = values.shape[1] if isinstance(found, pd.DataFrame) else 1
