@@ -90,11 +90,10 @@ def make_chronos(task: Task) -> Forecast:
         ) from error
 
     def forecast(history: pd.DataFrame, future: pd.DataFrame) -> ArrayLike:
-        found = pipeline.predict_df(
+        return pipeline.predict_df(
             history, future_df=future if task.covariates else None, id_column="unique_id", timestamp_column="ds",
             target="y", prediction_length=task.pred_len, quantile_levels=[*DECILES], freq=task.freq,
         )  # fmt: skip
-        return found.filter(like="0.")
 
     return forecast
 
@@ -165,24 +164,24 @@ def forecast_origins(name: str, forecast: Forecast, data: DataModule, origins: O
     history = tabulate_rows(data, origins.rows, np.arange(-context, 0), origins.series)
     future = tabulate_rows(data, origins.rows, np.arange(data.pred_len), origins.series)
     found = forecast(history, future)
-    if isinstance(found, pd.DataFrame):
-        found = found.rename(columns=str)
-        if missing := [decile for decile in map(str, DECILES) if decile not in found]:
-            without = f"a frame without the deciles {', '.join(missing)} as columns"
-            raise ConfigError(f"baselines=[{name}]: {without}; return point forecasts as a column, not a frame")
-        found = found[[*map(str, DECILES)]]
-    values = np.asarray(found, dtype=np.float64)
-    n_quantiles = values.shape[1] if isinstance(found, pd.DataFrame) else 1
-    shape = (len(origins), data.n_targets, data.pred_len, n_quantiles)
-    if values.size != np.prod(shape):
+    found = select_deciles(name, found) if isinstance(found, pd.DataFrame) else np.reshape(found, (-1, 1))
+    values, n_series = np.asarray(found, dtype=np.float64), len(origins) * data.n_targets
+    if len(values) != n_series * data.pred_len:
         raise ConfigError(
-            f"baselines=[{name}]: {values.size // n_quantiles:,} values in place of {data.pred_len} for each of "
-            f"{shape[0] * shape[1]:,} series"
+            f"baselines=[{name}]: {len(values):,} values in place of {data.pred_len} for each of {n_series:,} series"
         )
-    low, high = (
-        np.array(bound)[:, None] for bound in (data.target_scaler.domain.lower, data.target_scaler.domain.upper)
-    )
-    return values.reshape(shape).swapaxes(1, 2).clip(low, high)
+    domain = data.target_scaler.domain
+    low, high = (np.array(bound)[:, None] for bound in (domain.lower, domain.upper))
+    return values.reshape(len(origins), data.n_targets, data.pred_len, -1).swapaxes(1, 2).clip(low, high)
+
+
+def select_deciles(name: str, found: pd.DataFrame) -> pd.DataFrame:
+    """The deciles that a baseline forecast. Raises ConfigError for a frame without them."""
+    found, deciles = found.rename(columns=str), [*map(str, DECILES)]
+    if missing := [decile for decile in deciles if decile not in found]:
+        without = f"a frame without the deciles {', '.join(missing)} as columns"
+        raise ConfigError(f"baselines=[{name}]: {without}; return point forecasts as a column, not a frame")
+    return found.loc[:, deciles]
 
 
 def tabulate_known(data: DataModule, origins: Origins) -> pd.DataFrame:

@@ -29,7 +29,6 @@ import forecast
 from forecast.checkpoints.contents import find_trained
 from forecast.inference.model import load
 from forecast.system.errors import DataError
-from forecast.tools.export.metadata import calendar_features
 from forecast.tools.serve import processes
 from forecast.tools.serve.graph import NeedsTorch, facts_file, graph_file, read_facts
 from forecast.tools.serve.processes import WorkerPool, WorkersLost
@@ -374,7 +373,6 @@ def test_pytorch_answers_what_the_graph_does_not(
 def test_a_model_whose_package_is_missing_is_left_out(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model reads the dates of public holidays, which the package `holidays` knows."""
     monkeypatch.setitem(sys.modules, "holidays", None)
-    calendar_features.cache_clear()
     served = load_models(runs, True)
     assert served["long"].unavailable == ""
     assert served["hours"].unavailable.startswith("data.holidays=DE: holidays is not installed: pip install")

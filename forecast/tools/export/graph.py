@@ -24,7 +24,7 @@ from forecast.inference.model import TrainedModel
 from forecast.models.residual import arrange_quantiles
 from forecast.system.errors import ConfigError
 from forecast.system.progress import track
-from forecast.tools.export.metadata import WINDOWS_PER_EXCEPTION, Run, read_inputs
+from forecast.tools.export.metadata import WINDOWS_PER_EXCEPTION, CalendarFeatures, Run, calendar_features, read_inputs
 
 OPSET = 18  # onnxruntime 1.14 (2023) and later
 MAX_BYTES = 3 << 29  # bytes of weights; PyTorch writes more than that to a second file
@@ -166,11 +166,12 @@ def compare_with_pytorch(
             not a number.
     """
     windows, scaler = data.windows["test"], data.target_scaler
+    calendar = calendar_features(about, data.scaled.panel.grid)
     differences, beyond = torch.zeros(data.n_targets, dtype=torch.float64), 0
     batches = [chosen[:1], *chosen[1:].split(data.eval_batch_size)] if len(chosen) > 1 else [chosen]
     for index in track(batches, "Comparing"):
         batch = windows.gather(index)
-        outputs = run(raw_inputs(about, data, batch))
+        outputs = run(raw_inputs(about, data, calendar, batch))
         found = stack_outputs({name: torch.from_numpy(values) for name, values in outputs.items()})
         expected = stack_outputs(pytorch_forecast(trained, data, batch))
         found, expected = (scaler.transform(each, batch.series) for each in (found, expected))
@@ -195,11 +196,13 @@ def compare_with_pytorch(
     }
 
 
-def raw_inputs(about: dict[str, Any], data: DataModule, batch: Batch) -> dict[str, np.ndarray]:
+def raw_inputs(
+    about: dict[str, Any], data: DataModule, calendar: CalendarFeatures, batch: Batch
+) -> dict[str, np.ndarray]:
     """The inputs of an exported file for some test windows, in float64. Missing values are completed as in training."""
     scaled, scales, series = data.scaled, data.scaled.scales, batch.series
     origins = data.windows["test"].origins(batch.index)
-    inputs = read_inputs(about, scaled.panel, series.numpy(), origins.numpy())
+    inputs = read_inputs(about, scaled.panel, calendar, series.numpy(), origins.numpy())
     replace_missing(inputs["past"], scales.scaler.inverse(batch.past, series))
     scalers = scales.scaler, scales.future_scaler
     parts = ("center", "scale")

@@ -6,7 +6,6 @@ message where the rows are not what the exported file needs, such as dates witho
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 TORCH, ONNX_RUNTIME = "torch", "onnxruntime"
 ONNX_PACKAGES = ("onnx", "onnxscript", ONNX_RUNTIME)
+CalendarFeatures = Float64[np.ndarray, "dates n_time_features"]
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """An exported file as a function from inputs by name to outputs by name, all float64."""
 
@@ -191,6 +191,7 @@ def calendar_expression(name: str, country: str | None) -> str:
 def read_inputs(
     about: Mapping[str, Any],
     panel: Panel,
+    calendar: CalendarFeatures,
     series: Int64[np.ndarray, " windows"],
     origins: Int64[np.ndarray, " windows"],
 ) -> dict[str, np.ndarray]:
@@ -200,14 +201,13 @@ def read_inputs(
 
     Args:
         panel: the columns of the model, in original units. Its grid reaches `pred_len` steps beyond each origin.
+        calendar: the `calendar_features` of the grid.
         series, origins: of each window, the number of its series and the first row that it forecasts.
     """
     seq_len, steps = about["seq_len"], np.arange(-about["seq_len"], about["pred_len"])
     rows = origins[:, None] + steps
     places = (panel.grid_starts - panel.starts)[series][:, None] + rows
-    unique, place = np.unique(places, return_inverse=True)
-    dates, settings = panel.grid[unique], (about[name] for name in ("utc_offset", "timezone", "freq", "holidays"))
-    time = calendar_features(dates.asi8.tobytes(), dates.unit, *settings)[place.reshape(rows.shape)]
+    time = calendar[places]
     inputs = {
         "past": np.array(panel.values[rows[:, :seq_len]], dtype=np.float64),
         "past_time": time[:, :seq_len],
@@ -223,13 +223,10 @@ def read_inputs(
     return inputs
 
 
-@lru_cache(maxsize=64)
-def calendar_features(
-    dates: bytes, unit: str, minutes: int | None, timezone: str | None, freq: str, holidays: str | None
-) -> Float64[np.ndarray, "rows n_time_features"]:
-    """The calendar features of dates, given as bytes: a server computes them once for requests of equal dates."""
-    local = UtcOffset(minutes, timezone).local(pd.DatetimeIndex(np.frombuffer(dates, dtype=f"M8[{unit}]")))
-    return time_features(local, freq, holidays).astype(np.float64)
+def calendar_features(about: Mapping[str, Any], grid: pd.DatetimeIndex) -> CalendarFeatures:
+    """The calendar features of the dates of a grid."""
+    dates = UtcOffset(about["utc_offset"], about["timezone"]).local(grid)
+    return time_features(dates, about["freq"], about["holidays"]).astype(np.float64)
 
 
 def load_onnx(path: Path, threads: int = 0) -> Run:

@@ -23,7 +23,7 @@ from forecast.inference.forecast import (
     warn_of_constant_values,
     warn_of_far_values,
 )
-from forecast.tools.export.metadata import load_onnx, read_inputs
+from forecast.tools.export.metadata import CalendarFeatures, calendar_features, load_onnx, read_inputs
 from forecast.tools.serve.request import ForecastRequest, RequestReader
 
 FORMAT = 3
@@ -94,7 +94,8 @@ class GraphEngine:
         scales = list(self.about["series"].values())
         self.scales = {name: np.array([scale[name] for scale in scales]) for name in scales[0]}
         self.limits: Float64[np.ndarray, "2 series columns"] = np.array(facts["limits"])
-        self._grids = pd.DatetimeIndex([]), pd.DatetimeIndex([])  # of the last request, without and with its horizon
+        # of the last request: its dates, these and those of its horizon, and the calendar features of both
+        self._dates: tuple[pd.DatetimeIndex, pd.DatetimeIndex, CalendarFeatures] | None = None
 
     def forecast(self, request: ForecastRequest, max_rows: int) -> Forecast:
         """Forecast the series in the rows of a request.
@@ -112,10 +113,8 @@ class GraphEngine:
             raise NeedsTorch(f"horizon={horizon} is beyond pred_len={pred_len}")
         if others := [level for level in levels if not set(bounds(level)) <= set(quantiles)]:
             raise NeedsTorch(f"levels={others} are not calibrated for this model")
-        if panel.grid is not self._grids[0]:  # that of a request of the same dates
-            self._grids = panel.grid, panel.with_dates_after_ends(pred_len).grid
-        panel = replace(panel, grid=self._grids[1])
-        found = self.run(self.make_inputs(panel, horizon))
+        panel, calendar = self._with_horizon(panel)
+        found = self.run(self.make_inputs(panel, calendar, horizon))
         if not all(np.isfinite(each).all() for each in found.values()):
             raise NeedsTorch("a forecast is not a finite number")
         values = {name: each[:, :horizon] for name, each in found.items()}
@@ -137,11 +136,19 @@ class GraphEngine:
             known=[],
         )
 
-    def make_inputs(self, panel: Panel, horizon: int) -> dict[str, np.ndarray]:
+    def _with_horizon(self, panel: Panel) -> tuple[Panel, CalendarFeatures]:
+        """The panel with the dates of the horizon, and their calendar features; both are made once for equal dates."""
+        if self._dates is None or panel.grid is not self._dates[0]:  # `RequestReader` keeps the grid of equal dates
+            grid = panel.with_dates_after_ends(self.about["pred_len"]).grid
+            self._dates = panel.grid, grid, calendar_features(self.about, grid)
+        _, grid, calendar = self._dates
+        return replace(panel, grid=grid), calendar
+
+    def make_inputs(self, panel: Panel, calendar: CalendarFeatures, horizon: int) -> dict[str, np.ndarray]:
         """The inputs of the graph for the steps after the end of each series, float64.
 
         Args:
-            panel: its grid reaches `pred_len` steps beyond the end of every series.
+            panel, calendar: see `_with_horizon`.
             horizon: number of steps that are asked for.
 
         Raises:
@@ -163,7 +170,7 @@ class GraphEngine:
         if self.domain.has_bounds or self.domain.has_transforms:
             first = np.maximum(panel.starts, panel.ends - count_history(seq_len, horizon))
             check_values("the data", panel.take_rows(every, first, panel.ends, panel.ends), self.domain)
-        inputs = read_inputs(about, panel, every, panel.ends)
+        inputs = read_inputs(about, panel, calendar, every, panel.ends)
         past = self._complete(inputs["past"], columns)
         self._warn_of_unusual(columns, past, series, slice(len(columns)), panel)
         warn_of_constant_values(columns, about["target_columns"], (past.min(1), past.max(1)), seq_len, panel)
