@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -252,10 +254,11 @@ def test_the_page_sends_a_request(server: Server, tmp_path: Path) -> None:
 
 
 def is_refused(server: Server) -> bool:
+    address = urlsplit(server.url)
     try:
-        urlopen(f"{server.url}/health", timeout=60).close()
-    except URLError as error:
-        return isinstance(error.reason, ConnectionRefusedError)
+        socket.create_connection((address.hostname, address.port), timeout=60).close()
+    except ConnectionRefusedError:
+        return True
     return False
 
 
