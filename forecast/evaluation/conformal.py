@@ -22,6 +22,11 @@ p is the p-value of the hypothesis that errors are as often positive as negative
 mean sign of each window. It is at least 2¹⁻ⁿ, the p-value of n equal signs. A bias or a skew that a few windows do
 not prove is thus only a part of the interval.
 
+Errors vary with the level of the forecast: those of a solar plant are zero at night. So offsets are of relative errors,
+those divided by the factor of the forecast, with which the interval is multiplied again. The forecasts of a variable
+are divided into ten levels of equally many; the factor of a level is f^(v / (v + 30)), where f is the root mean square
+of its errors / s, and v the number of times that forecasts enter the level. The factor of a forecast is interpolated.
+
 Adaptive offsets begin at those of the calibration. With each error e = truth − forecast that becomes known, the
 offset q of probability τ moves by η · (τ − 1[e ≤ q]): online gradient descent on the pinball loss (Angelopoulos,
 Candès and Tibshirani 2023). Over T updates, the share of errors at or below their offset differs from τ by |last −
@@ -36,6 +41,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -47,12 +53,13 @@ from forecast.evaluation.scores import DECILES, Level, bounds, probabilities, wi
 from forecast.evaluation.significance import diebold_mariano
 
 MAX_POOLED = 1 << 20  # errors that are pooled; if there are more, windows are drawn
+N_LEVELS, LEAST_FACTOR = 10, 0.02
 
 PROBABILITIES = (0.005, 0.01, 0.025, *(n / 20 for n in range(1, 20)), 0.975, 0.99, 0.995)
 """Probabilities of every calibration, which give the levels 10, 20, ... 90, 95, 98 and 99."""
 
-MAX_ERRORS = 1 << 27
-"""Largest number of errors of a forecaster to calibrate on (512 MiB of float32). If there are more, use every n-th
+MAX_ERRORS = 1 << 26
+"""Largest number of forecasts to calibrate on (256 MiB of float32). If there are more, use every n-th
 window. A test calibrates the model and each baseline."""
 
 POOLING = 30  # horizons of validation at which the offsets of a step and the pooled ones weigh the same
@@ -86,8 +93,7 @@ def pooled_offsets(
     """
     scale = errors.square().nanmean(0).sqrt()  # (steps, n_targets)
     relative, probability = errors / scale, np.array(at)
-    drawn = torch.randperm(len(errors), generator=torch.Generator().manual_seed(0))
-    drawn = drawn[: max(1, MAX_POOLED // scale.numel())]
+    drawn = draw_windows(errors)
     factors = np.zeros((len(at), scale.shape[1]))
     for target, each in enumerate(relative.unbind(2)):
         share = math.sqrt(p_of_equal_signs(each, horizons))
@@ -97,6 +103,37 @@ def pooled_offsets(
             symmetric = np.quantile(np.abs(values), np.abs(2 * probability - 1)) * np.sign(probability - 0.5)
             factors[:, target] = share * symmetric + (1 - share) * np.quantile(values, probability)
     return torch.from_numpy(factors).float()[:, None] * scale
+
+
+def draw_windows(errors: Float[Tensor, "windows steps n_targets"]) -> Int64[Tensor, " drawn"]:
+    drawn = torch.randperm(len(errors), generator=torch.Generator().manual_seed(0))
+    return drawn[: max(1, MAX_POOLED // errors[0].numel())]
+
+
+def fit_level_factors(
+    forecasts: Float[Tensor, "windows steps n_targets"],
+    errors: Float[Tensor, "windows steps n_targets"],
+    horizons: int | float,
+) -> tuple[Float[Tensor, "levels n_targets"], Float[Tensor, "levels n_targets"]]:
+    """Return the mean forecast of each level of each variable, in ascending order, and the logarithm of its factor.
+
+    A variable with few different forecasts has fewer levels, of which the last one is repeated.
+    """
+    scale, drawn = errors.square().nanmean(0).sqrt(), draw_windows(errors)
+    squares = (errors[drawn] / scale).square().numpy()
+    found = np.zeros((2, N_LEVELS, errors.shape[2]), np.float32)
+    for target, forecast in enumerate(forecasts[drawn].numpy().transpose(2, 0, 1)):
+        level = pd.qcut(forecast.ravel(), N_LEVELS, labels=False, duplicates="drop")
+        level = np.nan_to_num(level).reshape(forecast.shape)  # NaN: all forecasts are equal
+        entered = np.diff(level, axis=1, prepend=-1) != 0
+        columns = {"level": level, "forecast": forecast, "square": squares[..., target], "entered": entered}
+        groups = pd.DataFrame({name: column.ravel() for name, column in columns.items()}).groupby("level")
+        means, visits = groups.mean(), groups["entered"].sum() * horizons / len(drawn)
+        logs = np.log(means["square"].clip(LEAST_FACTOR**2)) / 2 * visits / (visits + POOLING)
+        of_levels = np.stack([means["forecast"], logs.fillna(0.0)])
+        found[..., target] = np.pad(of_levels, [(0, 0), (0, N_LEVELS - len(means))], mode="edge")
+    knots, log_factors = torch.from_numpy(found)
+    return knots, log_factors
 
 
 def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | float) -> float:
@@ -118,34 +155,41 @@ def p_of_equal_signs(errors: Float[Tensor, "windows steps"], horizons: int | flo
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scaled offsets from a point forecast to each quantile."""
+    """Scaled offsets from a point forecast to each quantile, relative to the factor of the level of the forecast."""
 
     quantiles: tuple[float, ...]  # their probabilities
     offsets: Float[Tensor, "*series quantiles steps n_targets"]  # NaN for a step without errors
     windows: int  # validation windows from which the offsets of each step come, at least
     pooled_steps: int = 1  # steps of the horizon whose errors are pooled
     horizons: float = math.nan  # that the validation rows hold; NaN: unknown
-    deviation: float = math.nan  # mean |error − median offset| on the validation windows; NaN: unknown
+    deviation: float = math.nan  # mean |truth − median| on the validation windows; NaN: unknown
     ranks: Ranks | None = None  # of error trajectories (`sample_paths`); None in earlier checkpoints
+    knots: Float[Tensor, "levels n_targets"] | None = None  # scaled forecasts; None in earlier checkpoints: one level
+    log_factors: Float[Tensor, "levels n_targets"] | None = None  # at the knots
 
     @classmethod
     def fit(
         cls,
-        errors: Float[Tensor, "windows steps n_targets"],
+        forecasts: Float[Tensor, "windows steps n_targets"],
+        truth: Float[Tensor, "windows steps n_targets"],
         levels: Sequence[Level] = (),
         *,
         horizons: int | float,
         joint: Int64[Tensor, "series dates"] | None = None,
     ) -> "Calibration":
-        """Calibrate on the errors of validation windows.
+        """Calibrate on validation windows.
 
         Args:
-            errors: scaled truth − forecast; NaN where the truth is missing.
+            forecasts, truth: scaled; the truth is NaN where it is missing.
             horizons: number of horizons that the rows of the windows hold (`Windows.count_horizons`).
             joint: the numbers of the windows of each series on the dates that all have (`Windows.align`).
         """
         at = probabilities(levels, PROBABILITIES)
-        errors = errors.float().cpu()
+        forecasts = forecasts.float().cpu()
+        errors = truth.float().cpu() - forecasts
+        knots, log_factors = fit_level_factors(forecasts, errors, horizons)
+        factors = interpolate_factors(forecasts, knots, log_factors)
+        errors = errors / factors
         count = errors.isfinite().sum(0)  # (steps, n_targets)
         measured = (horizons * count / len(errors)).clamp(min=1)
         offsets = torch.lerp(
@@ -154,9 +198,10 @@ class Calibration:
             measured / (measured + POOLING),
         )
         least = int(count[count > 0].amin()) if count.any() else 0
-        deviation = float((errors - offsets[at.index(0.5)]).abs().nanmean())
+        deviation = float(((errors - offsets[at.index(0.5)]).abs() * factors).nanmean())
         ranks = rank_trajectories(errors, horizons, None if joint is None else joint.cpu())
-        return cls(at, offsets.contiguous(), least, errors.shape[1], float(horizons), deviation, ranks)
+        rest = errors.shape[1], float(horizons), deviation, ranks, knots, log_factors
+        return cls(at, offsets.contiguous(), least, *rest)
 
     def supports(self, level: Level) -> bool:
         """Whether there are enough windows for the bounds of an interval of this level, in percent."""
@@ -171,7 +216,14 @@ class Calibration:
         self, forecast: Float[Tensor, "batch steps n_targets"]
     ) -> Float[Tensor, "batch steps n_targets quantiles"]:
         """Add the offsets, perhaps those of each series, to scaled point forecasts, which gives their quantiles."""
-        return forecast[..., None] + self.offsets.to(forecast).movedim(-3, -1)
+        offsets = self.offsets.to(forecast).movedim(-3, -1)
+        return forecast[..., None] + self.factors(forecast)[..., None] * offsets
+
+    def factors(self, forecast: Float[Tensor, "*batch steps n_targets"]) -> Float[Tensor, "*batch steps n_targets"]:
+        """The factors of the levels of scaled point forecasts: the unit of the offsets."""
+        if self.knots is None or self.log_factors is None:
+            return torch.ones_like(forecast)
+        return interpolate_factors(forecast, self.knots, self.log_factors)
 
     def deciles(self) -> "Calibration":
         offsets = self.offsets[[self.quantiles.index(p) for p in DECILES]]
@@ -188,10 +240,10 @@ class Calibration:
         over the scales of the series, so they do not change, and neither do those of transforms of other parameters.
         The deviation, a mean over variables of different scales, is unknown in another scale.
         """
-        ratio = scale_ratio(old, new)
-        is_same = bool((torch.as_tensor(ratio) == 1).all())
-        deviation = self.deviation if is_same else math.nan
-        return replace(self, offsets=(self.offsets * ratio).float(), deviation=deviation)
+        ratio, shift = convert_scale(old, new)
+        deviation = self.deviation if bool((ratio == 1).all()) else math.nan
+        knots = None if self.knots is None else (self.knots * ratio + shift).float()
+        return replace(self, offsets=(self.offsets * ratio).float(), deviation=deviation, knots=knots)
 
     def state_dict(self) -> dict[str, Any]:
         return {**vars(self), "quantiles": list(self.quantiles)}
@@ -202,12 +254,26 @@ class Calibration:
         return cls(**{**state, "quantiles": tuple(state["quantiles"])})
 
 
-def scale_ratio(old: Scaler, new: Scaler) -> Float[Tensor, "1 n_targets"]:
-    """Factors that convert scaled errors from one scale to another; 1 where they stay as they are, see `rescaled`."""
+def interpolate_factors(
+    forecast: Float[Tensor, "*shape n_targets"],
+    knots: Float[Tensor, "levels n_targets"],
+    log_factors: Float[Tensor, "levels n_targets"],
+) -> Float[Tensor, "*shape n_targets"]:
+    """exp of the piecewise linear function through the knots, constant beyond the outermost ones."""
+    knots, log_factors = knots.to(forecast), log_factors.to(forecast)
+    widths = knots.diff(dim=0).clamp(min=torch.finfo(knots.dtype).tiny)
+    found = log_factors[0].expand_as(forecast)
+    for knot, width, rise in zip(knots[:-1], widths, log_factors.diff(dim=0), strict=True):
+        found = found + rise * ((forecast - knot) / width).clamp(0, 1)
+    return found.exp()
+
+
+def convert_scale(old: Scaler, new: Scaler) -> tuple[Float[Tensor, "1 n_targets"], Float[Tensor, "1 n_targets"]]:
+    """Factor and shift from scaled values on one scale to another; 1 and 0 where they stay, see `rescaled`."""
     same = torch.equal(old.location, new.location) and torch.equal(old.shape, new.shape)
     if len(old) > 1 or len(new) > 1 or not same:
-        return torch.ones(1, old.scale.shape[1], dtype=old.scale.dtype)
-    return old.scale / new.scale
+        return torch.ones_like(new.scale[:1]), torch.zeros_like(new.scale[:1])
+    return old.scale / new.scale, (old.center - new.center) / new.scale
 
 
 @torch.inference_mode()
@@ -233,13 +299,15 @@ def calibrate(
     if chosen is None:
         stride = window_stride(len(windows), errors_per_window=windows.pred_len * len(windows.target_index))
         chosen = torch.arange(0, len(windows), stride, device=windows.values.device)
-    errors = []
+    forecasts, truth = [], []
     for index in progress(chosen.split(batch_size)):
         batch = windows.gather(index)
-        found = batch.future - scaler.clip(predict(batch), batch.series)
-        errors.append(found[:, :horizon].float())
+        forecasts.append(scaler.clip(predict(batch), batch.series)[:, :horizon].float())
+        truth.append(batch.future[:, :horizon].float())
     horizons = windows.count_horizons(len(windows) / len(chosen), horizon)
-    return Calibration.fit(torch.cat(errors), levels, horizons=horizons, joint=windows.align(chosen))
+    return Calibration.fit(
+        torch.cat(forecasts), torch.cat(truth), levels, horizons=horizons, joint=windows.align(chosen)
+    )
 
 
 def window_stride(windows: int, errors_per_window: int) -> int:
@@ -265,7 +333,7 @@ def adapt(
 ) -> Iterator[Float[Tensor, "series quantiles steps n_targets"]]:
     """Yield the offsets at each origin, in the order of time, and last those at the origin after them.
 
-    `errors`: scaled errors, truth − forecast, of earlier forecasts; NaN where the truth is missing or not known.
+    `errors`: scaled errors of earlier forecasts over their factors; NaN where the truth is missing or not known.
     """
     n_series, n_origins, n_steps, _ = errors.shape
     first = calibration.offsets.to(errors)

@@ -167,24 +167,27 @@ class ValidationErrors:
         n_windows = data.n_windows["val"]
         self._stride = window_stride(n_windows, errors_per_window=data.pred_len * data.n_targets)
         shape = -(-n_windows // self._stride), data.pred_len, data.n_targets
-        self._errors = {name: torch.zeros(shape) for name in (MODEL, *self.baselines)}
+        self._forecasts = {name: torch.zeros(shape) for name in (MODEL, *self.baselines)}
+        self._truth = torch.zeros(shape)
 
     def update(self, point: Points, batch: Batch) -> None:
         """Add a batch of point forecasts within the bounds."""
         index = batch.index.cpu()
         kept = index % self._stride == 0
         predictions = forecast_baselines(self.baselines, self.data, "val", batch)
+        places = index[kept] // self._stride
+        self._truth[places] = batch.future.float().cpu()[kept]
         for name, found in {MODEL: point, **predictions}.items():
-            error = (batch.future - found).float().cpu()
-            self._errors[name][index[kept] // self._stride] = error[kept]
+            self._forecasts[name][places] = found.float().cpu()[kept]
 
     def calibrate(self) -> dict[str, Calibration]:
         """The calibration of the model and of each baseline, by name. Every process must call this."""
         windows, every = self.data.windows["val"], self._stride
         index = torch.arange(0, len(windows), every, device=windows.device)
         fit = partial(Calibration.fit, horizons=windows.count_horizons(every), joint=windows.align(index))
-        errors = ((name, sum_over_processes(one.to(self.device))) for name, one in self._errors.items())
-        return {name: fit(one, self.levels) for name, one in errors}
+        truth = sum_over_processes(self._truth.to(self.device))
+        forecasts = ((name, sum_over_processes(one.to(self.device))) for name, one in self._forecasts.items())
+        return {name: fit(one, truth, self.levels) for name, one in forecasts}
 
 
 def forecast_baselines(

@@ -8,7 +8,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -222,10 +222,10 @@ def adaptive_quantiles(
     _, series, counts = np.unique(origins.series, return_inverse=True, return_counts=True)
     number = np.arange(len(series)) - (counts.cumsum() - counts)[series]  # of each origin in its series
     errors = torch.full((len(counts), int(counts.max()), *point.shape[1:]), torch.nan)
-    errors[series, number] = truth - point
+    errors[series, number] = (truth - point) / calibration.factors(point)
     for origin, offsets in zip(range(errors.shape[1]), adapt(calibration, errors, origins.stride), strict=False):
         here = np.flatnonzero(number == origin)
-        yield here, point[here][..., None] + offsets[series[here]].permute(0, 2, 3, 1)
+        yield here, replace(calibration, offsets=offsets[series[here]]).around(point[here])
 
 
 def scale_before(data: DataModule, state: dict[str, Any], origins: Origins) -> tuple[Windows, Scaler]:

@@ -17,7 +17,7 @@ from forecast.data import DataModule, Panel, Windows
 from forecast.data.scaled_panel import ScaledPanel
 from forecast.data.scaler import Scaler
 from forecast.data.time_features import choose_evenly_spaced
-from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, scale_ratio
+from forecast.evaluation.conformal import Calibration, adapt, calibrate, calibrated_levels, convert_scale
 from forecast.evaluation.intervals import map_quantiles
 from forecast.evaluation.sample_paths import MIN_TRAJECTORIES, draw_sample_paths
 from forecast.evaluation.scores import (
@@ -381,13 +381,14 @@ def adapt_to_errors(
         windows = windows_from(tested, scaled, replayed, n_steps)
         scaler = scaled.scales.scaler.select_columns(tested.target_index)
         point, _ = forecast_series(repeated, windows, horizon, scaler)
+        ratio, shift = convert_scale(tested.target_scaler, forecaster.model.target_scaler)
+        factors = calibration.factors(point * ratio.float() + shift.float())
         index = torch.arange(len(windows))
         series, ahead = windows.series(index), windows.origins(index)[:, None] + torch.arange(horizon)
         limit = torch.from_numpy(rows)[series][:, None]  # the truth is not known from the origin on
         truth = windows.targets(ahead.minimum(limit - 1))
-        found = torch.where((ahead < limit)[..., None], truth - point, torch.nan)
+        found = torch.where((ahead < limit)[..., None], (truth - point) * ratio.float() / factors, torch.nan)
         for own, each in zip(errors, found.split(counts.tolist()), strict=True):
             own[count - len(each) :] = each
-    errors *= scale_ratio(tested.target_scaler, forecaster.model.target_scaler).float()
     offsets = deque(adapt(calibration, errors, stride), maxlen=1).pop()  # (series, quantiles, steps, n_targets)
     return replace(calibration, offsets=offsets), int(sum(counts))

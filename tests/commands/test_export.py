@@ -93,8 +93,9 @@ def test_an_onnx_file_gives_what_pytorch_gives(exported: Exported, monkeypatch) 
         expected = ours(trained, inputs)
         assert np.abs(forecast - expected).max() < 1e-4  # of a load of 100, a deviation of 20
         assert np.abs(expected - expected.mean()).max() > 1
-        offsets = trained.calibration.offsets.numpy()[:, None]  # (quantiles, 1, steps, n_targets)
-        by_hand = np.moveaxis(expected + offsets * trained.target_scaler.scale[0].numpy(), 0, -1)
+        scaler, calibration = trained.target_scaler, trained.calibration
+        around = calibration.around((torch.tensor(expected) - scaler.center) / scaler.scale)
+        by_hand = around.numpy() * scaler.scale.numpy()[..., None] + scaler.center.numpy()[..., None]
         assert np.allclose(quantiles, by_hand, atol=1e-4)
         assert (np.diff(quantiles) >= 0).all()
     model = onnx.load(path)

@@ -207,17 +207,20 @@ def test_bounds_of_longer_horizons_use_such_errors(model: Model, frame: pd.DataF
     horizon, names = 11, model.target_columns
     found = model.predict(horizon=horizon, levels=[50], baseline=baseline)
     (first,), (last,) = model.data().rows["val"]
-    errors = []
+    forecasts, truth = [], []
     for origin in range(first, last - horizon + 1):
         made = model.predict(frame.iloc[:origin], horizon=horizon, baseline=baseline)
-        errors.append((frame[names].iloc[origin : origin + horizon] - made[names].to_numpy()).to_numpy())
-    horizons = 1 + (len(errors) - 1) / horizon
-    calibration = Calibration.fit(torch.tensor(np.array(errors)), [50], horizons=horizons)
+        forecasts.append(made[names].to_numpy())
+        truth.append(frame[names].iloc[origin : origin + horizon].to_numpy())
+    horizons = 1 + (len(truth) - 1) / horizon
+    values = (torch.tensor(np.array(each)) for each in (forecasts, truth))
+    calibration = Calibration.fit(*values, [50], horizons=horizons)
+    factors = calibration.factors(torch.tensor(found[names].to_numpy())).numpy()
     for side, probability in (("lo", 0.25), ("hi", 0.75)):
         offsets = calibration.offsets[calibration.quantiles.index(probability)].numpy()
         for place, name in enumerate(names):
             moved = found[f"{name}-{side}-50"] - found[name]
-            np.testing.assert_allclose(moved, offsets[:, place], rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(moved, (factors * offsets)[:, place], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("baseline", [None, "seasonal_naive"])
@@ -225,15 +228,18 @@ def test_adaptive_bounds_follow_the_errors_before(model: Model, frame: pd.DataFr
     start = 228  # the training rows end at row 210
     options = {"levels": [80], "intervals": "adaptive", "baseline": baseline}
     found = model.predict(start=frame.index[start], **options)
+    calibration = calibration_for(choose_forecaster(model, baseline), [80], PRED)
+    center, scale = (each.numpy() for each in (model.target_scaler.center, model.target_scaler.scale))
+    find_factors = lambda point: calibration.factors(torch.tensor((point - center) / scale)).numpy()  # noqa: E731
     errors = torch.full((1, start - 210, PRED, 2), torch.nan)
     for number, origin in enumerate(range(210, start)):
         point = model.predict(start=frame.index[origin], baseline=baseline)[["load", "temperature"]].to_numpy()
-        error = (frame.to_numpy()[origin : origin + PRED] - point) / model.target_scaler.scale.numpy()
+        error = (frame.to_numpy()[origin : origin + PRED] - point) / scale / find_factors(point)
         errors[0, number] = torch.from_numpy(error).float()
-    calibration = calibration_for(choose_forecaster(model, baseline), [80], PRED)
     *_, offsets = adapt(calibration, errors, stride=1)
     for probability, name in ((0.1, "load-lo-80"), (0.9, "load-hi-80")):
-        offset = offsets[0, calibration.quantiles.index(probability), :, 0] * model.target_scaler.scale[0, 0]
+        offset = offsets[0, calibration.quantiles.index(probability)].numpy() * scale
+        offset = (offset * find_factors(found[["load", "temperature"]].to_numpy()))[:, 0]
         np.testing.assert_allclose(found[name] - found["load"], offset, rtol=1e-3, atol=1e-3)
     changed = frame.copy()
     changed.iloc[start:] *= 10

@@ -5,8 +5,8 @@ import torch
 from forecast.data import scaler
 from forecast.data.scaler import Scaler, fit_scaler
 from forecast.data.source import Domain
-from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.errors import ErrorSums, window_errors
+from tests.support.calibrations import calibrate_errors
 from tests.support.long_files import long_frame, long_frame_data
 
 RANDOM = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_scores_in_units_are_those_of_inverted_values() -> None:
 
 
 def test_offsets_of_a_refit_are_equal_in_transformed_units() -> None:
-    calibration = Calibration.fit(torch.randn(60, 3, 1), horizons=20)
+    calibration = calibrate_errors(torch.randn(60, 3, 1), horizons=20)
     old, new = scaler_of("log1p", COUNTS), scaler_of("log1p", COUNTS)
     new.scale *= 4
     torch.testing.assert_close(calibration.rescaled(old, new).offsets, calibration.offsets / 4)

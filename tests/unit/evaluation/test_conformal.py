@@ -13,11 +13,14 @@ from forecast.evaluation.conformal import (
     adapt,
     calibrate,
     calibrated_levels,
+    fit_level_factors,
+    interpolate_factors,
     p_of_equal_signs,
     pooled_offsets,
     step_offsets,
 )
 from forecast.evaluation.scores import DECILES, bounds
+from tests.support.calibrations import calibrate_errors
 
 
 def draw_errors(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -58,12 +61,12 @@ def test_steps_without_errors_do_not_change_the_pooled_offsets_of_others() -> No
 
 def test_few_horizons_give_pooled_offsets_and_many_give_those_of_steps() -> None:
     errors = draw_errors(21, 4, 1).exp() - 0.5
-    few, many = (Calibration.fit(errors, horizons=horizons) for horizons in (1, 1e6))
+    few, many = (calibrate_errors(errors, horizons=horizons) for horizons in (1, 1e6))
     torch.testing.assert_close(many.offsets, step_offsets(errors, PROBABILITIES), rtol=1e-3, atol=1e-3)
     high = few.quantiles.index(bounds(80)[1])
     assert (few.offsets[high] > 1.3 * pooled_offsets(errors, few.quantiles, horizons=1)[high]).all()  # widened
     for horizons in (1, 5, 30, 1e6):
-        assert (Calibration.fit(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
+        assert (calibrate_errors(errors, horizons=horizons).offsets.diff(dim=0) >= 0).all()
 
 
 @pytest.mark.slow
@@ -73,7 +76,7 @@ def test_coverage_is_at_least_the_level_on_exchangeable_errors(level: int) -> No
     inside = []
     for _ in range(200):  # calibrate on 60 skewed errors, look at one new one each
         errors = torch.randn(61, 8, 1, generator=generator).exp() - 1
-        found = Calibration.fit(errors[:60], [level], horizons=60)
+        found = calibrate_errors(errors[:60], [level], horizons=60)
         low, high = (found.offsets[found.quantiles.index(p)] for p in bounds(level))
         inside.append(((low <= errors[60]) & (errors[60] <= high)).float().mean())
     # symmetric pooled intervals cover more than the level where errors are skewed
@@ -87,14 +90,15 @@ def test_every_validation_window_counts(etth1) -> None:
     first = windows.starts[0].start + windows.seq_len
     origins = np.arange(first, first + len(windows))
     future = values[origins[:, None] + np.arange(windows.pred_len)]
-    errors = torch.from_numpy(future - values[origins - 1][:, None])
-    expected = Calibration.fit(errors, horizons=1 + (len(windows) - 1) / windows.pred_len)
+    forecasts = np.broadcast_to(values[origins - 1][:, None], future.shape)
+    horizons = 1 + (len(windows) - 1) / windows.pred_len
+    expected = Calibration.fit(torch.tensor(forecasts), torch.tensor(future), horizons=horizons)
     torch.testing.assert_close(found.offsets, expected.offsets)
     assert found.windows == len(windows)
 
 
 def test_a_calibration_survives_a_checkpoint() -> None:
-    found = Calibration.fit(torch.randn(40, 3, 2), horizons=14)
+    found = calibrate_errors(torch.randn(40, 3, 2), horizons=14)
     again = Calibration.from_state_dict(found.state_dict())
     assert again.supports(95)
     assert not again.supports(99)
@@ -107,12 +111,12 @@ def test_a_calibration_survives_a_checkpoint() -> None:
 
 
 def test_levels_that_too_few_windows_cannot_give_are_left_out() -> None:
-    found = Calibration.fit(draw_errors(9, 2, 1), [80, 95], horizons=5)  # 18 errors, of the 39 that 95% needs
+    found = calibrate_errors(draw_errors(9, 2, 1), [80, 95], horizons=5)  # 18 errors, of the 39 that 95% needs
     with pytest.warns(UserWarning, match="95% needs 20 validation windows to calibrate on, and there are 9: left"):
         assert calibrated_levels(found, [80, 95]) == (80,)
     with pytest.warns(UserWarning, match="80% needs"):
-        assert calibrated_levels(Calibration.fit(draw_errors(2, 24, 1), horizons=1), [80]) == ()
-    enough = Calibration.fit(draw_errors(20, 2, 1), horizons=10)
+        assert calibrated_levels(calibrate_errors(draw_errors(2, 24, 1), horizons=1), [80]) == ()
+    enough = calibrate_errors(draw_errors(20, 2, 1), horizons=10)
     assert calibrated_levels(enough, [95]) == calibrated_levels(enough.first(1), [95]) == (95,)
 
 
@@ -125,6 +129,38 @@ def test_missing_values_have_no_sign() -> None:
     assert p_of_equal_signs(errors, 6) < 0.2
 
 
+def test_intervals_are_as_wide_as_the_errors_at_the_level_of_the_forecast() -> None:
+    """A solar plant: a forecast of zero at night is exact, and errors of the day grow with the forecast."""
+    hours = (torch.arange(24) + torch.arange(4_500)[:, None]) % 24
+    forecasts = (hours - 6.0).clamp(0, 12)[..., None]
+    truth = forecasts + 0.3 * forecasts * draw_errors(4_500, 24, 1)
+    found = Calibration.fit(forecasts[:4_000], truth[:4_000], [80], horizons=4_000 / 24)
+    forecast, values, hour = forecasts[4_000:], truth[4_000:], hours[4_000:]
+    low, high = (found.around(forecast)[..., found.quantiles.index(p)] for p in (0.1, 0.9))
+    width, inside = (high - low)[..., 0], ((low <= values) & (values <= high))[..., 0]
+    assert width[hour <= 6].max() < 0.1 * width[hour > 6].mean()
+    for each in (9, 12, 18):
+        assert inside[hour == each].float().mean().item() == pytest.approx(0.8, abs=0.12)
+    few = Calibration.fit(forecasts[:2], truth[:2], horizons=1)
+    assert few.factors(forecasts).log().abs().max() < 0.15 * found.factors(forecasts).log().abs().max()
+
+
+def test_factors_of_levels_are_the_root_mean_square_of_relative_errors() -> None:
+    forecasts = draw_errors(500, 4, 2, seed=1)
+    errors = forecasts.exp() * draw_errors(500, 4, 2, seed=2)
+    knots, logs = fit_level_factors(forecasts, errors, horizons=1e9)
+    relative = errors / errors.square().mean(0).sqrt()
+    for target in range(2):
+        order = forecasts[..., target].flatten().argsort().view(10, 200)
+        level, square = (each[..., target].flatten()[order] for each in (forecasts, relative.square()))
+        torch.testing.assert_close(knots[:, target], level.mean(1))
+        torch.testing.assert_close(logs[:, target], square.mean(1).sqrt().log(), rtol=1e-4, atol=1e-4)
+    between = interpolate_factors((knots[2:3] + knots[3:4]) / 2, knots, logs)
+    torch.testing.assert_close(between.log(), (logs[2:3] + logs[3:4]) / 2)
+    beyond = interpolate_factors(torch.full((1, 2), 99.0), knots, logs)
+    torch.testing.assert_close(beyond.log(), logs[-1:])
+
+
 # ---- adaptive offsets, compared with a loop over single values
 
 STEPS, TARGETS = 5, 2
@@ -132,7 +168,7 @@ STEPS, TARGETS = 5, 2
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    return Calibration.fit(draw_errors(60, STEPS, TARGETS), horizons=60)
+    return calibrate_errors(draw_errors(60, STEPS, TARGETS), horizons=60)
 
 
 def by_hand(calibration: Calibration, errors: np.ndarray, stride: int) -> np.ndarray:
@@ -169,7 +205,7 @@ def test_offsets_are_those_of_a_loop(calibration: Calibration, stride: int) -> N
 
 
 def test_coverage_under_drift_is_nearer_to_the_level() -> None:
-    calibration = Calibration.fit(draw_errors(500, STEPS, 1), horizons=500)
+    calibration = calibrate_errors(draw_errors(500, STEPS, 1), horizons=500)
     scale = torch.linspace(1.0, 2.0, 3_000)[:, None, None]
     errors = (scale * draw_errors(3_000, STEPS, 1, seed=4) + scale - 1)[None]  # wider, and of growing bias
     low, high = (calibration.quantiles.index(p) for p in (0.1, 0.9))

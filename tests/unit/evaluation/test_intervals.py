@@ -11,6 +11,7 @@ from forecast.evaluation.conformal import PROBABILITIES, Calibration
 from forecast.evaluation.intervals import IntervalSums, crps_weights, make_interval_sums, pinball
 from forecast.evaluation.scores import DECILES, explain_misses, probabilities
 from forecast.models.residual import arrange_quantiles
+from tests.support.calibrations import calibrate_errors
 
 
 def test_scores_are_those_of_plain_loops_whatever_the_batches() -> None:
@@ -86,7 +87,7 @@ def test_one_forecast_has_one_score_however_many_quantiles_are_known_of_it(at: t
 def test_a_coverage_off_its_level_is_explained(scale: float, shift: float, horizons: float, causes: list[str]) -> None:
     generator = torch.Generator().manual_seed(0)
     errors = torch.randn(2_000, 1, 1, generator=generator)
-    calibration = Calibration.fit(errors, horizons=horizons)
+    calibration = calibrate_errors(errors, horizons=horizons)
     kept = Calibration.from_state_dict(calibration.state_dict())
     sums = IntervalSums(kept.quantiles, [80], Scaler(torch.zeros(1, 1), torch.ones(1, 1)), 1, kept)
     target = scale * torch.randn(20_000, 1, 1, generator=generator) + shift
@@ -98,7 +99,7 @@ def test_a_coverage_off_its_level_is_explained(scale: float, shift: float, horiz
 
 
 def test_each_method_scores_the_levels_that_it_has() -> None:
-    calibration = Calibration.fit(torch.randn(20, 5, 2), [80, 99], horizons=4)
+    calibration = calibrate_errors(torch.randn(20, 5, 2), [80, 99], horizons=4)
     trained = (0.005, *DECILES, 0.995)
     scaler = Scaler(torch.zeros(1, 2), torch.ones(1, 2))
     with pytest.warns(UserWarning, match="99% needs"):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from experiments.sample_paths import draw_both, energy_score, intervals_of_sums, variogram_score
-from forecast.evaluation.conformal import Calibration
 from forecast.evaluation.sample_paths import draw_sample_paths, interpolate_quantiles, rank_trajectories
+from tests.support.calibrations import calibrate_errors
 from tests.support.windows import windows_over
 
 STEPS = 24
@@ -23,7 +23,7 @@ def autoregressive(windows: int, generator: torch.Generator) -> Tensor:
 
 def test_intervals_of_sums_cover_their_level_as_neither_bounds_nor_independent_draws_do() -> None:
     generator = torch.Generator().manual_seed(0)
-    calibration = Calibration.fit(autoregressive(400, generator), horizons=400)
+    calibration = calibrate_errors(autoregressive(400, generator), horizons=400)
     quantiles = calibration.around(torch.zeros(500, STEPS, 2))
     torch.manual_seed(0)
     drawn, truth = draw_both(quantiles, calibration, 200), autoregressive(500, generator).sum(1)
@@ -40,7 +40,7 @@ def test_intervals_of_sums_cover_their_level_as_neither_bounds_nor_independent_d
 def test_samples_have_the_quantiles_from_which_they_are_drawn(samples: int) -> None:
     errors = torch.randn(60, 3, 2, generator=torch.Generator().manual_seed(0))
     errors[::2, 1], errors[::7, 2] = 0.0, torch.nan  # equal ones, as of rare demand; missing ones
-    found = Calibration.fit(errors, horizons=20)
+    found = calibrate_errors(errors, horizons=20)
     assert found.ranks is not None
     quantiles = found.around(torch.randn(2, 3, 2))
     drawn = draw_sample_paths(quantiles, found.quantiles, found.ranks, samples, seed=1)
