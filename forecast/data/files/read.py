@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations, compress
@@ -156,16 +156,24 @@ def opened_parquet(path: Location) -> Iterator[ds.Dataset]:
 def _open_folder(path: Location) -> ds.Dataset:
     """A folder of Parquet files; of folders such as shop=007, the column is text, and of shop=7, numbers.
 
-    If the files have such a column too, of another type, the names of folders are left out.
+    If the files have such a column too, of another type, the names of folders are left out. A column with whole numbers
+    in one file and decimals in another has decimals.
     """
     read = partial(ds.dataset, path, format="parquet")  # type: ignore[arg-type]
+    names: Any = "hive"
     try:
-        found = read(partitioning="hive")
+        found = read(partitioning=names)
         texts = {name for file in found.files for name, _ in re.findall(r"([^/=]+)=(0\d+)/", file)}
         fields = [field.with_type(pa.string()) if field.name in texts else field for field in found.partitioning.schema]
-        return read(partitioning=ds.partitioning(pa.schema(fields), flavor="hive")) if texts else found
+        names = ds.partitioning(pa.schema(fields), flavor="hive")
+        found = read(partitioning=names)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return read()
+        names, found = None, read()
+    with suppress(pa.ArrowTypeError):  # of texts and numbers, the reader says what is wrong
+        of_files = (part.physical_schema for part in found.get_fragments())
+        wide = pa.unify_schemas([found.schema, *of_files], promote_options="permissive")
+        found = read(partitioning=names, schema=pa.schema([wide.field(name) for name in found.schema.names]))
+    return found
 
 
 def list_columns(dataset: ds.Dataset, roles: ColumnRoles) -> list[str]:

@@ -316,6 +316,20 @@ def test_names_of_folders_are_columns_where_they_have_a_role(monkeypatch: pytest
     assert open_store(tmp_path / "months.store").columns == ("sold",)
 
 
+def test_a_column_has_the_widest_type_of_the_files_of_a_folder(tmp_path: Path) -> None:
+    """Whole numbers in the first file, decimals in the second; empty in the first, dates of another unit."""
+    dates = pd.date_range("2024-01-01", periods=8, freq="h")
+    first = pd.DataFrame({"date": dates[:4].as_unit("s"), "load": [1, 2, 3, 4], "wind": None})
+    second = pd.DataFrame({"date": dates[4:].as_unit("us"), "load": [4.5, 5.5, 6.5, 7.5], "wind": 0.5})
+    for name, frame in (("1.parquet", first), ("2.parquet", second)):
+        frame.to_parquet(tmp_path / name)
+    panel = read_table(tmp_path)
+    assert panel.columns == ("load", "wind")
+    assert panel.grid.equals(dates)
+    np.testing.assert_array_equal(panel.values[:, 0], [1, 2, 3, 4, 4.5, 5.5, 6.5, 7.5])
+    np.testing.assert_array_equal(panel.values[:, 1], [np.nan] * 4 + [0.5] * 4)
+
+
 def test_a_layout_is_recognised_by_the_first_lines(tmp_path: Path) -> None:
     """A file of one series is not read to its end: the command that follows reads it."""
     dates = pd.date_range("2000-01-01", periods=70_000, freq="h").strftime("%Y-%m-%d %H:%M")
