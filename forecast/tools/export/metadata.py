@@ -5,6 +5,7 @@ message where the rows are not what the exported file needs, such as dates witho
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -304,8 +305,9 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         if {*about["feature_columns"], *about["future_covariates"]} - {*about["target_columns"]}:
             given |= {f"{value}_values": spellings for value, spellings in BOOLEANS.items()}
         arguments = {"dtype": dict.fromkeys([*ids, *dates, *about["categories"]], "str"), **given}
-    numbers = " ".join(NUMBERS[str(part)] for part in parts) if {*parts} <= {*NUMBERS} else ""
-    form = data.get("date_format") or numbers
+    has_numbers = "year" in parts and {*parts} <= {*NUMBERS}  # else a column such as day has whole dates
+    numbers = " ".join(NUMBERS[str(part)] for part in parts) if has_numbers else ""
+    form = data.get("date_format") or re.sub("%H$", "%H:%M", numbers)
     how = f", format={form!r}" if form else ""
     how += ", dayfirst=True" if data.get("day_first") and not how else ""
     return render(
@@ -320,7 +322,7 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         separator=SEPARATOR,
         date=date_name(dates),
         dates=dates,
-        has_hours=not form,
+        has_hours=not data.get("date_format"),
         how=how,
         is_zoned=None not in (about["timezone"], about["utc_offset"]),  # instants, no local times or days
         offset=OFFSET,

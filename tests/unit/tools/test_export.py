@@ -69,6 +69,13 @@ def write_file(path: Path, columns: dict[str, Any], **options: Any) -> None:
             {},
             {"date_column": ["year", "month", "day", "hour"]},
         ),
+        (
+            {"year": DATES.year, "month": DATES.month, "day": DATES.day, "hour": DATES.hour + 1},
+            {},
+            {"date_column": ["year", "month", "day", "hour"], "stamp": "end"},
+        ),
+        ({"day": DATES.date, "hour": DATES.hour + 1}, {}, {"date_column": ["day", "hour"]}),
+        ({"date": [f"{one:%Y-%m-%d} {one.hour + 1:02}:00" for one in DATES]}, {}, {}),
     ],
 )  # fmt: skip
 def test_the_program_reads_a_file_as_training_did(
