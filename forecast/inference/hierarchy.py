@@ -8,6 +8,7 @@ reconcile, and the other parts of the models gain too little (docs/series.md).
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,12 @@ def find_sums(panel: Panel, hierarchy: Sequence[str]) -> tuple[Members, str]:
     """Find the series of each sum; also describe how many sums each level has. Raises ConfigError."""
     id_columns = str(panel.ids.name).split(SEPARATOR)
     texts, found, counts = [read_groups(panel, name, id_columns) for name in hierarchy], dict[str, list](), []
+    sizes = {name: len({*column}) for name, column in zip(hierarchy, texts, strict=True)}
+    for (below, part), (above, whole) in pairwise(zip(hierarchy, texts, strict=True)):
+        if sizes[above] < sizes[below] == len({*zip(part, whole, strict=True)}):
+            order = ",".join(sorted((name for name in sizes if sizes[name] < len(panel)), key=sizes.__getitem__))
+            problem = f"hierarchy=[{','.join(hierarchy)}]: each {below} has one {above}, which stands above it"
+            raise ConfigError(f"{problem}: write hierarchy=[{order}]")
     for depth in range(len(hierarchy) + 1):
         groups: dict[tuple[str, ...], list[int]] = {}
         for number in range(len(panel)):
