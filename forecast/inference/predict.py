@@ -143,7 +143,8 @@ def parse_horizon(forecaster: PointForecaster, horizon: object) -> int:
     if horizon > model.pred_len and forecaster.is_recursive and others:
         raise ConfigError(
             f"horizon={horizon} is beyond pred_len={model.pred_len}, and {forecaster.label} reads columns that it does "
-            f"not forecast ({shorten(others, 5)}), whose future is not known: train with pred_len={horizon}"
+            f"not forecast ({shorten(others, 5)}), whose future is not known: train without them (data.drop), or with "
+            f"pred_len={horizon} if the validation and the test part have so many rows"
         )
     return horizon
 
