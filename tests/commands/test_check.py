@@ -173,17 +173,19 @@ def test_the_suggested_command_runs(tmp_path: Path, capsys) -> None:
 @UNPICTURED
 def test_text_columns_are_described_and_the_command_reads_or_drops_them(tmp_path: Path, capsys) -> None:
     frame = table(600, "h", 24).assign(sky=["sun", "rain"] * 300, site="A")
+    frame["season"], frame["rare"] = ["spring"] * 500 + ["summer"] * 100, ["dry", "wet"] * 298 + ["snow", "wet"] * 2
     frame["comment"], frame["Wind forecast"] = [f"c{i}" for i in range(600)], np.arange(600.0) % 7
     frame.to_parquet(tmp_path / "my.parquet")
     assert run(tmp_path, "data.path=my.parquet") == 0
     content, out = found(tmp_path), capsys.readouterr().out
-    assert [category["distinct"] for category in content["categories"]] == [2, 1, 600]
-    assert content["suggested"]["data.past_covariates"] == ["sky"]
-    assert content["suggested"]["data.drop"] == ["site", "comment"]
+    assert [category["distinct"] for category in content["categories"]] == [2, 1, 2, 3, 600]
+    assert content["suggested"]["data.past_covariates"] == ["sky", "rare"]
+    assert content["suggested"]["data.drop"] == ["site", "season", "comment"]
+    assert "text, 3 values; 2 with a value that no training row has" in out
     assert "data.future_covariates if known in advance" in out
     with chdir(tmp_path):  # the suggested command reads the file
         panel = instantiate(compose_config(*shlex.split(content["command"])[2:]).data).source.read()
-    assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky",))
+    assert (panel.targets, panel.past_covariates) == (("load", "walk"), ("sky", "rare"))
     assert panel.future_covariates == ("Wind forecast",)  # by its name
     assert content["baselines"]["windows"] > 0
 

@@ -31,6 +31,7 @@ MIN_TRAINING_RATIO = 16  # a past of several seasons is suggested only if the tr
 FULL, NYSTROM = 512, 4_096  # most tokens for which attention=full and attention=nystrom are suggested
 DIFFERENT = 50  # fewest tokens on which attention types differ
 MOSTLY_DIFFERENT = 0.5  # a column of text with more different texts per filled cell is no category
+MAX_UNSEEN = 0.01  # a column of text of which more cells have a value that no training row has is left out
 EPOCHS, STEPS = 5, 640  # default epochs of the trainer, and the fewest training steps that are suggested
 MAX_ERROR_RATIO = 0.9  # another season is suggested if its MSE is below this fraction of the MSE of the default season
 WEATHER = (  # stems of the names of weather in English, German, French and Spanish
@@ -401,6 +402,8 @@ def _reason_against_text(text: CategoryColumn, choices: Choices) -> str:
         return "text with one value or none"
     if text.distinct > MOSTLY_DIFFERENT * text.filled:
         return "text that differs in most rows"
+    if text.unseen > MAX_UNSEEN * text.filled:
+        return "text with values that no training row has"
     return f"text with more than {MAX_INDICATORS} values" if text.distinct > MAX_INDICATORS else ""
 
 

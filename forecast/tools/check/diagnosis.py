@@ -250,7 +250,7 @@ def diagnose(make: MakeData, choices: Choices) -> Diagnosis:
     reading = read(make, choices)
     data, file = reading.data, reading.panel
     parts = split_parts(file, data.options.split, data.options.scale_by)
-    columns, categories = measure_columns(file, parts), measure_categories(file)
+    columns, categories = measure_columns(file, parts), measure_categories(file, parts[0])
     features, longest = advice.suggest_features(file, choices), choose_longest(file)
     (newest,) = interpolate(file, longest[:1], file.columns)
     copies = find_copies(newest, file.columns, choices.target)

@@ -349,30 +349,34 @@ def follows_date(column: Float[np.ndarray, " rows"], parts_of_dates: Sequence[In
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of text: its number of different texts, and its cells with and without text."""
+    """A column of text: its number of different texts, and its cells: with text, without, and of no training row."""
 
     name: str
     distinct: int
     filled: int
     missing: int
+    unseen: int = 0
 
     @property
     def note(self) -> str:
         missing = f"; {self.missing:,} missing" if self.missing else ""
-        return f"text, {plural(self.distinct, 'value')}{missing}"
+        unseen = f"; {self.unseen:,} with a value that no training row has" if self.unseen else ""
+        return f"text, {plural(self.distinct, 'value')}{missing}{unseen}"
 
 
-def measure_categories(panel: Panel) -> list[CategoryColumn]:
+def measure_categories(panel: Panel, train: SplitPart) -> list[CategoryColumn]:
     """The facts about the covariates that are text; of static ones, a cell is that of a series."""
     found = []
     for block, names in ((panel.values, panel.columns), (panel.future, panel.future_columns)):
         for number, name in enumerate(names):
             if name in panel.texts and block is not None:
-                codes = np.asarray(block)[:, number]
-                codes = codes[~np.isnan(codes)]  # -1: an empty cell
+                column = np.asarray(block)[:, number]
+                codes = column[~np.isnan(column)]  # -1: an empty cell
                 filled = codes[codes >= 0]
-                missing = len(codes) - len(filled)
-                found.append(CategoryColumn(name, len(np.unique(filled)), len(filled), missing))
+                unseen = np.count_nonzero(~np.isin(filled, column[ranges(train.first, train.stop)]))
+                found.append(
+                    CategoryColumn(name, len(np.unique(filled)), len(filled), len(codes) - len(filled), unseen)
+                )
     for name, column in panel.static.items():
         if not pd.api.types.is_numeric_dtype(column.dtype):
             filled = int(column.count())
