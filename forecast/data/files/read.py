@@ -51,8 +51,9 @@ _HEAD = 1 << 20
 
 TIME_OF_DAY = r"\s*\d{1,2}(:\d{2}|[.]\d{2}[.]\d{2}$)"  # a text such as 07:30, 07:30:00 or 07.30.00
 
-MIN_REPEATED, MIN_ROWS_OF_ID = 0.1, 3
-"""Smallest share of rows that repeat a date, and fewest rows per series on average, in a file of many series."""
+MIN_REPEATED, MIN_ROWS_OF_ID, MAX_ALIKE = 0.1, 3, 0.01
+"""Of many series: the smallest share of rows that repeat a date, the fewest rows per series on average, and the largest
+share of rows that repeat a series and a date."""
 
 
 def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, options: ReadOptions) -> TableRows:
@@ -234,8 +235,8 @@ def choose_layout(
         return {"data": "long"}, "columns unique_id, ds and y"
     numbers = [name for name in head if head[name].dtype.kind in "iuf" and name != date]
     repeats = bool(head.duplicated([date]).any())
-    keys = [name for name in head if name not in (date, *drop) and head[name].dtype.kind not in "fbM"]
-    keys = [name for name in keys if repeats or _is_in_runs(pd.Series(head[name]))]
+    keys = [name for name in head if name not in (date, *drop) and _may_be_id(pd.Series(head[name]), repeats=repeats)]
+    keys.sort(key=lambda name: head[name].dtype.kind == "f")  # ids such as 1.0 are rarer than measurements
     if not keys:
         return {}, ""
     hour, found = _find_id_columns(read([date, *keys]), date, numbers)
@@ -263,6 +264,8 @@ def _find_id_columns(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> 
     cells = {name: pd.Index(found) for name, (_, found) in parts.items()}
     if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
         return None, []
+    alike = codes.duplicated()  # rows that no column tells apart: a few are errors, which the reading names
+    codes = codes[~alike] if alike.sum() <= MAX_ALIKE * n_rows else codes
 
     def tell_apart(names: list[str]) -> bool:
         return not codes.duplicated([date, *names]).any()
@@ -323,9 +326,12 @@ def _read_columns(path: Location, kind: str, names: list[str], options: ReadOpti
     return read_columns(*open_text(path, options), names, options)
 
 
-def _is_in_runs(column: pd.Series) -> bool:
-    """Whether equal cells follow each other, as the names of series where dates do not repeat yet."""
-    return int((column != column.shift()).sum()) == column.nunique(dropna=False)
+def _may_be_id(column: pd.Series, *, repeats: bool) -> bool:
+    """Whether a column has texts or whole numbers, with equal ones in a row unless dates repeat already."""
+    kind = column.dtype.kind
+    if kind in "bM" or (kind == "f" and not (column % 1 == 0).all()):
+        return False
+    return repeats or int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
 def rows_from_frame(frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions, path: Path = FRAME) -> TableRows:

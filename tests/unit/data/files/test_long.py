@@ -207,6 +207,8 @@ OF_STORES = ["data=long", "data.id_column='store'", "data.date_column='date'", "
     [
         (("ds,unique_id,y", STORES[1]), [], ["data=long"]),
         (STORES, [], OF_STORES),
+        (("date,store,sold", lambda n: f"{n // 60}.0,{n / 7:.2f}"), [], OF_STORES),
+        (("date,store,sold", lambda n: f"{'north' if n < 61 else 'south'},{n / 7:.2f}"), [], OF_STORES),  # a row twice
         (STORES, ["data.target='sold'", "data.id_column='store'"], [OF_STORES[0], OF_STORES[2]]),
         (("date,store,sold,cost", lambda n: f"{n // 60},{n / 7:.2f},2.5"), [], OF_STORES[:3]),
         (("date,hour,load", lambda n: f"{n // 60},{n / 7:.2f}"), [], ["data=csv", "data.date_column=[date,hour]"]),
@@ -248,6 +250,8 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
         (shops(), {}, {**SHOP_ITEM, "target": "y"}),  # two columns of numbers may be the target
         (shops().drop(columns="promo"), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (shops().astype({"shop": float, "item": float}), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
+        (pd.concat([shops(), shops()[:1]]), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"target": "promo"}, {**SHOP_ITEM, "target": "promo"}),
         (shops("d").set_index("d"), {"target": "sold"}, {**SHOP_ITEM, "date_column": "d", "target": "sold"}),
         (shops().assign(item=shops()["item"].astype(str)), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
