@@ -314,7 +314,7 @@ def fit(
     others = {*chain(*columns.values()), *(as_of or {}).values()}
     named, why = find_roles(frame, list_id_columns(id_column), date_column, target, others)
     if why:
-        shown = ", ".join(f"{role}={name!r}" for role, name in named.items())
+        shown = ", ".join(f"{role}={name!r}" for role, name in named.items() if name is not None)
         print(f"taken:     {shown}  ({why})")
     settings |= {} if attention is None else {"attention": attention}
     given = write_overrides(settings, overrides, named["target"], named["id_column"] is None)

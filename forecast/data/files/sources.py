@@ -460,7 +460,8 @@ def find_roles(
     if "data" not in layout:
         return {"id_column": None, "date_column": date_column, "target": target}, ""
     found = list_id_columns(layout.get("data.id_column", "unique_id"))
-    return {"id_column": [*found], "date_column": dates, "target": target or layout.get("data.target", "y")}, why
+    usual = "y" if "y" in table else None
+    return {"id_column": [*found], "date_column": dates, "target": target or layout.get("data.target", usual)}, why
 
 
 def _looks_like_dates(column: pd.Series) -> bool:

@@ -247,7 +247,7 @@ SHOP_ITEM = {"id_column": ["shop", "item"], "date_column": "date"}
 @pytest.mark.parametrize(
     ("frame", "given", "found"),
     [
-        (shops(), {}, {**SHOP_ITEM, "target": "y"}),  # two columns of numbers may be the target
+        (shops(), {}, {**SHOP_ITEM, "target": None}),  # two columns of numbers may be the target
         (shops().drop(columns="promo"), {}, {**SHOP_ITEM, "target": "sold"}),
         (shops(), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
         (shops().astype({"shop": float, "item": float}), {"others": ["promo"]}, {**SHOP_ITEM, "target": "sold"}),
