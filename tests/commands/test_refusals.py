@@ -358,7 +358,7 @@ REFUSED_IN_PYTHON = {
     "model": [
         frame("a column left out", "the DataFrame: no column 'load'; there are 'temperature'", lambda f: f.drop(columns="load")),
         frame("every third row", "the data: one row every 3h, but …/best.ckpt was trained on one every h: give such data", lambda f: f[::3], CheckpointError),
-        frame("no dates", "the DataFrame: neither the index nor one column 'date' holds dates: give the rows an index of dates (date_column)", lambda f: f.reset_index(drop=True)),
+        frame("no dates", "the DataFrame: neither the index nor one column 'date' holds dates: give the rows an index of dates, such as pd.date_range('2024-01-01', periods=300, freq='h')", lambda f: f.reset_index(drop=True)),
         option("start=2024-01-01 03:00 is not a date of the data, or has too little history: with seq_len=12 a forecast may begin from 2024-01-01 12:00:00 to 2024-01-13 12:00:00, every hour", start="2024-01-01 03:00"),
         option("start=soon is not a date: write it as 2018-01-31 or 2018-01-31T06:00", start="soon"),
         option("start=2024-01-10T06:00Z: leave the UTC offset out: the dates of the data have no UTC offset", start="2024-01-10T06:00Z"),

@@ -420,9 +420,9 @@ def name_dates(frame: pd.DataFrame, wanted: str) -> str:
         found = [index] if is_named else []
     if found and (len(found) == 1 or found[0] in DEFAULT_NAMES):
         return found[0]
-    there = f"name one of the columns of dates ({', '.join(dates)})" if dates else "give the rows an index of dates"
-    problem = f"neither the index nor one column {quote(wanted)} holds dates"
-    raise DataError(f"{FRAME}: {problem}: {there} (date_column)")
+    there = f"give the rows an index of dates, such as pd.date_range('2024-01-01', periods={len(frame)}, freq='h')"
+    there = f"name one of the columns of dates ({', '.join(dates)}) (date_column)" if dates else there
+    raise DataError(f"{FRAME}: neither the index nor one column {quote(wanted)} holds dates: {there}")
 
 
 def find_roles(

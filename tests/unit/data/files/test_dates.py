@@ -57,19 +57,22 @@ def test_a_named_column_or_index_is_taken(frame: pd.DataFrame, wanted: str) -> N
     assert panel.dates(np.arange(40)).equals(HOURS)
 
 
+INDEX = "give the rows an index of dates, such as pd.date_range('2024-01-01'"
+
+
 @pytest.mark.parametrize(
     ("frame", "wanted", "advice"),
     [
-        (TWO, "Zeit", "name one of the columns of dates (date, time)"),
-        (TWO.rename(columns={"date": "made"}), "date", "name one of the columns of dates (made, time)"),
-        (FRAME.assign(Zeit=1.0).rename_axis("time"), "Zeit", "give the rows an index of dates"),
+        (TWO, "Zeit", "name one of the columns of dates (date, time) (date_column)"),
+        (TWO.rename(columns={"date": "made"}), "date", "name one of the columns of dates (made, time) (date_column)"),
+        (FRAME.assign(Zeit=1.0).rename_axis("time"), "Zeit", f"{INDEX}, periods=40, freq='h')"),
     ],
 )
 def test_a_name_of_no_dates_is_refused(frame: pd.DataFrame, wanted: str, advice: str) -> None:
     with pytest.raises(DataError) as refused:
         read_frame(frame, columns=["load"], date_column=wanted)
     problem = f"the DataFrame: neither the index nor one column {wanted!r} holds dates"
-    assert str(refused.value) == f"{problem}: {advice} (date_column)"
+    assert str(refused.value) == f"{problem}: {advice}"
 
 
 # ---- rows as steps, and dates in parts
