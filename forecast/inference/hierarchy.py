@@ -93,12 +93,12 @@ def find_sums(panel: Panel, hierarchy: Sequence[str]) -> tuple[Members, str]:
     """Find the series of each sum; also describe how many sums each level has. Raises ConfigError."""
     id_columns = str(panel.ids.name).split(SEPARATOR)
     texts, found, counts = [read_groups(panel, name, id_columns) for name in hierarchy], dict[str, list](), []
+    given = f"hierarchy=[{','.join(hierarchy)}]"
     sizes = {name: len({*column}) for name, column in zip(hierarchy, texts, strict=True)}
     for (below, part), (above, whole) in pairwise(zip(hierarchy, texts, strict=True)):
         if sizes[above] < sizes[below] == len({*zip(part, whole, strict=True)}):
             order = ",".join(sorted((name for name in sizes if sizes[name] < len(panel)), key=sizes.__getitem__))
-            problem = f"hierarchy=[{','.join(hierarchy)}]: each {below} has one {above}, which stands above it"
-            raise ConfigError(f"{problem}: write hierarchy=[{order}]")
+            raise ConfigError(f"{given}: each {below} has one {above}, which is above it: write hierarchy=[{order}]")
     for depth in range(len(hierarchy) + 1):
         groups: dict[tuple[str, ...], list[int]] = {}
         for number in range(len(panel)):
@@ -106,10 +106,8 @@ def find_sums(panel: Panel, hierarchy: Sequence[str]) -> tuple[Members, str]:
         for group, members in groups.items():
             label = name_sum(dict(zip(hierarchy, group, strict=False)), id_columns)
             if label in found or label in panel.ids:
-                raise ConfigError(
-                    f"hierarchy=[{','.join(hierarchy)}]: a sum would have the id {quote(label)} of another sum or of a "
-                    f"series: leave out {hierarchy[depth - 1] if depth else 'that series'}"
-                )
+                advice = f"leave out {hierarchy[depth - 1] if depth else 'that series'}"
+                raise ConfigError(f"{given}: a sum has the id {quote(label)} of another sum or of a series: {advice}")
             found[label] = members
         counts.append(f"{len(groups):,} by {hierarchy[depth - 1]}" if depth else TOTAL)
     members = {label: np.array(numbers) for label, numbers in found.items()}

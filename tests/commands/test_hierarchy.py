@@ -147,7 +147,7 @@ def test_what_has_no_sum_is_refused(model: Model, run: Path) -> None:
     for wrong, message in {
         "town": "'town' is neither a static covariate .* there are: region, shop, department",
         "[shop,shop]": "each once, as in",
-        "[shop,region]": r"each shop has one region, which stands above it: write hierarchy=\[region,shop\]",
+        "[shop,region]": r"each shop has one region, which is above it: write hierarchy=\[region,shop\]",
         "[shop,department]": "'1/bread' of another sum or of a series: leave out department",
         "[] samples=50 levels=[80]": "samples=50 must be a whole number of at least 200 for bounds of sums",
     }.items():

@@ -64,8 +64,7 @@ def read_file(path: Location, roles: ColumnRoles, date_column: DateColumn, optio
     kind = find_kind(path)
     if kind == "parquet":
         if options.melt:
-            problem = "data.melt=true is for CSV files and Excel workbooks"
-            raise ConfigError(f"{problem}: turn a Parquet file with pandas")
+            raise ConfigError("data.melt=true is for CSV files and Excel workbooks: turn a Parquet file with pandas")
         with opened_parquet(path) as dataset:
             names, kinds = list_columns(dataset, roles), dataset.schema.types
             if options.start is None:
@@ -133,25 +132,19 @@ def find_kind(path: Location) -> str:
 
 
 @contextmanager
-def named_parquet_errors(path: Location) -> Iterator[None]:
-    """Raise DataError in place of the errors of reading a Parquet file."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
-
-
-@contextmanager
 def opened_parquet(path: Location) -> Iterator[ds.Dataset]:
     """Open a Parquet file, or a folder of such files, in which names of folders such as shop=3 are a column too.
 
-    Raises DataError if it cannot be read.
+    Raises DataError if it cannot be read, here or in the block.
     """
     if isinstance(path, Path) and path.is_dir() and not any(file.suffix in PARQUET for file in path.rglob("*")):
         raise DataError(f"{path}: not a file but a folder: give a CSV file, or a folder of .parquet files")
-    with named_parquet_errors(path), nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
-        yield _open_folder(path) if is_folder(path) else _open_file(file)
+    try:
+        with nullcontext((path, 0)) if is_folder(path) else opened(path) as (file, _):
+            yield _open_folder(path) if is_folder(path) else _open_file(file)
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
 def _open_folder(path: Location) -> ds.Dataset:

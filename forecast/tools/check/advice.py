@@ -200,8 +200,9 @@ def suggest_season(
     shortest = min(map(len, train), default=0)
     if choices.season is not None and choices.season < shortest:
         return []
+    scaled = [rows / np.where((deviation := rows.std(0)) > 0, deviation, 1) for rows in train]  # as skill counts errors
     errors = {
-        period: float(np.mean([_repeat_error(rows, period) for rows in train]))
+        period: float(np.mean([np.square(rows[period:] - rows[:-period]).mean() for rows in scaled]))
         for period in {1, usual, *(season.rows for season in seasons)}
         if period < shortest
     }
@@ -216,13 +217,6 @@ def suggest_season(
     less = f"{1 - errors[best] / errors[usual]:.0%}"
     why = f"the seasonal naive has {less} less MSE on the training rows than with {usual}"
     return [Setting("data.season", best, why)]
-
-
-def _repeat_error(rows: Float64[np.ndarray, "rows columns"], period: int) -> float:
-    """Mean (y(t) − y(t − period))² in units of the variance, as skill counts it."""
-    deviation = rows.std(0)
-    scaled = rows / np.where(deviation > 0, deviation, 1)
-    return float(np.square(scaled[period:] - scaled[:-period]).mean())
 
 
 def suggest_transform(

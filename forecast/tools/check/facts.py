@@ -374,9 +374,8 @@ def measure_categories(panel: Panel, train: SplitPart) -> list[CategoryColumn]:
                 codes = column[~np.isnan(column)]  # -1: an empty cell
                 filled = codes[codes >= 0]
                 unseen = np.count_nonzero(~np.isin(filled, column[ranges(train.first, train.stop)]))
-                found.append(
-                    CategoryColumn(name, len(np.unique(filled)), len(filled), len(codes) - len(filled), unseen)
-                )
+                missing = len(codes) - len(filled)
+                found.append(CategoryColumn(name, len(np.unique(filled)), len(filled), missing, unseen))
     for name, column in panel.static.items():
         if not pd.api.types.is_numeric_dtype(column.dtype):
             filled = int(column.count())

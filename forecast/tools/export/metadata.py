@@ -300,16 +300,14 @@ def write_example(path: Path, about: dict[str, Any], data: Mapping[str, Any]) ->
         return "none: forecast.predict reads years with quarters or weeks"
     location, arguments = locate(data.get("path")), None
     if not (is_folder(location) or location.suffix in PARQUET):
-        given = {name: (data.get(key), usual) for key, (name, usual) in ARGUMENTS.items()}
-        given = {name: value for name, (value, usual) in given.items() if value not in (usual, None)}
+        given = {name: data[key] for key, (name, usual) in ARGUMENTS.items() if data.get(key) not in (usual, None)}
         if {*about["feature_columns"], *about["future_covariates"]} - {*about["target_columns"]}:
             given |= {f"{value}_values": spellings for value, spellings in BOOLEANS.items()}
         arguments = {"dtype": dict.fromkeys([*ids, *dates, *about["categories"]], "str"), **given}
     has_numbers = "year" in parts and {*parts} <= {*NUMBERS}  # else a column such as day has whole dates
     numbers = " ".join(NUMBERS[str(part)] for part in parts) if has_numbers else ""
     form = data.get("date_format") or re.sub("%H$", "%H:%M", numbers)
-    how = f", format={form!r}" if form else ""
-    how += ", dayfirst=True" if data.get("day_first") and not how else ""
+    how = f", format={form!r}" if form else ", dayfirst=True" * bool(data.get("day_first"))
     return render(
         Path(__file__).with_name("example.jinja"),
         about=about,
