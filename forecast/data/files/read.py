@@ -258,7 +258,7 @@ def _find_id_columns(table: pd.DataFrame, date: str, numbers: Sequence[str]) -> 
     if n_rows - len(cells[date]) < MIN_REPEATED * n_rows:
         return None, []
     alike = codes.duplicated()  # rows that no column tells apart: a few are errors, which the reading names
-    codes = codes[~alike] if alike.sum() <= MAX_ALIKE * n_rows else codes
+    codes = pd.DataFrame(codes[~alike]) if alike.sum() <= MAX_ALIKE * n_rows else codes
 
     def tell_apart(names: list[str]) -> bool:
         return not codes.duplicated([date, *names]).any()

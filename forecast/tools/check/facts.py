@@ -373,7 +373,7 @@ def measure_categories(panel: Panel, train: SplitPart) -> list[CategoryColumn]:
                 column = np.asarray(block)[:, number]
                 codes = column[~np.isnan(column)]  # -1: an empty cell
                 filled = codes[codes >= 0]
-                unseen = np.count_nonzero(~np.isin(filled, column[ranges(train.first, train.stop)]))
+                unseen = int((~np.isin(filled, column[ranges(train.first, train.stop)])).sum())
                 missing = len(codes) - len(filled)
                 found.append(CategoryColumn(name, len(np.unique(filled)), len(filled), missing, unseen))
     for name, column in panel.static.items():
