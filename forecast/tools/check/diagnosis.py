@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from jaxtyping import Float64, Int64
 from forecast.data import DataModule, Panel, frame_data
 from forecast.data.calendars import MIN_MATCH, Calendar, UtcOffset, find_calendar
 from forecast.data.row_ranges import ranges
-from forecast.data.source import Source
+from forecast.data.sets import GeneratedSource
 from forecast.data.split import spread_stride
 from forecast.data.store import check_fits_memory
 from forecast.data.time_features import parse_frequency, rows_in
@@ -327,15 +326,6 @@ def interpolate(
     ]
 
 
-@dataclass
-class PanelSource(Source):
-    panel: Panel
-    path: Path | None = None
-
-    def read(self) -> Panel:
-        return self.panel
-
-
 def lengthen_past(
     panel: Panel, data: DataModule, settings: list[Setting], choices: Choices, train: SplitPart
 ) -> tuple[list[Setting], DataModule, "FittedBaselines"]:
@@ -401,7 +391,7 @@ def make_windows(panel: Panel, data: DataModule, values: Mapping[str, Any], choi
         "season": values.get("data.season", choices.season),
         "eval_stride": choices.eval_stride,
     }
-    chosen = DataModule(PanelSource(panel), **options)
+    chosen = DataModule(GeneratedSource(lambda: panel), **options)
     with warnings.catch_warnings(action="ignore"):  # of constant columns and short series, which are reported
         chosen.setup()
     return chosen
