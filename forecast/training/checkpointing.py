@@ -41,6 +41,8 @@ MARGIN = 0.01
 
 STEPS_BETWEEN_VOTES = 10  # steps between two votes of several processes on saving; each vote costs one message
 
+Losses = Float64[Tensor, "observations losses"]  # see `module.window_losses`
+
 
 class CheckpointFiles(CheckpointIO):
     """Lightning's checkpoint files, written whole and loaded safely."""
@@ -198,7 +200,7 @@ def link(path: Path, name: Path) -> None:
 
 
 def shrinkage_and_error(
-    losses: Float64[Tensor, "observations losses"], untrained: Float64[Tensor, "others losses"], overlap: int
+    losses: Losses, untrained: Float64[Tensor, "others losses"], overlap: int
 ) -> tuple[float, float]:
     """Compute the shrinkage weight of an epoch, and an upper bound of the mean loss with that weight.
 
@@ -226,9 +228,7 @@ def shrinkage_and_error(
     return weight, before - weight * (before - after) if is_better else math.inf
 
 
-def sum_validation_losses(
-    module: L.LightningModule, data: DataModule
-) -> tuple[Float64[Tensor, "observations losses"], int]:
+def sum_validation_losses(module: L.LightningModule, data: DataModule) -> tuple[Losses, int]:
     """Sum the validation losses of the last epoch by observation, see `choose_observations`; their mean is the loss."""
     losses, windows = cast(Tensor, module.validation_losses), data.windows["val"]
     observations, overlap = choose_observations(*windows.locate(data.panel), windows.overlap)

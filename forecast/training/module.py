@@ -29,7 +29,8 @@ from forecast.evaluation.measurement import Results, SplitScorer, ValidationErro
 from forecast.evaluation.scores import MODEL, Level, parse_levels, trained_quantiles
 from forecast.models import ForecastModel
 from forecast.models.layers import sum_over_processes
-from forecast.models.residual import arrange_quantiles, take_median
+from forecast.models.linear_model import Targets
+from forecast.models.residual import Output, arrange_quantiles, take_median
 from forecast.training.preparation import LOSSES
 
 
@@ -242,9 +243,7 @@ def make_loss(name: str, quantiles: tuple[float, ...] | None) -> Callable[[Tenso
     return lambda forecast, target: pinball(forecast, target, quantiles).mean()
 
 
-def keep_measured(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."], target: Float[Tensor, "batch pred_len n_targets"]
-) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
+def keep_measured(forecast: Output, target: Targets) -> tuple[Float[Tensor, "values ..."], Float[Tensor, " values"]]:
     """Select the forecasts whose true value was measured, and these values; one zero of each if there is none."""
     measured = ~target.isnan()
     if not measured.any():
@@ -253,10 +252,7 @@ def keep_measured(
 
 
 def window_losses(
-    forecast: Float[Tensor, "batch pred_len n_targets ..."],
-    batch: Batch,
-    scaler: Scaler,
-    quantiles: tuple[float, ...] | None,
+    forecast: Output, batch: Batch, scaler: Scaler, quantiles: tuple[float, ...] | None
 ) -> Float[Tensor, "batch losses"]:
     """Compute the losses of each window: the MSE, or the MAE of the median and the mean pinball loss of quantiles.
 
