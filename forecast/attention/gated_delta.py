@@ -31,6 +31,7 @@ section 3.2; `GatedDeltaNet` of flash-linear-attention.
 """
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -95,21 +96,17 @@ def delta_rule(
     dtype = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         size, bidirectional = chunk_size(k.shape[2], k.shape[3], gpu=k.is_cuda), role == "self"
-        queries, keys, values = (
-            q.to(dtype),
-            _to_chunks(k.to(dtype), size, bidirectional),
-            _to_chunks(v.to(dtype), size, bidirectional),
-        )
-        beta = None if strength is None else _to_chunks(strength.to(dtype), size, bidirectional)
+        split = partial(_to_chunks, size=size, bidirectional=bidirectional)
+        queries, keys, values = q.to(dtype), split(k.to(dtype)), split(v.to(dtype))
+        beta = None if strength is None else split(strength.to(dtype))
         rate = k.new_zeros(k.shape[:3]) if log_decay is None else log_decay
-        # log decay since the start of the chunk
-        total = _to_chunks(rate.to(dtype), size, bidirectional).cumsum(-1)
+        total = split(rate.to(dtype)).cumsum(-1)  # log decay since the start of the chunk
         decay = (total[..., None] - total[..., None, :]).tril().exp().tril()
         start_decay = total.exp()
         writes, states, last = _Writes.apply(keys, values, beta, decay, start_decay)
         if role == "cross":
             return (queries @ last.unflatten(0, heads)).to(v.dtype)
-        out = _read(_to_chunks(queries, size, bidirectional), keys, writes, states, decay, start_decay, bidirectional)
+        out = _read(split(queries), keys, writes, states, decay, start_decay, bidirectional)
         return out.transpose(0, 1).flatten(1, 2)[:, :length].unflatten(0, heads).to(v.dtype)
 
 
