@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from filelock import FileLock
-from hydra.utils import instantiate
 from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.loggers import TensorBoardLogger as LightningTensorBoardLogger
 from lightning.pytorch.loggers import WandbLogger as LightningWandbLogger
 from lightning.pytorch.utilities import rank_zero_only
-from omegaconf import DictConfig
 
 from forecast.cli.main import print_warning
 from forecast.evaluation.measurement import Results
@@ -43,10 +41,6 @@ class FinalResults(NamedTuple):
     images: dict[str, Path]  # paths of the pictures by name
     metrics: dict[str, Any]  # the content of metrics.json
     step: int  # the last one of training
-
-
-def make_loggers(config: DictConfig) -> list[Logger]:
-    return [instantiate(settings, _convert_="all") for name, settings in config.items() if name != "mode"]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from forecast.checkpoints.contents import completed_epochs, data_state, find_checkpoint, is_untrained
@@ -65,7 +66,7 @@ def train_on(config: DictConfig, data: DataModule, memory: PeakMemory, seconds: 
         config,
         run_time,
         RankConsistency(),
-        logger=loggers.make_loggers(config.logger),
+        logger=[instantiate(each, _convert_="all") for name, each in config.logger.items() if name != "mode"],
         num_sanity_val_steps=count_sanity_steps(forecaster.model) if start.mode == "new" else 0,
     )
     check_trainer(config, trainer)
@@ -163,14 +164,6 @@ def save_results(
     return saved
 
 
-def list_without_windows(data: DataModule) -> dict[str, list[str]]:
-    """By split, the ids of the series that are too short for a window in it."""
-    return {
-        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
-        for split, windows in data.windows.items()
-    }
-
-
 def describe_run(
     config: DictConfig,
     trainer: L.Trainer,
@@ -181,6 +174,10 @@ def describe_run(
     run_time: RunTime,
 ) -> dict[str, Any]:
     """Return the facts of a run that metrics.json holds beside the scores: cost, settings, epochs."""
+    too_short = {  # by split, the ids of the series without a window
+        split: [str(name) for name, own in zip(data.panel.ids, windows.starts, strict=True) if not own]
+        for split, windows in data.windows.items()
+    }
     return {
         "n_parameters": sum(p.numel() for p in forecaster.model.parameters()),
         "seconds": run_time.seconds,
@@ -199,7 +196,7 @@ def describe_run(
         "attention_slots": {name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()},
         "data": config.data.name,
         "eval_stride": data.eval_stride,
-        **series_entry(data.panel, list_without_windows(data), "series_without_windows"),
+        **series_entry(data.panel, too_short, "series_without_windows"),
         "missing": missing_shares(data.panel, data.feature_columns, data.target_columns),
         **{f"validation_{name}": score for name, score in forecaster.validation_scores.items()},
         **{key: config[key] for key in ("seq_len", "label_len", "pred_len", "features", "seed")},
