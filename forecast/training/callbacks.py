@@ -91,13 +91,7 @@ class ProgressBar(LightningProgressBar):
             self.evaluation = bar(int(sum(trainer.num_test_batches)), "test", " batches")
 
     def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
         if self._is_due(self.evaluation, batch_idx + 1):
             self.evaluation.update(batch_idx + 1 - self.evaluation.n)
@@ -169,9 +163,7 @@ class AverageWeights(Callback):
             set_weights(module, self._restored)
             self._restored = []
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, *_: Any) -> None:
         if self.decay is None or trainer.global_step == self._steps:  # gradients are accumulated
             return
         self._steps = trainer.global_step
