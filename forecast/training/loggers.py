@@ -200,8 +200,17 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
         self._rows: list[tuple[dict[str, float], int | None]] = []
 
     def begin(self) -> None:
-        with starting_wandb():
+        import wandb
+
+        wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
+        try:
             _ = self.experiment
+        except wandb.Error as error:
+            first_line = str(error).splitlines()[0]
+            raise ConfigError(
+                f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
+                "or use logger.mode=offline, which needs neither account nor network"
+            ) from error
         if self._rows_file is not None and self._rows_file.exists():
             for metrics, step in json.loads(self._rows_file.read_text()):
                 self.log_metrics(metrics, step)
@@ -257,22 +266,6 @@ class WandbLogger(ServiceLogger, LightningWandbLogger):
 
         with suppress(*self.connection_errors()):  # it sends a message to the lost service
             teardown(exit_code=1)  # the next run of a sweep starts a new service process
-
-
-@contextmanager
-def starting_wandb() -> Iterator[None]:
-    """Start a W&B run without its messages. Raises ConfigError if W&B cannot be reached."""
-    import wandb
-
-    wandb.setup(wandb.Settings(silent=True))  # the settings of a run take effect too late
-    try:
-        yield
-    except wandb.Error as error:
-        first_line = str(error).splitlines()[0]
-        raise ConfigError(
-            f"W&B cannot be reached ({first_line}); set up an account with `wandb login`, "
-            "or use logger.mode=offline, which needs neither account nor network"
-        ) from error
 
 
 class MlflowLogger(ServiceLogger):

@@ -95,7 +95,19 @@ class Forecaster(L.LightningModule):
         return take_median(forecast, self.quantiles)
 
     def configure_model(self) -> None:
-        shard(self.model, self.trainer)
+        """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
+
+        Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an
+        attention form one unit.
+        """
+        if not isinstance(self.trainer.strategy, ModelParallelStrategy) or is_sharded(self.model):
+            return
+        layers = self.model.shardable_layers()
+        own = [parameter for layer in layers for parameter in layer.parameters()]
+        if len(own) == len(set(own)):
+            for layer in layers:
+                fully_shard(layer)
+        fully_shard(self.model)
 
     def on_train_start(self) -> None:
         """Set the learning rate of the next step from the schedule, which a continued run makes for more steps."""
@@ -304,22 +316,6 @@ class LightningData(L.LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """The state that `train_on` gives the data of a run that starts from a checkpoint."""
         return self.data.state_dict()
-
-
-def shard(model: ForecastModel, trainer: L.Trainer) -> None:
-    """Shard the weights if the trainer's strategy is FSDP; a second call does nothing.
-
-    Each layer is one unit, so that its weights are gathered only while it is computed. Layers that share an attention
-    form one unit.
-    """
-    if not isinstance(trainer.strategy, ModelParallelStrategy) or is_sharded(model):
-        return
-    layers = model.shardable_layers()
-    own = [parameter for layer in layers for parameter in layer.parameters()]
-    if len(own) == len(set(own)):
-        for layer in layers:
-            fully_shard(layer)
-    fully_shard(model)
 
 
 def is_sharded(model: ForecastModel) -> bool:
