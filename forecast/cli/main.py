@@ -111,12 +111,6 @@ def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         write_line(f"warning: {printable(str(message))}")
 
 
-def print_each_once() -> Callable[..., None]:
-    """Return a function like `print_warning` that prints each text once: Python forgets which ones it has shown."""
-    print_once = cache(print_warning)
-    return lambda message, *_, **__: print_once(str(message))
-
-
 def write_line(text: str) -> None:
     """Write a line to stderr in one call, so that lines of several threads do not mix."""
     print(f"{text}\n", end="", file=sys.stderr, flush=True)
@@ -166,7 +160,8 @@ class BodyInRunFolder:
     new_folders: list[Path] = field(default_factory=list)  # which did not exist before the run
 
     def __call__(self, config: DictConfig) -> Any:
-        warnings.showwarning = print_each_once()  # in a launcher's process too
+        print_once = cache(print_warning)  # Python forgets which warnings it has shown
+        warnings.showwarning = lambda message, *_, **__: print_once(str(message))  # in a launcher's process too
         try:
             return self.run(config, Path(config.output_dir))
         except Exception as error:
