@@ -14,6 +14,7 @@ Permuted inputs may form windows that never occur, and inputs that carry the sam
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -144,8 +145,7 @@ def list_known_inputs(data: DataModule) -> list[InputGroup]:
     return groups
 
 
-@dataclass(frozen=True)
-class Importance:
+class Importance(NamedTuple):
     """The increase of the MSE of scaled values when a group is permuted: mean and deviation over the repeats."""
 
     group: InputGroup
