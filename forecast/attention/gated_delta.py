@@ -32,7 +32,6 @@ section 3.2; `GatedDeltaNet` of flash-linear-attention.
 
 import math
 from functools import partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +44,6 @@ from forecast.attention.base import (
     Curves,
     Memory,
     Queries,
-    Role,
     Tokens,
     check_causal_lengths,
     check_choice,
@@ -86,8 +84,7 @@ def delta_rule(
         role: causal: query i reads S_i. self: query i also reads the memory of the keys after i, which is filled from
             the last key backwards. cross: every query reads the memory of all keys.
 
-    Raises:
-        ValueError: the role is unknown, or causal or self with queries and keys of different lengths.
+    Raises ValueError: the role is unknown, or causal or self with queries and keys of different lengths.
     """
     check_choice("delta rule role", role, ROLES)
     if role != "cross":
@@ -281,11 +278,10 @@ class GatedDeltaAttention(Attention):
         output_gate: multiply the output with a gate of the query.
         output_norm: divide the output of each head by its root mean square.
 
-    Raises:
-        ValueError: see `Attention`.
+    Raises ValueError: see `Attention`.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "causal", "cross"})
+    roles = frozenset({"self", "causal", "cross"})
     independent_queries = True
 
     def __init__(

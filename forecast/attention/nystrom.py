@@ -16,14 +16,12 @@ computed for each matrix. The published code takes a maximum over the batch, so 
 another.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from forecast.attention.base import Attention, Curves, Memory, Queries, Role, Tokens, check_sizes
+from forecast.attention.base import Attention, Curves, Memory, Queries, Tokens, check_sizes
 from forecast.attention.full import full_attention, short_softmax_attention
 from forecast.attention.prefix_sums import CHUNK, cut
 
@@ -165,11 +163,10 @@ class NystromAttention(Attention):
         conv_kernel: odd size of the convolution's kernel; None: no convolution; "auto": 33 in role self, none in role
             cross, where query and memory are different sequences.
 
-    Raises:
-        ValueError: see `Attention`; or an option is out of range.
+    Raises ValueError: see `Attention`; or an option is out of range.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
+    roles = frozenset({"self", "cross"})
 
     def __init__(
         self,

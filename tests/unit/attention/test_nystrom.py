@@ -27,6 +27,7 @@ def test_as_many_landmarks_as_steps_is_full_attention(landmarks):
     torch.testing.assert_close(nystrom_attention(q, k, v, num_landmarks=landmarks), full_attention(q, k, v))
     q, k, v = heads()
     layer = NystromAttention(D_MODEL, HEADS, role="self", num_landmarks=landmarks, conv_kernel=5).double()
+    assert layer.conv_weight is not None
     expected = full_attention(q, k, v) + depthwise_convolution(v, layer.conv_weight)
     torch.testing.assert_close(layer.mix(q, k, v), expected)
 
