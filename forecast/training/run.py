@@ -1,6 +1,5 @@
 """A training run: train a forecaster, test it beside baselines, save the results, and refit it on all rows."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -184,7 +183,7 @@ def describe_run(
         "peak_memory_mb": memory.megabytes(),
         "peak_memory_of": "device" if memory.is_of_device else "process",
         "attention": config.model.attention.name,
-        "attention_slots": {name: asdict(slot) for name, slot in summarize_attention(forecaster.model).items()},
+        "attention_slots": {name: slot._asdict() for name, slot in summarize_attention(forecaster.model).items()},
         "data": config.data.name,
         "eval_stride": data.eval_stride,
         **series_entry(data.panel, too_short, "series_without_windows"),

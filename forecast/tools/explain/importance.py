@@ -12,7 +12,6 @@ Permuted inputs may form windows that never occur, and inputs that carry the sam
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ class InputKind(StrEnum):
 PAST = (InputKind.HISTORY, InputKind.LEVEL, InputKind.LAGS)
 
 
-@dataclass(frozen=True)
-class InputGroup:
+class InputGroup(NamedTuple):
     """Inputs that are replaced together.
 
     They are the values around the mean of the past (history, or lags for a block of steps), the mean (level), or time

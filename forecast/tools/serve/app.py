@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from html import escape
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -17,15 +16,13 @@ from forecast import __version__
 from forecast.tools.serve.processes import Overloaded, WorkerPool, WorkersLost
 from forecast.tools.serve.request import ForecastRequest
 
-SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
-"""Upper bounds of the histogram of latencies."""
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # upper bounds of the histogram of latencies
 
 CLIENT_CLOSED = 499
 """Status, as in nginx, under which a request is counted whose client closed the connection before its body arrived."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of a request: bytes of its body, its rows, and seconds until the server gives up."""
 
     max_body: int
