@@ -64,7 +64,6 @@ class GraphEngine:
     """Forecasts by the graph beside a checkpoint, `forecast.tools.export.graph.ForecastGraph`.
 
     Args:
-        checkpoint: the checkpoint file.
         facts: see `forecast.tools.serve.trained.collect_facts`.
 
     Attributes:
@@ -72,7 +71,6 @@ class GraphEngine:
         run: runs the graph on inputs by name.
         about: the metadata of the graph, see `forecast.tools.export.metadata.describe_export`.
         unread: columns and future covariates that the model does not read, and which may be missing.
-        reader: of the rows of requests.
         forecaster: facts on the model, for the notes of an answer.
         places: of each series that has a scale, its row in `scales` and `limits`.
         scales: parameters of the scale by name.
@@ -131,8 +129,6 @@ class GraphEngine:
             high=high,
             truth=np.full(values["forecast"].shape, np.nan),
             method=self._facts["method"],
-            new=0,
-            known=[],
         )
 
     def _with_horizon(self, panel: Panel) -> tuple[Panel, CalendarFeatures]:
