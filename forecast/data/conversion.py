@@ -7,9 +7,9 @@ disk, with the checks of the table reader on every row, and that table the store
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,8 +52,7 @@ MAX_CATEGORIES = 100_000
 """Largest number of texts of a column. They are in memory during the conversion and in every training."""
 
 
-@dataclass(frozen=True)
-class RowAbove:
+class RowAbove(NamedTuple):
     """The last row of a chunk: its line, the cells of its id and date, and its date."""
 
     line: int

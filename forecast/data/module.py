@@ -51,8 +51,7 @@ class DataModule:
     has no scale, and so no window in any split.
     """
 
-    tested_split = "test"
-    """The split that a test scores."""
+    tested_split = "test"  # the split that a test scores
 
     def __init__(
         self,

@@ -240,8 +240,7 @@ class RunningStatistics:
 
     Means and variances of blocks are merged as in Chan, Golub and LeVeque (1979).
 
-    Attributes:
-        count, mean, squares, lowest, highest: (groups, columns); `squares` are of the differences from the mean.
+    `count`, `mean`, `squares`, `lowest`, `highest`: (groups, columns); `squares` are of the differences from the mean.
     """
 
     def __init__(self, n_columns: int, n_groups: int = 1) -> None:

@@ -91,7 +91,13 @@ class ProgressBar(LightningProgressBar):
             self.evaluation = bar(int(sum(trainer.num_test_batches)), "test", " batches")
 
     def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int, *_: Any
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
         if self._is_due(self.evaluation, batch_idx + 1):
             self.evaluation.update(batch_idx + 1 - self.evaluation.n)
